@@ -91,7 +91,7 @@ test-slow: $(VENV)/.installed-dev
 test-browser: $(VENV)/.installed-dev
 	$(call installing,the packages that drive a browser)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[browser]"
-	$(BIN)/python -m pytest -m browser tests/srl_train/metrics tests/core_srl/monitoring
+	$(BIN)/python -m pytest -m browser tests/srl_extensions/pages tests/srl_train/metrics tests/core_srl/monitoring
 
 test-ray: $(VENV)/.installed-dev
 	$(call installing,Ray)
@@ -128,7 +128,7 @@ $(TRACKERS)/.installed: pyproject.toml constraints/trackers.txt
 	@touch $@
 
 test-trackers: $(TRACKERS)/.installed
-	$(TRACKERS)/bin/python -m pytest -m trackers tests/srl_train/metrics/trackers
+	$(TRACKERS)/bin/python -m pytest -m trackers tests/srl_extensions/trackers
 
 # The server's environment is its own: vLLM pins older releases of what we share. The tests ask it
 # from the ordinary one.

@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FLOORS = {
-    "srl_envs": 0, "srl_agents": 1, "srl_train": 2, "core_srl": 3, "benchmarks": 4, "examples": 4,
-    "compat": 4,
+    "srl_envs": 0, "srl_agents": 1, "srl_train": 2, "srl_extensions": 3, "core_srl": 4,
+    "benchmarks": 5, "examples": 5, "compat": 5,
 }  # fmt: skip
 TORCH_FAMILY = {
     "torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors", "peft", "trl",
@@ -30,6 +30,7 @@ PLACES = dict.fromkeys(
         "srl_agents/llm/backends/huggingface/*.py",
         "srl_agents/llm/tiny/*.py",
         "srl_train/*",
+        "srl_extensions/*",
         "core_srl/*",
         "compat/*",
         "benchmarks/*",
@@ -43,14 +44,19 @@ PLACES = dict.fromkeys(
         "srl_train/credit.py",
         "srl_train/modes.py",
         "srl_train/config/*",
+        "srl_extensions/*",
         "srl_train/engine/saved_state.py",
         "compat/mrlm/mrlm/config/*",
         "core_srl/config/multi_model.py",
         "benchmarks/*",
         "examples/*",
     ),
-    "typing_extensions": ("srl_train/config/*", "srl_agents/policy.py"),  # which pydantic brings
-    "matplotlib": ("srl_train/metrics/report/plots.py", "benchmarks/*"),
+    "typing_extensions": (
+        "srl_train/config/*",
+        "srl_extensions/*",
+        "srl_agents/policy.py",
+    ),  # which pydantic brings
+    "matplotlib": ("srl_extensions/pages/plots.py", "benchmarks/*"),
     # Weights are safetensors, the rest is JSON; only torch's refusal of others' files is caught.
     "pickle": ("srl_train/checkpoints/adapter_folders.py",),
     # A generator per owner, from a seed. The process's own are put aside for TRL, which draws from
@@ -150,8 +156,8 @@ TAKES_NO_TORCH = (
     "import srl_train.cli; srl_train.cli.main(['collect', '--help'])",
     "import srl_train.cli; srl_train.cli.main(['play', '--help'])",
     "import srl_train.cli; srl_train.cli.main(['replay', '--help'])",
-    "import srl_train.metrics.report.animation",
-    "import srl_train.metrics.live.server",
+    "import srl_extensions.pages.animation",
+    "import srl_extensions.pages.live_server",
     "import srl_agents.serving.fleet",
     "import srl_train.cli; srl_train.cli.main(['serve', 'status'])",
     "import srl_train.cli; srl_train.cli.main(['eval', '--help'])",
@@ -244,7 +250,7 @@ def installed_packages() -> list[str]:
 
 def test_what_is_installed_needs_nothing_that_is_not():
     installed = installed_packages()
-    assert installed == ["srl_envs", "srl_agents", "srl_train", "core_srl"]
+    assert installed == ["srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl"]
     apart = {*FLOORS, "mrlm"} - set(installed)
     # Modules are also named in tables of text, which are imported when they are asked for.
     named = re.compile(rf"({'|'.join(apart)})(\.\w+)+")

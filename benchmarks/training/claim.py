@@ -12,8 +12,8 @@ from typing import Any
 from benchmarks import figures
 from benchmarks.records import Check, table
 from benchmarks.repeats import OverSeeds
-from srl_train.metrics.report.document import Line, Panel
-from srl_train.metrics.report.plots import save_png
+from srl_extensions.pages.plots import save_png
+from srl_train.metrics.document import Line, Panel
 
 Row = Mapping[str, Any]
 """One run's numbers by name; they may be nested."""

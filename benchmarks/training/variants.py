@@ -13,9 +13,9 @@ from benchmarks.training.runs import Settings, mean_return, options_of, trained
 from srl_agents.episode import read_jsonl
 from srl_agents.evaluation.episode_stats import winner
 from srl_envs.games.team_battle.payoffs import TeamBattleRules
+from srl_extensions.pages.comparison import compare
 from srl_train.engine.evaluation import evaluate
 from srl_train.engine.state import Run
-from srl_train.metrics.report.comparison import compare
 
 GAMES: Mapping[str, str] = {
     "coop_compete": "demo.yaml",

@@ -1,4 +1,4 @@
-"""Drawings of a monitor's file: rewards and interaction graphs over rounds, as a page or PNG."""
+"""Page of a monitor's file: rewards and interaction graphs over rounds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 from core_srl.arguments import path
 from core_srl.monitoring.monitor import STARTED
 from srl_agents.evaluation.interactions import MEASURES, Edge, Graph, Measure
+from srl_extensions.pages.interactions import READING, drawing
 from srl_train.errors import ConfigError
-from srl_train.metrics import read_metrics
-from srl_train.metrics.errors import MetricsError
-from srl_train.metrics.report import page
-from srl_train.metrics.report.document import (
+from srl_train.metrics import page, read_metrics
+from srl_train.metrics.document import (
     Document,
     Figure,
     InteractionGraph,
@@ -22,7 +21,7 @@ from srl_train.metrics.report.document import (
     Section,
     smoothing_window,
 )
-from srl_train.metrics.report.interactions import READING, drawing
+from srl_train.metrics.errors import MetricsError
 from srl_train.metrics.run_folder import number_at
 
 LONGEST = 40
@@ -55,28 +54,23 @@ class GraphVisualizer:
         return list(dict.fromkeys(str(row.get("run", "")) for row in self.rows()))
 
     def draw(self, out: str | Path | None = None) -> Path:
-        """Write the drawing and say where: a page that holds everything (`log_file` with .html
-        where not given), or a PNG file of the last graphs, as the name ends.
+        """Write a page with all rewards and graphs, and return its path.
 
-        Raises ConfigError for another ending, PlotsError for a PNG file without matplotlib.
+        Args:
+            out: File to write, with the ending .html; `log_file` with .html by default.
+
+        Raises:
+            ConfigError: For another ending.
         """
         place = self.log_file.with_suffix(".html") if out is None else Path(path("out", out))
-        if place.suffix not in (".html", ".png"):
-            raise ConfigError(f"out is {str(place)!r}: give a name that ends in .html or .png")
+        if place.suffix != ".html":
+            raise ConfigError(f"out must end in .html, got {str(place)!r}")
         rows = self.rows()
-        runs = {
-            run: _figure([row for row in rows if str(row.get("run", "")) == run])
+        sections = [
+            Section(_title(run), [_figure([row for row in rows if str(row.get("run", "")) == run])])
             for run in self.runs()
-        }
-        if place.suffix == ".html":
-            sections = [Section(_title(run), [figure]) for run, figure in runs.items()]
-            return page.write(Document("Monitored", str(self.log_file), [], sections), place)
-        from srl_train.metrics.report.plots import save_png
-
-        drawings = [one for figure in runs.values() for one in figure.drawings]
-        if not drawings:
-            raise MetricsError(f"{self.log_file} has no round yet: there is nothing to draw")
-        return save_png(drawings, place)
+        ]
+        return page.write(Document("Monitored", str(self.log_file), [], sections), place)
 
 
 def create_graph_visualizer(log_file: str) -> GraphVisualizer:

@@ -136,6 +136,12 @@ def printable(text: object, *, multiline: bool = True) -> str:
     return "".join(sign if sign.isprintable() or sign in kept else _escape(sign) for sign in said)
 
 
+def cut(text: str, length: int) -> str:
+    """Return the text, or its beginning and the number of characters that were left out."""
+    left = len(text) - length
+    return text if left <= 0 else f"{text[:length]} […{left} more characters]"
+
+
 def framed(tag: str, text: str) -> str:
     """`text` between `<tag>` and `</tag>`, which it cannot close or open itself.
 

@@ -48,11 +48,16 @@ COMMANDS = PluginTable(
         "export": Plugin(
             "srl_train.cli.export", "write a trained model to a folder or push it to the hub"
         ),
-        "report": Plugin("srl_train.cli.pages.report", "write the report of one or several runs"),
-        "watch": Plugin("srl_train.cli.pages.watch", "show running and finished runs in a browser"),
+        "report": Plugin(
+            "srl_extensions.pages.command_report", "write the report of one or several runs"
+        ),
+        "watch": Plugin(
+            "srl_extensions.pages.command_watch", "show running and finished runs in a browser"
+        ),
         "play": Plugin("srl_train.cli.play", "play one agent yourself in the terminal"),
         "replay": Plugin(
-            "srl_train.cli.pages.replay", "verify recorded episodes or make an animation of them"
+            "srl_extensions.pages.command_replay",
+            "verify recorded episodes or make an animation of them",
         ),
         "schema": Plugin(
             "srl_train.cli.schema", "print the JSON Schema of a configuration, for editors"

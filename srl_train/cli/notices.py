@@ -13,7 +13,7 @@ from typing import Protocol
 
 from srl_envs.loading.untrusted import printable
 
-PACKAGES = ("srl_envs", "srl_agents", "srl_train", "core_srl")
+PACKAGES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl")
 
 
 def tell(text: object = "") -> None:

@@ -40,10 +40,10 @@ def run(args: argparse.Namespace) -> int:
     folder, config = _folder_and_config(args)
     args.folder = folder  # to be told where the run is interrupted
     refuse_wrong_names(config)
-    if config.logging.trackers:
-        from srl_train.metrics.trackers.together import refuse_missing
+    from srl_train.metrics.sinks import SINKS
 
-        refuse_missing(config.logging.trackers)
+    for name in SINKS:
+        SINKS.load(name).check(config)
     # Only now: what is wrong or missing should not be told after torch was loaded.
     with announced("loading torch, transformers and TRL"):
         prepare_torch()
@@ -65,10 +65,9 @@ def run(args: argparse.Namespace) -> int:
     processes.leave()
     if not processes.is_main():
         return 0
-    from srl_train.cli.pages.report import told
-    from srl_train.metrics.run_folder import load
+    from srl_train.cli import COMMANDS
 
-    tell(told(load(folder)))
+    tell(COMMANDS.load("report").summary(folder))
     tell(f"checkpoints, models and metrics are in {folder}; for the report: srl report {folder}")
     return 0
 

@@ -10,7 +10,7 @@ from itertools import permutations
 from srl_agents.evaluation import aggregates
 from srl_agents.evaluation.aggregates import Estimate, Scores
 from srl_train.metrics.errors import RunFolderError
-from srl_train.metrics.report.headline import headline, position
+from srl_train.metrics.headline import headline, position
 from srl_train.metrics.run_folder import Run
 from srl_train.metrics.seeds import entries, settings
 

@@ -1,46 +1,64 @@
-"""Runs that differ only in their seed, aggregated for a comparison."""
+"""Labels of several runs, and runs that differ only in their seed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.run_folder import Run
 
 _SEED = re.compile(r"[_\-./ ]*(seed)?[_\-= ]*\d+$")
-"""How a folder's name ends that tells its seed: run_3, run-seed3, run/3."""
+"""End of a folder's name that contains the seed: run_3, run-seed3, run/3."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What has one name in a comparison: a run, or several that differ only in their seed."""
+    """Run, or several runs that differ only in their seed, under one label."""
 
     label: str
     runs: tuple[Run, ...]
 
 
+def labels(folders: Sequence[Path]) -> list[str]:
+    """Return a short unique name for each folder: as few of its last parts as possible.
+
+    Raises:
+        RunFolderError: If a folder is listed twice.
+    """
+    parts = [folder.resolve().parts for folder in folders]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise RunFolderError(f"the same run was given twice: {', '.join(map(str, folders))}")
+
+
 def entries(runs: Sequence[tuple[str, Run]]) -> list[Entry]:
-    """The labelled runs, those of equal configurations with different seeds as one entry."""
+    """Return the labelled runs; runs with equal settings and different seeds share an entry."""
     alike: dict[str, list[tuple[str, Run]]] = {}
     for label, run in runs:
-        # Without a configuration nobody knows what a run has in common with another.
-        alike.setdefault(repr(_seedless(run.config)) if run.config else label, []).append(
-            (label, run)
-        )
+        # A run without a configuration has nothing known in common with another run.
+        same = sorted((key, value) for key, value in settings(run.config).items() if key != "seed")
+        alike.setdefault(repr(same) if run.config else label, []).append((label, run))
     found: list[Entry] = []
     for members in alike.values():
         seeds = {run.seed for _, run in members}
         if len(seeds) == len(members) > 1:
-            found.append(Entry(_shared(members), tuple(run for _, run in members)))
-        else:  # a seed twice is the same run again, no second sample
+            bare = {_SEED.sub("", label) for label, _ in members}
+            label = (bare.pop() if len(bare) == 1 else "") or members[0][0]
+            name = f"{label} ({len(members)} seeds)"
+            found.append(Entry(name, tuple(run for _, run in members)))
+        else:  # The same seed twice is the same run again, not a second sample.
             found += [Entry(label, (run,)) for label, run in members]
     return found
 
 
 def settings(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Dotted name -> value of everything in a configuration."""
+    """Return the values of a configuration by their dotted names."""
     found: dict[str, Any] = {}
     for key, value in tree.items():
         if isinstance(value, Mapping) and value:
@@ -48,14 +66,3 @@ def settings(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
         else:
             found[f"{above}{key}"] = value
     return found
-
-
-def _seedless(config: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return sorted((key, value) for key, value in settings(config).items() if key != "seed")
-
-
-def _shared(members: Sequence[tuple[str, Run]]) -> str:
-    """The members' label without the seed at its end, or else the first one's, and their number."""
-    bare = {_SEED.sub("", label) for label, _ in members}
-    label = bare.pop() if len(bare) == 1 else ""
-    return f"{label or members[0][0]} ({len(members)} seeds)"

@@ -12,8 +12,9 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -21,8 +22,20 @@ from srl_agents.atomic_files import whole_file
 from srl_agents.episode import Episode
 from srl_envs.errors import DocumentError
 from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_envs.tables import Plugin, PluginTable
 from srl_train.metrics.errors import MetricsError
 
+if TYPE_CHECKING:
+    from srl_envs.text.view import TextView
+    from srl_train.config.run import RunConfig
+
+SINKS = PluginTable(
+    "core_srl.sinks",
+    {"trackers": Plugin("srl_extensions.trackers.sink", "the trackers in logging.trackers")},
+    MetricsError,
+)
+"""Sinks that a configuration opens. Each module has `check(config) -> None`, which raises before
+anything is loaded, and `open_sink(context) -> ConfiguredSink | None`."""
 NOT_FINITE = "not_finite"
 """The key of a row that tells which of its nulls were NaN or infinite."""
 
@@ -58,6 +71,41 @@ class Watcher(Sink, Protocol):
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
         """Take an evaluation: `before` or `after` training, or after a stage (`after_sft`), and
         what `srl_train.engine.evaluation.evaluate` measured. The last comes after `close`."""
+        ...
+
+
+@dataclass(frozen=True)
+class SinkContext:
+    """Arguments for opening a sink of SINKS."""
+
+    config: RunConfig
+    folder: Path
+    """Run folder, with the rows before `position`."""
+    stages: Mapping[str, int]
+    """Stage before the rounds to its number of passes, in order."""
+    position: tuple[int, int]
+    """Number of rounds and of passes that are complete."""
+    evaluations: Mapping[str, Mapping[str, Any]]
+    """Evaluations that were made before, by when they were made."""
+
+
+class ConfiguredSink(Protocol):
+    """Sink that was opened from a configuration. Calls return without waiting for a server."""
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Take the row of a pass or of a round."""
+        ...
+
+    def write_samples(self, number: int, episodes: Sequence[Episode], view: TextView) -> None:
+        """Take the sample episodes of round `number`."""
+        ...
+
+    def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
+        """Take an evaluation."""
+        ...
+
+    def close(self, finished: bool = False) -> None:
+        """End the record; `finished` is true if the training is complete."""
         ...
 
 

@@ -5,7 +5,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from tests.srl_train.metrics.report.pages import blocks, document
+from tests.srl_extensions.pages.pages import blocks, document
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "watch_a_game.py"
 

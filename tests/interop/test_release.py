@@ -18,7 +18,7 @@ from srl_train.cli import COMMANDS
 pytestmark = pytest.mark.release
 ROOT = Path(__file__).parents[2]
 PYTHONS = os.environ.get("RELEASE_PYTHONS", "python3.11 python3.12 python3.13").split()
-PACKAGES = ("srl_envs", "srl_agents", "srl_train", "core_srl")
+PACKAGES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl")
 TWENTY_LINES = 120  # CPU-seconds, at most
 NEEDS = {
     "train": "import srl_agents.llm.tiny.model",

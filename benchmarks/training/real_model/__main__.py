@@ -15,10 +15,9 @@ from benchmarks import records
 from benchmarks.records import Check
 from srl_agents.episode import Episode
 from srl_envs.loading.untrusted import printable
-from srl_train.metrics import run_folder
-from srl_train.metrics.report import headline
-from srl_train.metrics.report.transcript import transcript, view_of
+from srl_train.metrics import headline, run_folder
 from srl_train.metrics.run_folder import Run, sample_label
+from srl_train.metrics.transcript import transcript, view_of
 
 INTERVAL = 1.96
 """Standard errors on each side, in which 95 % of a normal distribution lie."""

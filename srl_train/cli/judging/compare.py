@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_record, add_seed, check_numbers
-from srl_train.cli.pages.plain_text import aligned
 from srl_train.errors import ConfigError
+from srl_train.metrics.document import aligned
 
 if TYPE_CHECKING:
     from srl_agents.evaluation.aggregates import Estimate
@@ -40,8 +40,8 @@ def run(args: argparse.Namespace) -> int:
     """Read, compare and tell."""
     from srl_train.engine.run_files import asked_for, refuse_unwritable, write_whole
     from srl_train.metrics.methods import methods_of, scored
-    from srl_train.metrics.report.comparison import labels
     from srl_train.metrics.run_folder import load
+    from srl_train.metrics.seeds import labels
 
     check_numbers(args)
     words = [_split(word) for word in args.runs]

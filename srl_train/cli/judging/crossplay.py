@@ -22,8 +22,8 @@ from srl_train.cli.options import (
     prepare_torch,
     setting,
 )
-from srl_train.cli.pages.plain_text import aligned, as_lines
 from srl_train.errors import ConfigError
+from srl_train.metrics.document import aligned, as_lines
 from srl_train.players.player_spec import PLAYERS
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from srl_agents.evaluation.population.cross_play import Game
     from srl_agents.policy import Policy
     from srl_envs.scenarios.scenario import Scenario
-    from srl_train.metrics.report.document import Transcript
+    from srl_train.metrics.document import Transcript
     from srl_train.players.player_spec import PlayerSpec
     from srl_train.players.resolver import Resolver
 
@@ -85,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         rated_together,
         results,
     )
+    from srl_train.cli.judging.population import held_out, population, ratings
     from srl_train.engine.run_files import (
         asked_for,
         refuse_taken,
@@ -92,8 +93,7 @@ def run(args: argparse.Namespace) -> int:
         versions,
         write_whole,
     )
-    from srl_train.metrics.report.page import write
-    from srl_train.metrics.report.population import held_out, population, ratings
+    from srl_train.metrics.page import write
     from srl_train.players.player_spec import parse_player
 
     groups = _groups(args.players)
@@ -234,7 +234,7 @@ def _transcripts(
     arena: Arena, extremes: Mapping[str, Sequence[Episode]]
 ) -> list[tuple[str, Transcript]]:
     """Which each game is, and its transcript, for the page."""
-    from srl_train.metrics.report.transcript import transcript
+    from srl_train.metrics.transcript import transcript
 
     with closing(arena.make()) as env:
         view = getattr(env.unwrapped, "text_view", None)
@@ -248,7 +248,7 @@ def _transcripts(
 
 def table(judged: Mapping[str, Any]) -> str:
     """The results of one environment as lines of text."""
-    from srl_train.metrics.report.population import standings
+    from srl_train.cli.judging.population import standings
 
     names = judged["players"]
     numbers = [f"[{number}]" for number in range(1, len(names) + 1)]

@@ -20,8 +20,8 @@ from srl_train.cli.options import (
     players_of,
     prepare_torch,
 )
-from srl_train.cli.pages.plain_text import aligned
 from srl_train.errors import ConfigError
+from srl_train.metrics.document import aligned
 from srl_train.players.player_spec import PLAYERS
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_record, add_seed, check_numbers
-from srl_train.cli.pages.plain_text import as_lines
 from srl_train.errors import ConfigError
+from srl_train.metrics.document import as_lines
 
 SCHEMA_VERSION = 1
 
@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read, rate and tell."""
     from srl_agents.evaluation.population.results import rated_together, read_played
+    from srl_train.cli.judging.population import ratings
     from srl_train.engine.run_files import asked_for, refuse_unwritable, write_whole
-    from srl_train.metrics.report.population import ratings
 
     check_numbers(args)
     files = [path / "results.json" if path.is_dir() else path for path in args.results]

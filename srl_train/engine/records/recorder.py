@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from srl_train.config.run import RunConfig
-from srl_train.config.yaml_file import to_tree
 from srl_train.distributed import processes
 from srl_train.engine.offline.progress import planned
 from srl_train.engine.records.playing import GameUnderWay
@@ -15,10 +14,15 @@ from srl_train.engine.rounds import RoundResult
 from srl_train.engine.run_files import RunFiles
 from srl_train.engine.state import Run
 from srl_train.metrics.progress import Progress
-from srl_train.metrics.sinks import JsonlSink, Sink, Tee, Watcher, read_metrics
-from srl_train.metrics.trackers.names import of_settings, segment
-from srl_train.metrics.trackers.together import Trackers, refuse_missing
-from srl_train.metrics.trackers.tracker import Opening
+from srl_train.metrics.sinks import (
+    SINKS,
+    ConfiguredSink,
+    JsonlSink,
+    Sink,
+    SinkContext,
+    Tee,
+    Watcher,
+)
 
 
 class Recorder:
@@ -48,12 +52,12 @@ class Recorder:
         self._prints = progress and main
         self._progress: tuple[Sink, ...] = ()
         self._rounds: Sink | None = None
-        self._trackers: Trackers | None = None
+        self._configured: tuple[ConfiguredSink, ...] | None = None
 
     def refuse_missing(self, config: RunConfig) -> None:
-        """Raise TrackerError for a tracker that is not installed, before anything is loaded."""
-        if self._writes:
-            refuse_missing(config.logging.trackers)
+        """Raise the error of a sink that cannot work, before anything is loaded."""
+        for name in SINKS if self._writes else ():
+            SINKS.load(name).check(config)
 
     @property
     def is_open(self) -> bool:
@@ -65,8 +69,8 @@ class Recorder:
 
         Raises TrackerError for a tracker that cannot be opened.
         """
-        if self._writes and self._trackers is None and run.config.logging.trackers:
-            self._trackers = self._opened(run)
+        if self._writes and self._configured is None:
+            self._configured = self._opened(run)
         rows: tuple[Sink, ...] = ()
         if self.keeps_rows:
             self._files.write_config(run.config)
@@ -82,7 +86,7 @@ class Recorder:
         """What takes the rows of a stage's passes."""
         rows = JsonlSink(self._files.stages, run.stages.passes) if self.keeps_rows else Tee()
         try:
-            yield Tee(rows, *self._sinks, *self._progress, *self._tracked())
+            yield Tee(rows, *self._sinks, *self._progress, *(self._configured or ()))
         finally:
             rows.close()
 
@@ -91,23 +95,23 @@ class Recorder:
         number, logging = result.row["round"], run.config.logging
         if self._rounds is not None:
             self._rounds.write(result.row)
-        for trackers in self._tracked():
-            trackers.write(result.row)
+        for configured in self._configured or ():
+            configured.write(result.row)
         for sink in self._watchers():
             sink.write_episodes(number, result.episodes)
         due = number % logging.episodes_every == 0 or run.next_round == run.config.rounds
         if self._writes and logging.episodes and due:
             samples = result.episodes[: logging.episodes]
             self._files.write_episodes(number, samples)
-            for trackers in self._tracked():
-                trackers.write_samples(number, samples, run.view)
+            for configured in self._configured or ():
+                configured.write_samples(number, samples, run.view)
 
     def evaluation(self, run: Run, when: str) -> None:
         """Take an evaluation that the run has just made."""
         for sink in self._watchers():
             sink.write_evaluation(when, run.evaluations[when])
-        for trackers in self._tracked():
-            trackers.write_evaluation(when, run.evaluations[when])
+        for configured in self._configured or ():
+            configured.write_evaluation(when, run.evaluations[when])
 
     def summary(self, run: Run) -> None:
         """Write what the run has come to so far."""
@@ -123,33 +127,20 @@ class Recorder:
     def close(self, *, finished: bool) -> None:
         """Close what takes the evaluation after training too."""
         self.end_rounds()
-        for trackers in self._tracked():
-            trackers.close(finished)
-        self._trackers = None
+        for configured in self._configured or ():
+            configured.close(finished)
+        self._configured = None
 
-    def _opened(self, run: Run) -> Trackers:
-        config, number = run.config, run.next_round
-        stages = {name: stage.epochs for name, stage in planned(config).items()}
-        opening = Opening(
-            config=config.logging,
+    def _opened(self, run: Run) -> tuple[ConfiguredSink, ...]:
+        context = SinkContext(
+            config=run.config,
             folder=self._files.folder,
-            name=config.logging.run_name or segment(self._files.folder.resolve().name),
-            settings=of_settings(to_tree(config)),
-            step=sum(run.position),
-            known_as=None,
+            stages={name: stage.epochs for name, stage in planned(run.config).items()},
+            position=run.position,
+            evaluations=run.evaluations,
         )
-        trackers = Trackers(opening, stages, config.rounds)
-        # What one of them lacks: it is new to the run, or was not reached before the run stopped.
-        for path, done in ((self._files.stages, run.stages.passes), (self._files.metrics, number)):
-            for row in read_metrics(path) if path.exists() and opening.step else ():
-                if row["round"] < done:
-                    trackers.write(row)
-        for when, measured in run.evaluations.items():
-            trackers.write_evaluation(when, measured)
-        return trackers
-
-    def _tracked(self) -> tuple[Trackers, ...]:
-        return () if self._trackers is None else (self._trackers,)
+        opened = (SINKS.load(name).open_sink(context) for name in SINKS)
+        return tuple(sink for sink in opened if sink is not None)
 
     def _watchers(self) -> Iterator[Watcher]:
         return (sink for sink in self._sinks if isinstance(sink, Watcher))

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.repeats import Estimate
 from benchmarks.training.claim import Claim, Curves, Intervals, Request, Result, Table, Target
-from srl_train.metrics.report.document import Line
+from srl_train.metrics.document import Line
 
 
 def held(target, *values):

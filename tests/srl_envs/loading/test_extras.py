@@ -49,7 +49,7 @@ def test_every_package_is_in_its_extra():
 
 
 def test_nobody_else_writes_the_install_line():
-    packages = ("srl_envs", "srl_agents", "srl_train", "core_srl")
+    packages = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl")
     written = [
         path.relative_to(ROOT).as_posix()
         for package in packages

@@ -13,7 +13,7 @@ from srl_train.cli import info
 from srl_train.errors import ConfigError
 from srl_train.modes import MODES
 from srl_train.updates import STRATEGIES
-from tests.srl_train.metrics.report.synthetic_runs import write_run
+from tests.srl_extensions.pages.synthetic_runs import write_run
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from srl_extensions.pages.figures import SLOTS
+from srl_extensions.pages.figures import activity as lanes
 from srl_train.metrics import activity
 from srl_train.metrics.activity import Activity, Span, read_activity
 from srl_train.metrics.errors import MetricsError
-from srl_train.metrics.report.figures import SLOTS
-from srl_train.metrics.report.figures import activity as lanes
 from srl_train.metrics.run_folder import load
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from srl_train.metrics import Progress
-from tests.srl_train.metrics.report.synthetic_runs import row, stage_row
+from tests.srl_extensions.pages.synthetic_runs import row, stage_row
 
 
 class Terminal(io.StringIO):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from srl_train.metrics.errors import MetricsError, RunFolderError
-from srl_train.metrics.report.headline import (
+from srl_train.metrics.headline import (
     change,
     change_in_words,
     edges,
@@ -16,7 +16,7 @@ from srl_train.metrics.report.headline import (
     position,
 )
 from srl_train.metrics.run_folder import load, sample_label
-from tests.srl_train.metrics.report.synthetic_runs import (
+from tests.srl_extensions.pages.synthetic_runs import (
     OPTIMUM,
     UNIFORM,
     config,

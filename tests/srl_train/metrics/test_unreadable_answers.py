@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
+from srl_extensions.pages.report import notes
 from srl_train.metrics import read_metrics
-from srl_train.metrics.report.build import notes
-from srl_train.metrics.report.document import Notes
-from srl_train.metrics.report.headline import in_words
+from srl_train.metrics.document import Notes
+from srl_train.metrics.headline import in_words
 from srl_train.metrics.run_folder import load
 from srl_train.trainer import Trainer
 

@@ -7,13 +7,13 @@ import pytest
 from srl_agents.rollout import play_many
 from srl_agents.scripted import Always
 from srl_envs import make
+from srl_extensions.pages.live_document import of_run
+from srl_extensions.pages.live_runs import RunFollower
 from srl_train.engine.records import playing
 from srl_train.engine.records.playing import GameUnderWay
-from srl_train.metrics.live.documents import of_run
-from srl_train.metrics.live.follower import Follower
-from srl_train.metrics.report.document import to_json
+from srl_train.metrics.document import to_json
 from srl_train.trainer import Trainer
-from tests.srl_train.metrics.report.synthetic_runs import episode
+from tests.srl_extensions.pages.synthetic_runs import episode
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def record(tmp_path, monkeypatch):
 @pytest.fixture
 def follower(tmp_path, record):
     (tmp_path / "run").mkdir()
-    return Follower(tmp_path.resolve() / "run", tmp_path.resolve())
+    return RunFollower(tmp_path.resolve() / "run", tmp_path.resolve())
 
 
 def seen(follower):
     follower.refresh()
-    return follower.run().playing
+    return follower.run().playing.episode
 
 
 def shown(spectator, game, turns):
@@ -58,7 +58,7 @@ def test_the_record_grows_with_the_game_and_is_read_as_it_grows(record, follower
         shown(watch, game, turns)
         assert len(seen(follower).turns) == turns
     assert seen(follower).steps_of("agent_2")[1].decision.text == "cooperate"
-    assert "turn 4 is under way" in to_json(of_run("run", follower.run()))
+    assert "turn 4 is running" in to_json(of_run("run", follower.run()))
     watch(game, True)
     seen(follower)
     assert "turn 4" not in to_json(of_run("run", follower.run()))
@@ -113,5 +113,5 @@ def test_what_cannot_be_recorded_ends_the_record_and_not_the_run(record, caplog)
 
 def test_a_run_records_its_games(short_run, tmp_path):
     Trainer(short_run(), tmp_path / "run").fit()
-    watched = Follower(tmp_path.resolve() / "run", tmp_path.resolve())
-    assert len(seen(watched).turns) == 2 and watched.run().playing_is_over
+    watched = RunFollower(tmp_path.resolve() / "run", tmp_path.resolve())
+    assert len(seen(watched).turns) == 2 and watched.run().playing.finished

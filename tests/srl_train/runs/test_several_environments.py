@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from srl_extensions.pages.report import report
 from srl_train.config import yaml_file
-from srl_train.metrics.report.build import report
-from srl_train.metrics.report.document import to_json
+from srl_train.metrics.document import to_json
 from srl_train.metrics.run_folder import load
 from srl_train.trainer import Trainer
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from srl_train import cli
-from tests.srl_train.metrics.report.synthetic_runs import OPTIMUM, UNIFORM, config, write_run
+from tests.srl_extensions.pages.synthetic_runs import OPTIMUM, UNIFORM, config, write_run
 
 
 def written(folder, mode, seed, share, **more):

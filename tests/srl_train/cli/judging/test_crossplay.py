@@ -7,7 +7,7 @@ import pytest
 
 from srl_agents.episode import read_jsonl
 from srl_train import cli
-from tests.srl_train.metrics.report.pages import blocks, document, words
+from tests.srl_extensions.pages.pages import blocks, document, words
 
 SHORT = ["--set", "max_cycles=4", "--episodes", "3"]
 THREE = ["always_cooperate", "always_compete", "tit_for_tat"]

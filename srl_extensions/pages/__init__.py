@@ -1,0 +1,1 @@
+"""Report, comparison, replay and live page of runs."""

@@ -1,0 +1,94 @@
+"""Animation of a replayed episode: a GIF, or a page with every turn's text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from srl_agents.atomic_files import whole_file
+from srl_agents.episode import Episode
+from srl_envs.loading.extras import needed_by
+from srl_envs.text.view import TextView
+from srl_train.metrics import page
+from srl_train.metrics.document import Document
+from srl_train.metrics.errors import PlotsError, RunFolderError
+from srl_train.metrics.transcript import animation
+
+END_FRAMES = 3
+"""Number of frames for which the last frame of a GIF is shown."""
+
+
+def write_gif(frames: Iterable[np.ndarray], path: Path, seconds: float) -> Path:
+    """Write an animated GIF, and return its path.
+
+    Args:
+        frames: Pictures of shape (height, width, 3), uint8.
+        path: File to write.
+        seconds: Time for which a frame is shown.
+
+    Raises:
+        PlotsError: If Pillow is not installed.
+        RunFolderError: If the file cannot be written.
+    """
+    # Pillow combines equal frames into one with a longer duration.
+    images = (image.quantize() for image in _images(_with_longer_end(frames)))
+    first = next(images)
+    try:
+        with whole_file(path, "wb") as file:
+            first.save(
+                file, format="GIF", save_all=True, append_images=images,
+                duration=round(1000 * seconds), loop=0,
+            )  # fmt: skip
+    except OSError as error:
+        raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def write_html(
+    episode: Episode,
+    frames: Iterable[np.ndarray],
+    path: Path,
+    seconds: float,
+    *,
+    first: int = 0,
+    view: TextView | None = None,
+) -> Path:
+    """Write a page that plays the frames next to the text of each turn, and return its path.
+
+    Args:
+        episode: The episode.
+        frames: Pictures of the turns from `first` on; 0 is the start before any turn.
+        path: File to write.
+        seconds: Time for which a frame is shown.
+        first: Turn of the first frame.
+        view: Text of observations and actions.
+
+    Raises:
+        PlotsError: If Pillow is not installed.
+        RunFolderError: If the file cannot be written.
+    """
+    shown = animation(episode, view, map(_png, _images(frames)), first, seconds)
+    return page.write(Document(episode.environment, "a replayed episode", [shown]), path)
+
+
+def _images(frames: Iterable[np.ndarray]) -> Iterator[Any]:
+    with needed_by("an animation", PlotsError):
+        from PIL import Image
+    return map(Image.fromarray, frames)
+
+
+def _png(image: Any) -> bytes:
+    file = BytesIO()
+    image.save(file, format="PNG")
+    return file.getvalue()
+
+
+def _with_longer_end(frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    for frame in frames:
+        yield frame
+    yield from repeat(frame, END_FRAMES - 1)

@@ -1,0 +1,209 @@
+"use strict";
+// The live page: the blocks of the report (page.js), drawn from a document that is requested again and
+// again (srl_extensions/pages/live_server.py). The server answers 304 if the document did not change.
+(() => {
+
+const PERIOD = 700, AGAIN = 2000;  // milliseconds until the next request, and after a failed one
+const search = new URLSearchParams(location.search);
+let doc = null, etag = null, quiet = null, heard = 0;
+
+const light = text("span", "light", ""), told = text("span", "", "connecting");
+document.body.prepend(make("div", { className: "bar" },
+  search.has("run") ? make("a", { href: "/" }, "\u2190 all runs") : text("b", "", "Core SRL"),
+  make("span", { className: "state" }, light, told)));
+
+function tell(state, words) {
+  light.className = `light ${state}`;
+  told.textContent = words;
+}
+
+/** Seconds as people say them. */
+function ago(seconds) {
+  if (seconds < 100) return `${Math.round(seconds)} s ago`;
+  if (seconds < 6000) return `${Math.round(seconds / 60)} min ago`;
+  return `${Math.round(seconds / 3600)} h ago`;
+}
+
+// Blocks that only a served page has
+
+/** The element, drawn again when it is on the screen; at once where it is. */
+const seen = new WeakMap();
+const watching = new IntersectionObserver((entries) => entries.forEach((entry) => {
+  const waiting = seen.get(entry.target);
+  seen.set(entry.target, { shown: entry.isIntersecting, refresh: null });
+  if (entry.isIntersecting && waiting?.refresh) waiting.refresh();
+}), { rootMargin: "200px" });
+
+function refreshed(block) {
+  const element = ELEMENT.get(block), refresh = REFRESH.get(block);
+  if (!refresh) { replaced(block, element); return; }
+  const known = seen.get(element);
+  if (known === undefined) watching.observe(element);
+  if (known === undefined || known.shown) refresh();
+  else known.refresh = refresh;
+}
+
+/** Draw the block anew, unfolded where it was. */
+function replaced(block, element) {
+  const open = [...element.querySelectorAll("details")].map((one) => one.open);
+  const next = draw(block);
+  [...next.querySelectorAll("details")].forEach((one, place) => { one.open = open[place] ?? false; });
+  element.replaceWith(next);
+}
+
+DRAW.runs = (block) => make("div", { className: "runs" }, block.runs.map((run) =>
+  make("a", { className: "run", href: `/?${new URLSearchParams({ run: run.name })}` },
+    text("div", "value", run.name), progress(run.progress), text("div", "more", run.about))));
+
+DRAW.games = (block) => {
+  const choice = make("select", {}), body = make("div", { className: "shown" }), agents = make("div", { className: "chips" });
+  const follow = make("input", { type: "checkbox", checked: true });
+  let number = 0, count = 1, shown = null, only = null, asked = 0;
+  choice.setAttribute("aria-label", "round");
+
+  const drawn = () => {
+    const names = [...new Set(shown.flatMap((one) => (one.turns ?? []).flatMap((turn) =>
+      turn.steps.map((step) => step.agent))))];
+    if (!names.includes(only)) only = null;
+    const chip = (name, label) => {
+      const made = make("button", { className: name === only ? "chosen" : "" }, text("bdi", "", label));
+      made.addEventListener("click", () => { only = name; drawn(); });
+      return made;
+    };
+    agents.replaceChildren(chip(null, "everybody"), ...names.map((name) => chip(name, name)));
+    const part = (one) => one.kind !== "transcript" || only === null ? one : { ...one,
+      turns: one.turns.map((turn) => ({ ...turn, steps: turn.steps.filter((step) => step.agent === only) })) };
+    body.replaceChildren(...blocks(shown.map(part)));
+  };
+  const load = async () => {
+    const mine = ++asked;
+    const wanted = new URLSearchParams({ run: block.run, file: choice.value, number });
+    try {
+      const answer = await (await fetch(`/game?${wanted}`)).json();
+      if (mine !== asked) return;  // another was asked for since
+      count = Math.max(1, answer.count);
+      shown = answer.blocks;
+      drawn();
+    } catch (error) {
+      body.replaceChildren(text("p", "bad", `The game cannot be had now (${error.message}).`));
+    }
+    game.textContent = `game ${number + 1} of ${count}`;
+  };
+  const go = (file, to) => {
+    if (file !== null) { choice.value = file; number = 0; }
+    else number = (to + count) % count;
+    load();
+  };
+  const button = (label, name, act) => {
+    const made = make("button", {}, label);
+    made.setAttribute("aria-label", name);
+    made.addEventListener("click", act);
+    return made;
+  };
+  const step = (by) => {
+    const names = block.files.map(([name]) => name), place = names.indexOf(choice.value) + by;
+    if (place < 0 || place >= names.length) return;
+    follow.checked = place === names.length - 1;
+    go(names[place]);
+  };
+  const refresh = () => {
+    const before = choice.value;
+    choice.replaceChildren(...block.files.map(([value, label]) => make("option", { value }, label)).reverse());
+    if (follow.checked || !block.files.some(([name]) => name === before)) {
+      if (block.files.at(-1)[0] !== before) go(block.files.at(-1)[0]);
+    } else choice.value = before;
+  };
+  const game = make("button", { title: "the file's next game" }, "game 1 of 1");
+  game.addEventListener("click", () => go(null, number + 1));
+  choice.addEventListener("change", () => { follow.checked = choice.selectedIndex === 0; go(choice.value); });
+  follow.addEventListener("change", () => { if (follow.checked) refresh(); });
+  refresh();
+  REFRESH.set(block, refresh);
+  return make("div", { className: "games" }, make("div", { className: "chooser" },
+    button("\u25c0", "older", () => step(-1)), choice, button("\u25b6", "newer", () => step(1)), game,
+    make("label", {}, follow, " follow the newest")), agents, body);
+};
+
+// Documents
+
+function shownWhole() {
+  const open = [...document.querySelectorAll("main details")].map((one) => one.open);
+  const height = scrollY;
+  show(doc);
+  [...document.querySelectorAll("main details")].forEach((one, place) => { one.open = open[place] ?? false; });
+  scrollTo(0, height);
+}
+
+/** What determines the elements of the page apart from the content of the blocks. */
+const outline = (one) => JSON.stringify([one.title, one.subtitle, one.schema_version, one.blocks.map((block) => block.kind),
+  one.sections.map((section) => [section.title, section.blocks.map((block) => block.kind)])]);
+
+/** Give the block that is drawn the content of the fresh one, and draw what is different. */
+function updated(block, fresh) {
+  if (block.kind === "figure" && block.caption === fresh.caption && block.drawings.length === fresh.drawings.length
+      && block.drawings.every((one, place) => one.kind === fresh.drawings[place].kind)) {
+    block.drawings.forEach((one, place) => updated(one, fresh.drawings[place]));
+    return;
+  }
+  if (JSON.stringify(block) === JSON.stringify(fresh)) return;
+  Object.assign(block, fresh);
+  refreshed(block);
+}
+
+async function received(fresh) {
+  if (doc === null || outline(doc) !== outline(fresh)) {
+    doc = fresh;
+    shownWhole();
+  } else {
+    const all = (one) => [...one.blocks, ...one.sections.flatMap((section) => section.blocks)];
+    const blocks = all(fresh);
+    let began = performance.now();
+    for (const [place, block] of all(doc).entries()) {
+      updated(block, blocks[place]);
+      if (performance.now() - began < 20) continue;
+      await new Promise((resolve) => setTimeout(resolve));  // lets the browser scroll in between
+      began = performance.now();
+    }
+  }
+  document.title = `Core SRL: ${doc.title}`;
+}
+
+const REFUSED = {
+  401: "another token: open the address that srl watch printed",
+  404: "the server knows no such run",
+  503: "the server has too many readers",
+};
+
+async function poll() {
+  let pause = PERIOD;
+  try {
+    const headers = etag === null ? {} : { "If-None-Match": etag };
+    const answer = await fetch(`/document${location.search}`, { headers });
+    if (answer.status === 200) {
+      await received(await answer.json());
+      etag = answer.headers.get("ETag");
+    }
+    if (answer.status === 200 || answer.status === 304) {
+      quiet = Number(answer.headers.get("X-Seconds-Since-Write"));
+      heard = Date.now();
+      alive();
+    } else {
+      [quiet, pause] = [null, AGAIN];
+      tell("away", REFUSED[answer.status] ?? `the server answers with an error (${answer.status})`);
+    }
+  } catch (error) {
+    [quiet, pause] = [null, AGAIN];
+    tell("away", "the server does not answer; asking again");
+    console.debug(error.message);
+  }
+  setTimeout(poll, pause);
+}
+
+function alive() {
+  if (quiet !== null) tell("live", `live \u00b7 written ${ago(quiet + (Date.now() - heard) / 1000)}`);
+}
+
+setInterval(alive, 1000);
+poll();
+
+})();

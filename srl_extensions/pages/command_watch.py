@@ -1,0 +1,82 @@
+"""`srl watch`: the live page of running and finished runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import socket
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from srl_envs.loading.extras import needed_by
+from srl_envs.validation import is_loopback
+from srl_train.cli.notices import tell
+from srl_train.cli.options import add_list, add_trust
+from srl_train.errors import ConfigError
+
+PORT = 8421
+TOKEN_VARIABLE = "SRL_WATCH_TOKEN"
+SHORTEST_TOKEN = 16
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "folders", metavar="RUN|FOLDER", nargs="+", type=Path,
+        help="a folder of `srl train`, or one with several; it may be created later",
+    )  # fmt: skip
+    parser.add_argument(
+        "--host", default="127.0.0.1",
+        help="the address to serve at; any but a loopback address requires a token "
+        "(default: 127.0.0.1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--port", type=int, default=PORT, help=f"0 selects a free port (default: {PORT})"
+    )
+    names = "a host name that browsers may use, in addition to localhost and IP addresses"
+    add_list(parser, "--name", "HOST", names)
+    add_trust(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until interrupted."""
+    with needed_by("`srl watch`"):
+        from srl_extensions.pages.live_server import server
+
+    token = os.environ.get(TOKEN_VARIABLE)
+    if token is not None and (len(token) < SHORTEST_TOKEN or quote(token, safe="") != token):
+        raise ConfigError(
+            f"{TOKEN_VARIABLE} has {len(token)} characters: give {SHORTEST_TOKEN} or more letters, "
+            "digits, - and _, or unset it"
+        )
+    if token is None and not is_loopback(args.host):
+        token = secrets.token_urlsafe(24)
+    with _listening(args.host, args.port) as listener:
+        for folder in args.folders:
+            if not os.path.exists(folder):
+                tell(f"{folder} is not there yet: its runs appear once they begin")
+        host = args.host
+        if host in ("0.0.0.0", "::"):  # These accept any address and are none.
+            host = args.name[0] if args.name else socket.gethostname()
+        host = f"[{host}]" if ":" in host else host
+        query = f"?token={token}" if token else ""
+        address = f"http://{host}:{listener.getsockname()[1]}/{query}"
+        tell(f"watching {', '.join(map(str, args.folders))} at {address}")
+        tell("Ctrl-C ends it.")
+        served = server(args.folders, token=token, names=args.name, trusted=args.trust)
+        with suppress(KeyboardInterrupt):
+            served.run(sockets=[listener])
+    return 0
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"cannot serve at {host}, port {port} ({error}): give --host or --port, such as "
+            "--port 0 for a free one"
+        ) from error

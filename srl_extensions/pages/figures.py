@@ -1,0 +1,287 @@
+"""Figures of a report: the metrics that are drawn in each figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+
+from srl_agents.evaluation.bootstrap import mean_interval
+from srl_extensions.pages import plots
+from srl_train.metrics.activity import PLAY
+from srl_train.metrics.document import (
+    Block,
+    Figure,
+    Line,
+    Panel,
+    Raster,
+    running_means,
+    smoothing_window,
+)
+from srl_train.metrics.run_folder import Run, load, number_at
+from srl_train.metrics.seeds import Entry
+
+SHOWN_ELSEWHERE = frozenset(
+    {"raw_reward", "raw_return", "shaped_return", "parse_failures", "cooperation_rate",
+     "updated", "updates", "weight_change", "samples", "steps_left_out",
+     "samples_dropped_stale", "bytes_sent", "bytes_received"}
+)  # fmt: skip
+"""Keys of a model's row that have another figure or table. All other keys are the learner's."""
+SLOTS = 240
+"""Number of parts of a run's time in which a lane is busy or idle."""
+OF_STAGES = {
+    "mean_token_accuracy": ("tokens predicted right", True),
+    "rewards/accuracies": ("pairs told apart", True),
+    "rewards/margins": ("margin of the chosen answer's reward", False),
+}
+"""TRL's name of a metric of a pass -> (title, whether the metric is a share)."""
+TITLES = {
+    "grad_norm": "Gradient norm",
+    "clip_ratio": "Share of clipped tokens",
+    "kl": "Divergence from the starting model (KL)",
+    "sampler_divergence": "Sampler and trainer: mean difference in log-probability",
+    "sampler_divergence_max": "Sampler and trainer: largest difference in log-probability",
+    "sampler_beyond_cap": "Sampler and trainer: share of tokens with a ratio above the cap",
+    "sampler_kl": "Divergence of the trainer from the sampler (KL)",
+    "reward_std": "Standard deviation of rewards in a group",
+    "frac_reward_zero_std": "Share of groups with all rewards equal",
+}
+
+
+def stages(run: Run) -> list[Panel]:
+    """Return the loss of every stage by step, and other metrics of TRL by pass."""
+    panels = []
+    for stage, rows in run.stages.items():
+        losses = []
+        for model in run.models:
+            lists = [row["models"].get(model, {}).get("losses") for row in rows]
+            values = [number_at(loss) for found in lists if isinstance(found, list)
+                      for loss in found]  # fmt: skip
+            losses.append(Line(model, range(1, len(values) + 1), values))
+        panels.append(_smooth(f"{stage.upper()}: loss of each step", losses, across="step"))
+        passes = range(1, len(rows) + 1)
+        for name, (title, percent) in OF_STAGES.items():
+            lines = [
+                Line(model, passes, [number_at(row, "models", model, name) for row in rows])
+                for model in run.models
+            ]
+            panels.append(Panel(f"{stage.upper()}: {title}", lines, percent=percent, across="pass"))
+    return panels
+
+
+def reward(run: Run) -> list[Panel]:
+    """Return the raw reward between its baselines, the shaped reward and the success."""
+
+    def line(key: str, label: str) -> list[Line]:
+        return [Line(label, run.rounds, run.series("environment", key))]
+
+    guides = list(run.baselines.items())
+    return [
+        _smooth("Raw reward per agent and step", line("raw_reward", "raw"), guides),
+        _smooth("Shaped reward, what was trained on", line("shaped_reward", "shaped")),
+        _smooth("Share of agents that succeeded", line("success", "success"), percent=True),
+    ]
+
+
+def environments(run: Run) -> list[Panel]:
+    """Return the return, success and parse failures by environment."""
+    labels = sorted(run.names("by_environment"))
+
+    def lines(key: str) -> list[Line]:
+        # A round need not play all environments. The rounds that did are joined.
+        every = (Line(label, run.rounds, run.series("by_environment", label, key))
+                 for label in labels)  # fmt: skip
+        return [_where(line, math.isfinite) for line in every]
+
+    return [
+        _smooth("Return per episode, by environment", lines("raw_return")),
+        _smooth("Share that succeeded, by environment", lines("success"), percent=True),
+        _smooth("Unread answers, by environment", lines("parse_failures"), percent=True),
+    ]
+
+
+def per_model(run: Run, titles: dict[str, str], percent: bool = False) -> list[Panel]:
+    """Return a panel for each key in a model's row, with a line per model."""
+    return [_smooth(title, _of_models(run, key), percent=percent) for key, title in titles.items()]
+
+
+def updates(run: Run) -> list[Raster]:
+    """Return the rounds in which each model was updated."""
+    rows = []
+    for model in run.models:
+        updated = zip(run.rounds, run.series("models", model, "updated"), strict=True)
+        rows.append((model, [number for number, share in updated if share > 0]))
+    return [Raster("Rounds in which each model's weights were updated", rows, run.rounds)]
+
+
+def activity(run: Run) -> list[Raster]:
+    """Return the times at which rounds were played and each model learned, if recorded."""
+    if not run.activity:
+        return []
+    began = min(span.start for span in run.activity)
+    slot = (max(span.end for span in run.activity) - began) / SLOTS
+    lanes = []
+    for who in (PLAY, *run.models):
+        busy: set[int] = set()
+        for span in run.activity:
+            if span.who == who:
+                first = int((span.start - began) / slot)
+                busy.update(range(first, min(SLOTS, math.ceil((span.end - began) / slot))))
+        lanes.append((who, sorted(busy)))
+    return [Raster(f"Who was busy when, by {slot:.2g} s", lanes, range(SLOTS), "slot")]
+
+
+def weights(run: Run) -> list[Panel]:
+    """Return the weight change of each model per update and in total."""
+
+    def moved(line: Line) -> Line:
+        # Rounds that changed no weights are left out, so that the others are joined.
+        return _where(line, lambda y: 0 < y < math.inf)
+
+    changes = [moved(Line(name, run.rounds, change_per_update(run, name))) for name in run.models]
+    totals = [moved(line) for line in _of_models(run, "weight_change")]
+    travelled = [Line(line.label, line.x, list(accumulate(line.y))) for line in totals]
+    return [
+        _smooth("Weight change of each update, L2 norm", changes),
+        Panel("Length of the way travelled so far", travelled),
+    ]
+
+
+def change_per_update(run: Run, model: str) -> list[float]:
+    """Return the weight change of each row, per update if the row combines several rounds."""
+    both = (run.series("models", model, key) for key in ("weight_change", "updated"))
+    return [change / max(1.0, updated) for change, updated in zip(*both, strict=True)]
+
+
+def versions(run: Run) -> list[Panel]:
+    """Return the staleness of the samples, and the number of updates of each model."""
+    staleness = _of_models(run, "staleness", "mean")
+    return [
+        _smooth("Staleness: updates since the samples were drawn", staleness),
+        Panel("Version: updates so far", _of_models(run, "updates")),
+    ]
+
+
+def learning(run: Run) -> list[Panel | Raster]:
+    """Return the other metrics of the learners, such as loss, gradient norm and entropy."""
+    names = dict.fromkeys(key for model in run.models for key in run.names("models", model))
+    titles = {name: TITLES.get(name, name.replace("_", " ").capitalize())
+              for name in names if name not in SHOWN_ELSEWHERE}  # fmt: skip
+    state = [
+        _smooth(f"The mode's {key}", [Line(key, run.rounds, run.series("mode_state", key))])
+        for key in run.names("mode_state")
+    ]
+    return not_empty([*per_model(run, titles), *state])
+
+
+FIGURES: dict[str, Callable[[Run], Sequence[Panel | Raster]]] = {
+    "stages": stages,
+    "reward": reward,
+    "environments": environments,
+    "returns": partial(
+        per_model,
+        titles={
+            "raw_return": "Raw return per episode",
+            "shaped_return": "Shaped return per episode",
+        },
+    ),
+    "behaviour": partial(
+        per_model,
+        titles={
+            "cooperation_rate": "Cooperation rate",
+            "parse_failures": "Parse failures per answer",
+        },
+        percent=True,
+    ),
+    "updates": updates,
+    "activity": activity,
+    "versions": versions,
+    "weights": weights,
+    "learning": learning,
+}
+"""Name of a figure to the function that draws it."""
+
+
+def figure(drawings: Sequence[Panel | Raster], caption: str) -> list[Block]:
+    """Return a figure of the drawings that are not empty, or nothing."""
+    found = not_empty(drawings)
+    return [Figure(found, caption)] if found else []
+
+
+def not_empty(drawings: Sequence[Panel | Raster]) -> list[Panel | Raster]:
+    """Return the drawings with at least one measured value."""
+    return [
+        one
+        for one in drawings
+        if (
+            one.rounds
+            if isinstance(one, Raster)
+            else any(math.isfinite(y) for line in one.lines for y in line.y)
+        )
+    ]
+
+
+def save_plots(run_dir: Path, folder: Path) -> list[Path]:
+    """Write each figure of a run as a PNG file, and return the paths.
+
+    Raises:
+        PlotsError: If matplotlib is not installed.
+        RunFolderError: If there is no run in `run_dir`, or `folder` is not writable.
+    """
+    run = load(run_dir)
+    drawn = {name: not_empty(draw(run)) for name, draw in FIGURES.items()}
+    return [
+        plots.save_png(drawings, folder / f"{name}.png")
+        for name, drawings in drawn.items()
+        if drawings
+    ]
+
+
+def side_by_side(entries: Sequence[Entry]) -> list[Panel]:
+    """Return raw reward and cooperation rate of several entries in the same axes."""
+    guides = dict.fromkeys(
+        item for entry in entries for run in entry.runs for item in run.baselines.items()
+    )
+    rewards = [_of_entry(entry, "raw_reward") for entry in entries]
+    cooperation = [_of_entry(entry, "cooperation_rate") for entry in entries]
+    return [
+        _smooth("Raw reward per agent and step", rewards, list(guides)),
+        _smooth("Cooperation rate", cooperation, percent=True),
+    ]
+
+
+def _of_entry(entry: Entry, key: str) -> Line:
+    """Return the values of a run, or the mean and interval of several seeds' running means."""
+    if len(entry.runs) == 1:
+        return Line(entry.label, entry.runs[0].rounds, entry.runs[0].series("environment", key))
+    shared = sorted(set.intersection(*(set(run.rounds) for run in entry.runs)))
+    smooth = []
+    for run in entry.runs:
+        known = dict(zip(run.rounds, run.series("environment", key), strict=True))
+        values = [known[number] for number in shared]
+        smooth.append(running_means(values, smoothing_window(len(values))))
+    found = [mean_interval(values) for values in zip(*smooth, strict=True)]
+    middle, low, high = zip(*found, strict=True) if found else ((), (), ())
+    return Line(entry.label, shared, middle, low, high)
+
+
+def _smooth(
+    title: str,
+    lines: Sequence[Line],
+    guides: Sequence[tuple[str, float]] = (),
+    percent: bool = False,
+    across: str = "round",
+) -> Panel:
+    window = smoothing_window(max((len(line.y) for line in lines), default=0))
+    return Panel(title, lines, guides, percent, window, across)
+
+
+def _of_models(run: Run, *keys: str) -> list[Line]:
+    return [Line(model, run.rounds, run.series("models", model, *keys)) for model in run.models]
+
+
+def _where(line: Line, keep: Callable[[float], bool]) -> Line:
+    points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if keep(y)]
+    return Line(line.label, [x for x, _ in points], [y for _, y in points])

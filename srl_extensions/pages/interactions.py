@@ -1,0 +1,105 @@
+"""Interaction graphs of a run over time, from its sample episodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from srl_agents.episode import read_jsonl
+from srl_agents.errors import EpisodeError
+from srl_agents.evaluation.interactions import (
+    MEASURES,
+    Graph,
+    Interactions,
+    Measure,
+    Observed,
+    graphs,
+    observe,
+)
+from srl_train.metrics.document import Arrow, Block, Figure, InteractionGraph, Notes, Period
+from srl_train.metrics.run_folder import Run, sample_label
+
+PERIODS = 6
+"""Number of graphs over time at most; fewer if a graph would have fewer than FILES files."""
+FILES = 3
+"""Number of files of sample episodes per graph, evenly spread over its rounds."""
+READING = (
+    "Blue: above zero, orange: below; the wider, the more. Pale and dashed: the 95 % interval "
+    "includes zero. Intervals are corrected for the number of arrows."
+)
+
+
+def interactions(run: Run, *, trusted: bool = False) -> list[Block]:
+    """Return a drawing per measure with a slider over time, and what could not be measured.
+
+    Args:
+        run: Run whose sample episodes are played again.
+        trusted: Whether code that the records name may be loaded.
+    """
+    files = run.sample_files
+    parts = np.array_split(np.arange(len(files)), max(1, min(PERIODS, len(files) // FILES)))
+    notes: list[str] = []
+    found: list[tuple[str, Interactions]] = []
+    for part in parts if files else ():
+        spread = np.linspace(part[0], part[-1], min(FILES, len(part))).round().astype(int)
+        chosen = [files[place] for place in sorted(set(spread.tolist()))]
+        games: list[Observed] = []
+        for path in chosen:
+            try:
+                for episode in read_jsonl(path):
+                    if episode.failure is None:
+                        games.append(_renamed(observe(episode, trusted=trusted), run.models))
+            except (EpisodeError, OSError) as error:
+                notes.append(f"{path.name}: {error}")
+        found.append((f"{_period(chosen)} · {len(games)} games", graphs(games)))
+    notes += [reason for _, one in found for reason in one.not_replayed]
+    drawings = [
+        drawing(measure, [(label, one.graph(measure.name)) for label, one in found])
+        for measure in MEASURES.values()
+        if any(one.graph(measure.name) for _, one in found)
+    ]
+    if not drawings:
+        return []
+    missing = Notes("Not all games could be played again.", list(dict.fromkeys(notes)))
+    return [Figure(drawings, READING), *([missing] if notes else [])]
+
+
+def _period(files: Sequence[Path]) -> str:
+    first, last = sample_label(files[0]), sample_label(files[-1])
+    return (first if first == last else f"{first} to {last.rpartition(' ')[2]}").capitalize()
+
+
+def _renamed(game: Observed, models: Sequence[str]) -> Observed:
+    """Return the game with all past versions of a model under one name."""
+    players = dict(game.players)
+    for agent, name in players.items():
+        model, at, _ = name.partition("@")
+        if at and model in models:
+            players[agent] = f"past {model}"
+    return replace(game, players=players)
+
+
+def drawing(measure: Measure, over_time: Sequence[tuple[str, Graph | None]]) -> InteractionGraph:
+    """Return the drawing of a measure.
+
+    Args:
+        measure: The measure.
+        over_time: Label and graph of each period; None if nothing was measured.
+    """
+    players = sorted({name for _, graph in over_time if graph for name in graph.players})
+    number = {name: place for place, name in enumerate(players)}
+    periods = []
+    for label, graph in over_time:
+        arrows = []
+        for edge in graph.edges if graph else ():
+            low, high = edge.interval or (math.nan, math.nan)
+            ends = number[edge.source], number[edge.target]
+            arrows.append(Arrow(*ends, edge.value, low, high, edge.games, edge.sure))
+        periods.append(Period(label, arrows))
+    return InteractionGraph(
+        measure.title, measure.how, measure.unit, players, periods, measure.directed
+    )

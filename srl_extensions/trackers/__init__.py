@@ -1,0 +1,1 @@
+"""Trackers of experiments: TensorBoard, Trackio, Weights & Biases and MLflow."""

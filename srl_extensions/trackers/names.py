@@ -1,0 +1,148 @@
+"""Names of metrics and settings in trackers, such as `train/model_0/loss`, without secrets.
+
+No name is the beginning of another name's path (`train/reward` next to `train/reward/model_0`),
+because MLflow's file store makes a folder of each slash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+LONGEST_NAME, LONGEST_SETTING = 80, 1000
+"""Number of characters of a name in a path, and of the text of a setting."""
+LEFT_OUT = "(left out)"
+"""Text that replaces a secret."""
+_RENAMED = {"raw_reward": "reward", "raw_return": "return"}
+_SECRET = re.compile(
+    r"(^|[_.-])((api|access|private|secret|ssh)_?key|auth\w*|\w*token|passw\w*|passphrase|pwd"
+    r"|\w*secret|credentials?)$",
+    re.IGNORECASE,
+)
+_SECRET_IN_TEXT = re.compile(
+    r"""(\b\w*(?:api_?key|access_?key|token|passw\w*|passphrase|secret)|\bkey(?==))"""
+    r"""(["']?\s*[=:]\s*["']?)[^\s&,;"'}]+""",
+    re.IGNORECASE,
+)
+
+
+def of_round(row: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics of a round's row by name."""
+    environment = dict(row["environment"])
+    models = {model: dict(own) for model, own in row["models"].items()}
+    agents: dict[str, dict[str, Any]] = {a: dict(own) for a, own in row.get("by_agent", {}).items()}
+    for own in models.values():
+        for key, name in (("stale_by_agent", "stale"), ("never_asked_by_agent", "never_asked")):
+            for agent, count in own.pop(key).items():
+                agents.setdefault(agent, {})[name] = count
+    wins = environment.pop("winners")
+    return dict(
+        [
+            *_numbers("train", {"round": row["round"], "seconds": row["seconds"]}),
+            *_numbers("train", environment),
+            *_numbers("train/mode", row["mode_state"]),
+            *_each("train", models),
+            *_each("train/agents", agents),
+            *_each("train/environments", row["by_environment"]),
+            *_each("train/wins", {winner: {"games": count} for winner, count in wins.items()}),
+        ]
+    )
+
+
+def of_pass(row: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics of a pass by name, under the name of the stage."""
+    stage = row["stage"]
+    whole = {"pass": row["pass"], "seconds": row["seconds"]}
+    return dict([*_numbers(stage, whole), *_each(stage, row["models"])])
+
+
+def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics of an evaluation by name: `eval/...`, or `eval/after_sft/...`."""
+    section = f"eval/{when}" if when.startswith("after_") else "eval"
+    whole = dict(measured)
+    models, agents = whole.pop("per_model"), whole.pop("per_agent", {})
+    environments = whole.pop("by_environment")
+    return dict(
+        [
+            *_numbers(section, whole),
+            *_each(section, {model: {"reward": mean} for model, mean in models.items()}),
+            *_each(f"{section}/agents", {agent: {"reward": m} for agent, m in agents.items()}),
+            *_each(f"{section}/environments", environments),
+        ]
+    )
+
+
+def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
+    """Return the settings of a configuration by dotted name, without secrets."""
+    if isinstance(tree, Mapping) and tree:
+        labels = segments(tree)
+        return {
+            name: value
+            for key, inner in tree.items()
+            for name, value in of_settings(
+                LEFT_OUT if _is_secret(key, inner) else inner,
+                f"{path}.{labels[key]}" if path else labels[key],
+            ).items()
+        }
+    if isinstance(tree, int | float):
+        return {path: tree}
+    return {path: without_secrets(str(_without_secret_keys(tree)))[:LONGEST_SETTING]}
+
+
+def without_secrets(text: str) -> str:
+    """Return the text without users and passwords in addresses and without quoted keys."""
+    text = re.sub(r"(?<=://)[^/\s@]*@", "...@", text)
+    text = re.sub(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+", r"\1 ...", text)
+    return _SECRET_IN_TEXT.sub(r"\1\2...", text)
+
+
+def _is_secret(key: object, value: object) -> bool:
+    return bool(value) and _SECRET.search(str(key)) is not None
+
+
+def _without_secret_keys(tree: Any) -> Any:
+    if isinstance(tree, Mapping):
+        return {
+            key: LEFT_OUT if _is_secret(key, value) else _without_secret_keys(value)
+            for key, value in tree.items()
+        }
+    if isinstance(tree, list | tuple):
+        return [_without_secret_keys(entry) for entry in tree]
+    return tree
+
+
+def segment(name: str) -> str:
+    """Return the name as a part of a path that is valid in every library."""
+    plain = re.sub(r"[^\w.\-]+", "_", name)[:LONGEST_NAME]
+    return plain if plain.strip(".") else f"_{plain}"
+
+
+def segments(names: Iterable[Any]) -> dict[Any, str]:
+    """Return a unique path segment for each name."""
+    found: dict[Any, str] = {}
+    for name in names:
+        label = first = segment(str(name))
+        number = 2
+        while label in found.values():
+            label, number = f"{first}-{number}", number + 1
+        found[name] = label
+    return found
+
+
+def _each(section: str, entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
+    labels = segments(entries)
+    for name, values in entries.items():
+        yield from _numbers(f"{section}/{labels[name]}", values)
+
+
+def _numbers(section: str, values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the name and value of each number at any depth, also NaN and infinity."""
+    for key, value in values.items():
+        name = f"{section}/{_RENAMED.get(key, key)}"
+        if isinstance(value, Mapping):
+            yield from _numbers(name, value)
+        elif isinstance(value, bool | int | float | np.number | np.bool_):
+            yield name, float(value)

@@ -1,1 +1,0 @@
-"""Commands that make pages: reports, comparisons and replays."""

@@ -1,1 +1,0 @@
-"""Reports of one run or several."""

@@ -1,1 +1,0 @@
-"""Trackers: TensorBoard, Trackio, Weights & Biases and MLflow, by their own libraries."""

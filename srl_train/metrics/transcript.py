@@ -1,0 +1,145 @@
+"""Transcripts of episodes: observations, messages, answers and rewards by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from srl_agents.episode import AgentStep, Episode
+from srl_envs import registry
+from srl_envs.errors import EnvError, UntrustedError
+from srl_envs.loading.untrusted import cut
+from srl_envs.text.view import TextView
+from srl_train.metrics.document import Step, Transcript, Turn
+
+SHOWN_TURNS = 40
+NEWEST_TURNS = 2
+SHOWN_CHARACTERS = 1500
+"""Of one answer or observation; the rest stays in the episode's file."""
+
+
+def view_of(
+    episode: Episode, name: str, options: Mapping[str, Any], *, trusted: bool = False
+) -> TextView | None:
+    """How the episode's agents read and answer, where `name` with these options is the game that
+    was played; None where it is not, as for an environment that is not the catalogue's.
+
+    A run's configuration may be anybody's: raises UntrustedError as srl_envs.registry.remake.
+    """
+    if registry.served_name(name) not in registry.names() and not trusted:
+        return None
+    try:
+        made = registry.remake(name, options, trusted=trusted)
+    except UntrustedError:
+        raise
+    except EnvError:  # written by another release, which knew other options
+        return None
+    with closing(made) as env:
+        same_agents = set(episode.seats) == set(env.possible_agents)
+        if env.metadata["name"] != episode.environment or not same_agents:
+            return None
+        view: TextView | None = env.unwrapped.text_view
+        return view
+
+
+def transcript(episode: Episode, view: TextView | None) -> Transcript:
+    """The episode's first turns. Without a view, observations stand as the numbers they are."""
+    shown = min(SHOWN_TURNS, len(episode.turns))
+    return _transcript(episode, view, dict.fromkeys(range(1, shown + 1)))
+
+
+def newest(episode: Episode, view: TextView | None) -> Transcript:
+    """The last turns of an episode under way, the newest first."""
+    last = len(episode.turns)
+    return replace(
+        _transcript(episode, view, dict.fromkeys(range(last, max(0, last - NEWEST_TURNS), -1))),
+        left_out=0,
+    )
+
+
+def animation(
+    episode: Episode, view: TextView | None, frames: Iterable[bytes], first: int, seconds: float
+) -> Transcript:
+    """The episode's turns from `first` on, 0 being its start, each with its frame (a PNG file)."""
+    return _transcript(episode, view, dict(enumerate(frames, start=first)), seconds)
+
+
+def _transcript(
+    episode: Episode,
+    view: TextView | None,
+    frames: Mapping[int, bytes | None],
+    seconds: float | None = None,
+) -> Transcript:
+    returns = ", ".join(
+        f"{agent} {total:.4g}" for agent, total in sorted(episode.returns().items())
+    )
+    turns = [(), *episode.turns]
+    played = "1 turn" if len(episode.turns) == 1 else f"{len(episode.turns)} turns"
+    return Transcript(
+        summary=f"Seed {episode.seed}, {played}. Returns: {returns}.",
+        failure=None if episode.failure is None else cut(episode.failure, SHOWN_CHARACTERS),
+        rules=[] if view is None else _rules(episode, view),
+        turns=[
+            Turn(number, [_step(episode, step, view) for step in turns[number]], frame)
+            for number, frame in frames.items()
+        ],
+        left_out=0 if seconds else len(episode.turns) - len(frames),
+        seconds=seconds,
+    )
+
+
+def _rules(episode: Episode, view: TextView) -> list[tuple[str, str]]:
+    agents_of: dict[str, list[str]] = {}
+    for agent in episode.seats:
+        agents_of.setdefault(view.rules(agent), []).append(agent)
+    return [(", ".join(agents), rules) for rules, agents in agents_of.items()]
+
+
+def _step(episode: Episode, step: AgentStep, view: TextView | None) -> Step:
+    decision = step.decision
+
+    def short(text: object) -> str:
+        return cut(str(text), SHOWN_CHARACTERS)
+
+    return Step(
+        agent=short(step.agent),
+        player=short(episode.seats.get(step.agent, "")),
+        saw=short(_situation(step, view)),
+        heard=[(short(speaker), short(words)) for speaker, words in step.messages],
+        answer=None if decision.text is None else short(decision.text),
+        asked=decision.asked,
+        failure=None if decision.parse_failure is None else short(decision.parse_failure),
+        action=short(_action(step, view)),
+        reward=f"{step.reward:.4g}",
+    )
+
+
+def _situation(step: AgentStep, view: TextView | None) -> str:
+    if isinstance(step.observation, str):
+        return step.observation
+    if view is not None:
+        # A record may be anybody's: what is no observation of the game is shown as it stands.
+        with suppress(LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+            return view.describe(step.agent, step.observation)
+    return _plain(step.observation)
+
+
+def _action(step: AgentStep, view: TextView | None) -> str:
+    action = step.decision.action
+    if view is not None and isinstance(action, (int, np.integer)):
+        answers = view.answers(step.agent)
+        if 0 <= action < len(answers):
+            return answers[action]
+    return _plain(action)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, precision=3, separator=", ", threshold=60)
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key}: {_plain(entry)}" for key, entry in value.items())
+    return str(value)

@@ -1,0 +1,115 @@
+"""Animations hold every frame and every word."""
+
+import base64
+import builtins
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from srl_agents.episode import AgentStep, Decision, Episode
+from srl_envs import registry
+from srl_extensions.pages.animation import write_gif, write_html
+from srl_train.metrics.errors import PlotsError, RunFolderError
+from tests.srl_extensions.pages.pages import blocks, document
+
+
+def some_frames(count=3):
+    env = registry.make("coop_compete_v0", render_mode="rgb_array", max_cycles=9)
+    env.reset(seed=0)
+    frames = [env.render()]
+    for turn in range(count - 1):
+        env.step(dict.fromkeys(env.agents, turn % 2))
+        frames.append(env.render())
+    return frames
+
+
+def an_episode(text, turns=2, failure=None):
+    step = AgentStep(
+        "agent_0", np.zeros(2), Decision(0, text, parse_failure=text), 0.5, {}, (("agent_1", text),)
+    )
+    other = AgentStep("agent_1", np.zeros(2), Decision(1), 1.5)
+    seats = {"agent_0": text, "agent_1": "tit_for_tat"}
+    return Episode("coop_compete_v0", 7, seats, ((step, other),) * turns, failure)
+
+
+def test_a_gif_has_every_frame_and_stands_at_the_end(tmp_path):
+    frames = some_frames(5)
+    path = write_gif(iter(frames), tmp_path / "new" / "game.gif", seconds=0.25)
+    with Image.open(path) as image:
+        assert image.n_frames == 5 and image.info["loop"] == 0
+        for number, frame in enumerate(frames):
+            image.seek(number)
+            assert image.info["duration"] == (750 if number == 4 else 250)
+            # A GIF has 256 colours: the pale edges of letters are shared among them.
+            apart = np.abs(np.asarray(image.convert("RGB")).astype(int) - frame)
+            assert apart.max() < 40 and apart.mean() < 0.5
+    assert list(path.parent.iterdir()) == [path]
+
+
+def to_gif(frames, path):
+    return write_gif(frames, path, 1.0)
+
+
+def to_html(frames, path):
+    return write_html(an_episode("hi"), frames, path, 1.0)
+
+
+@pytest.mark.parametrize("write", [to_gif, to_html])
+def test_without_pillow_the_extra_is_named(tmp_path, monkeypatch, write):
+    real, frames = builtins.__import__, some_frames()
+
+    def without_pillow(name, *args, **kwargs):
+        if name == "PIL":
+            raise ModuleNotFoundError("No module named 'PIL'", name="PIL")
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without_pillow)
+    with pytest.raises(PlotsError, match=r'pip install "core-srl\[render\]"'):
+        write(iter(frames), tmp_path / "game")
+    assert not (tmp_path / "game").exists()
+
+
+@pytest.mark.parametrize("write", [to_gif, to_html])
+def test_a_file_that_cannot_be_written_is_told(tmp_path, write):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match="cannot write"):
+        write(iter(some_frames()), tmp_path / "file" / "x")
+
+
+def shown(tmp_path, episode, frames, **more):
+    path = write_html(episode, frames, tmp_path / "game.html", 0.5, **more)
+    [transcript] = blocks(document(path), "transcript")
+    return transcript
+
+
+def test_a_page_holds_all_frames_and_words(tmp_path):
+    view = registry.make("coop_compete_v0").text_view
+    page = shown(tmp_path, an_episode("I think\ncooperate"), some_frames(), view=view)
+    for turn, frame in zip(page["turns"], some_frames(), strict=True):
+        picture = Image.open(io.BytesIO(base64.b64decode(turn["frame"])))
+        assert np.array_equal(np.asarray(picture), frame)
+    start, *turns = page["turns"]
+    assert (start["number"], start["steps"]) == (0, [])
+    for number, turn in enumerate(turns, start=1):
+        speaking, silent = turn["steps"]
+        assert turn["number"] == number
+        assert speaking["answer"] == speaking["failure"] == "I think\ncooperate"
+        assert speaking["heard"] == [["agent_1", "I think\ncooperate"]]
+        assert (silent["answer"], silent["action"], silent["reward"]) == (None, "cooperate", "1.5")
+    assert "Returns: agent_0 1, agent_1 3." in page["summary"]
+    assert page["seconds"] == 0.5
+
+
+def test_a_page_of_some_turns_numbers_them_right(tmp_path):
+    page = shown(tmp_path, an_episode("hi"), some_frames()[1:], first=1)
+    assert [turn["number"] for turn in page["turns"]] == [1, 2]
+    assert [turn["steps"][0]["answer"] for turn in page["turns"]] == ["hi", "hi"]
+
+
+def test_very_long_words_are_cut(tmp_path):
+    page = shown(tmp_path, an_episode("x" * 10_000, failure="y" * 10_000), some_frames())
+    said = page["turns"][1]["steps"][0]["answer"]
+    assert said == "x" * 1500 + " […8500 more characters]"
+    assert page["failure"] == "y" * 1500 + " […8500 more characters]"

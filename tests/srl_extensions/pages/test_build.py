@@ -1,0 +1,342 @@
+"""Reports and comparisons: the documents in them, and the files they stand in."""
+
+import dataclasses
+import sys
+
+import numpy as np
+import pytest
+
+from srl_agents.episode import Episode
+from srl_envs import registry
+from srl_extensions.pages.comparison import compare, labels
+from srl_extensions.pages.figures import save_plots
+from srl_extensions.pages.report import write_report
+from srl_train.cli import main
+from srl_train.metrics.document import table
+from srl_train.metrics.errors import RunFolderError
+from srl_train.metrics.transcript import transcript, view_of
+from tests.srl_extensions.pages.pages import blocks, document, words
+from tests.srl_extensions.pages.synthetic_runs import config, episode, row, stage_row, write_run
+
+ATTACK = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp; </td></table>"
+
+
+def told_by(path):
+    return words(document(path))
+
+
+def sections(path):
+    return [one["title"] for one in document(path)["sections"]]
+
+
+def test_a_report_shows_everything(tmp_path):
+    path = write_report(write_run(tmp_path / "run"))
+    assert path == tmp_path / "run/report.html"
+    page = told_by(path)
+    for said in (
+        "coop_compete_v0: 4 models learning together",
+        "mode cooperative · updates selective · seed 0",
+        "0.763 → 0.848",
+        "97.7 %",
+        "uniform 0.7625 · optimum 0.85",
+        "Raw reward per agent and step",
+        "Shaped reward, what was trained on",
+        "Raw return per episode",
+        "Cooperation rate",
+        "Parse failures per answer",
+        "Rounds in which each model's weights were updated",
+        "Weight change of each update, L2 norm",
+        "staleness, mean",
+        "Gradient norm",
+        "running mean over 4 rounds",
+        "No episode failed.",
+        "Round 0",
+        "Round 39",
+        "max_cycles: 16",
+        "torch 2.13.0",
+    ):
+        assert said in page, said
+    assert "partial" not in page
+
+
+def test_seats_are_shown_in_the_words_of_the_environment(tmp_path):
+    page = told_by(write_report(write_run(tmp_path / "run")))
+    view = registry.make("coop_compete_v0", max_cycles=16).unwrapped.text_view
+    step = episode().turns[1][0]
+    assert " ".join(view.describe("agent_0", step.observation).split()) in page
+    assert " ".join(view.rules("agent_0").split()) in page
+
+
+@pytest.mark.parametrize("place", ["answer", "failure", "config", "seat", "heard", "environment"])
+def test_no_text_leaves_its_cell(tmp_path, place):
+    told, sample = config(), episode(answer=lambda turn, seat: ATTACK)
+    if place == "failure":
+        sample = episode(failure=f"BackendError: {ATTACK}")
+    if place == "config":
+        told = config(note=ATTACK)
+    if place in ("seat", "heard", "environment"):
+        sample = hostile(place)
+    path = write_report(write_run(tmp_path / "run", episodes=[sample], told=told))
+    assert ATTACK.split()[0] in told_by(path)
+    assert "<script>alert" not in path.read_text("utf-8")
+    assert len(list(blocks(document(path), "transcript"))) == 2
+
+
+def hostile(place: str) -> Episode:
+    from dataclasses import replace
+
+    plain = episode()
+    [first, *others] = plain.turns[0]
+    if place == "seat":
+        return replace(plain, seats=dict.fromkeys(plain.seats, ATTACK))
+    if place == "heard":
+        first = replace(first, messages=((ATTACK, ATTACK),))
+    if place == "environment":
+        first = replace(first, observation=ATTACK)
+    return replace(plain, turns=((first, *others), *plain.turns[1:]))
+
+
+def test_parse_failures_are_told_with_the_default_that_was_played():
+    shown = transcript(
+        episode(3, lambda turn, seat: "I pass" if (turn, seat) == (1, 2) else None), None
+    )
+    steps = [step for turn in shown.turns for step in turn.steps]
+    assert [step.failure for step in steps if step.failure] == ["no choice was named"]
+    assert [step.answer for step in steps if step.answer is not None] == ["I pass"]
+
+
+def test_long_episodes_are_cut():
+    shown = transcript(episode(100, lambda turn, seat: "x" * 5000), None)
+    assert (shown.turns[0].number, shown.turns[-1].number, shown.left_out) == (1, 40, 60)
+    answer = shown.turns[0].steps[0].answer
+    assert answer == "x" * 1500 + " […3500 more characters]"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "found"),
+    [
+        ("coop_compete_v0", {"max_cycles": 16}, True),
+        ("coop_compete_v0", {"num_agents": 3}, False),  # other seats
+        ("coop_compete_v0", {"no_such_option": 1}, False),
+        ("team_battle_v0", {}, False),  # another game
+        ("my_own_v0", {}, False),
+    ],
+)
+def test_a_view_is_used_for_its_own_game_only(name, options, found):
+    assert (view_of(episode(), name, options) is not None) == found
+
+
+@pytest.fixture
+def judged(tmp_path, monkeypatch):
+    """A run of debates whose configuration names code, which leaves a file behind."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "judge_of_others.py").write_text(
+        "from pathlib import Path\n"
+        "from srl_envs.tasks.debate.heuristic_judge import RuleJudge as judge\n"
+        f"Path({str(tmp_path / 'ran')!r}).touch()\n"
+    )
+    sample = Episode("debate_v0", 1, {"pro_0": "model_0", "con_0": "model_0"}, ())
+    told = config(environment={"name": "debate_v0", "options": {"judge": "judge_of_others:judge"}})
+    yield write_run(tmp_path / "run", episodes=[sample], told=told, environment="debate_v0")
+    sys.modules.pop("judge_of_others", None)
+
+
+def test_a_report_runs_no_code_that_the_run_names(judged, tmp_path):
+    text = told_by(write_report(judged))
+    assert "shown without their words: 'judge: judge_of_others:judge' is code" in text
+    assert not (tmp_path / "ran").exists()
+    assert "You are PRO in a debate" in told_by(write_report(judged, trusted=True))
+    assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("options", [[1], {1: 2}, {"num_agents": "x"}, {"num_agents": 10**8}, 7])
+def test_options_that_are_none_leave_a_report(tmp_path, options):
+    told = config(environment={"name": "coop_compete_v0", "options": options})
+    assert "Sample episodes" in told_by(write_report(write_run(tmp_path / "run", told=told)))
+
+
+def test_numbers_are_shown_without_a_view(tmp_path):
+    own = [episode(environment="my_own_v0")]
+    page = told_by(write_report(write_run(tmp_path / "run", episodes=own, told=config())))
+    assert "0.667" in page
+
+
+def test_failed_episodes_winners_and_idle_updates_are_told(tmp_path):
+    rows = [
+        row(0, failed_episodes=2, winners={"team_a": 10, "draw": 4}),
+        row(1, winners={"team_b": 16}),
+    ]
+    rows[0]["models"]["model_0"] |= {"updated": True, "weight_change": 0.0}
+    rows[1]["models"]["model_2"] |= {"copied_from": "model_1", "settings": {"learning_rate": 0.004}}
+    page = told_by(write_report(write_run(tmp_path / "run", rows=rows)))
+    assert "Failed episodes 2 of 32" in page
+    assert "team_a team_b first tenth 4 (28.6 %) 10 (71.4 %) 0 (0.0 %)" in page
+    assert "although no weight changed: model_0 in round 0." in page
+    assert "1 model_2 model_1 learning_rate 0.004" in page
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("cooperative", "Of the way to the optimum, learned 97.7 %"),
+        ("competitive", "not what this mode trains for"),
+    ],
+)
+def test_the_way_to_the_optimum_is_told_where_it_is_gone(tmp_path, mode, said):
+    folder = write_run(tmp_path / "run", told=config(mode))
+    text = told_by(write_report(folder))
+    assert said in text and ("learned 97.7 %" in text) is (mode == "cooperative")
+
+
+@pytest.mark.parametrize("gone", ["metrics.jsonl", "summary.json", "config.yaml", "episodes"])
+def test_a_partial_run_gets_a_partial_report(tmp_path, gone):
+    folder = write_run(tmp_path / "run")
+    (folder / gone).rename(tmp_path / "away")
+    assert "This report is partial." in told_by(write_report(folder))
+
+
+def test_only_a_configuration_is_enough(tmp_path):
+    (tmp_path / "config.yaml").write_text("seed: 3\nenvironment: {name: coop_compete_v0}\n")
+    page = told_by(write_report(tmp_path, tmp_path / "pages/out.html"))
+    assert "no round has ended" in page
+    assert sections(tmp_path / "pages/out.html") == ["Configuration"]  # none is empty
+
+
+def test_a_failing_disk_is_told_in_one_line(tmp_path):
+    folder = write_run(tmp_path / "run")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match="cannot write"):
+        write_report(folder, tmp_path / "file/report.html")
+
+
+def test_two_runs_side_by_side(tmp_path):
+    write_run(tmp_path / "friends")
+    falling = [row(n, raw_reward=0.7, cooperation_rate=0.1, winners={"draw": 3}) for n in range(40)]
+    write_run(tmp_path / "rivals", rows=falling, told=config("competitive", seed=1), evaluation={})
+    path = compare([tmp_path / "friends", tmp_path / "rivals"])
+    assert path == tmp_path / "comparison.html"
+    text = told_by(path)
+    for said in (
+        "2 runs side by side",
+        "mode cooperative competitive",
+        "raw reward, last tenth 0.8492 0.7",
+        "cooperation, last tenth 97.8 % 10.0 %",
+        "won by draw, last tenth \N{EN DASH} 100.0 %",
+        "mode.name cooperative competitive",
+        "seed 0 1",
+    ):
+        assert said in text, said
+
+
+def test_a_run_of_stages_alone_has_a_report_of_its_own(tmp_path, capsys):
+    measured = {"raw_reward": 0.8, "standard_error": 0.002, "episodes": 64, "per_model": {}}
+    folder = write_run(
+        tmp_path / "run", rows=[], told=config(rounds=0, sft={"epochs": 2}, dpo={"epochs": 1}),
+        stage_rows=[stage_row(0, "sft", 0), stage_row(1, "sft", 1), stage_row(2, "dpo", 0)],
+        evaluation={"before": measured, "after_sft": measured | {"raw_reward": 0.8123}},
+    )  # fmt: skip
+    assert main(["report", str(folder)]) == 0
+    page = told_by(folder / "report.html")
+    for said in (
+        "coop_compete_v0: 4 models, SFT and DPO",
+        "Passes over data SFT 2, DPO 1",
+        "SFT: loss of each step",
+        "DPO: loss of each step",
+        "SFT model_0 2 64 900 0.6 0.4",
+        "after sft 0.8123 0.002",
+    ):
+        assert said in page, said
+    # Nothing is told of rounds that were never meant to be played.
+    assert "partial" not in page and "Failed episodes" not in page
+    assert sections(folder / "report.html") == [
+        "Learned from data", "Reward", "The models", "Sample episodes", "Configuration",
+    ]  # fmt: skip
+
+
+def test_stages_stand_before_the_rounds(tmp_path, capsys):
+    evaluation = {
+        when: {"raw_reward": value, "per_model": {}}
+        for when, value in (("before", 0.76), ("after_sft", 0.8123), ("after", 0.85))
+    }
+    folder = write_run(
+        tmp_path / "run", told=config(sft={"epochs": 2}), stage_rows=[stage_row(0, "sft", 0)],
+        evaluation=evaluation,
+    )  # fmt: skip
+    assert main(["report", str(folder)]) == 0
+    assert "after sft 0.8123" in " ".join(capsys.readouterr().out.split())
+    page = told_by(folder / "report.html")
+    assert "4 models learning together after SFT" in page
+    assert "before 0.76 after sft 0.8123 after 0.85" in page
+    assert "1 of 2 passes of sft are done." in page
+
+
+def test_runs_that_differ_only_in_their_seed_are_one_band_with_its_interval(tmp_path, capsys):
+    folders = []
+    for seed, reward in enumerate((0.80, 0.81, 0.82)):
+        rows = [row(n, raw_reward=reward + n / 1000) for n in range(10)]
+        after = {"after": {"raw_reward": reward, "per_model": {}}}
+        folders.append(
+            write_run(tmp_path / f"ours-seed{seed}", rows, told=config(seed=seed), evaluation=after)
+        )
+    folders.append(write_run(tmp_path / "theirs", told=config("competitive")))
+    assert main(["report", *map(str, folders), "--out", str(tmp_path / "out.html")]) == 0
+    # t(2) = 4.3027; standard deviation .01, of three: half the interval is .02484
+    told = " ".join(capsys.readouterr().out.split())
+    assert "raw reward, evaluated after 0.81 ± 0.02484 0.848" in told
+    page = told_by(tmp_path / "out.html")
+    assert "raw reward, evaluated after 0.81 ± 0.02484 0.848" in page
+    [rewards, _] = blocks(document(tmp_path / "out.html"), "panel")
+    ours = rewards["lines"][0]
+    assert ours["label"] == "ours (3 seeds)"
+    # .81, and the mean of the last three rounds' .007, .008 and .009
+    assert ours["y"][-1] == pytest.approx(0.818)
+    assert ours["high"][-1] - ours["y"][-1] == pytest.approx(0.02484, abs=1e-5)
+    assert "seed 0, 1, 2 0" in page
+    assert "Each run" in page
+
+
+def test_a_seed_given_twice_is_no_second_sample(tmp_path):
+    folders = [write_run(tmp_path / name, told=config(seed=1)) for name in ("a", "b")]
+    assert "seeds" not in told_by(compare(folders, tmp_path / "out.html"))
+
+
+def test_a_column_in_which_nothing_was_measured_is_left_out():
+    made = table(["a", "b"], [("1", "\N{EN DASH}"), ("2", "\N{EN DASH}")])
+    assert (made.headers, made.rows) == (["a"], [["1"], ["2"]])
+
+
+def test_equal_configurations_are_called_equal(tmp_path):
+    folders = [write_run(tmp_path / name / "run") for name in ("a", "b")]
+    text = told_by(compare(folders, tmp_path / "out.html"))
+    assert "their configurations are equal" in text
+    assert "a/run" in text
+
+
+def test_comparing_needs_two_different_runs(tmp_path):
+    folder = write_run(tmp_path / "run")
+    with pytest.raises(RunFolderError, match="needs two runs"):
+        compare([folder])
+    with pytest.raises(RunFolderError, match="given twice"):
+        labels([folder, folder])
+    with pytest.raises(RunFolderError, match="no run at"):
+        compare([folder, tmp_path / "nowhere"])
+
+
+def test_names_are_no_formulas(tmp_path):
+    name = r"$\frac{1}$"
+    rows = [row(number) for number in range(3)]
+    for entry in rows:
+        entry["models"] = {name: entry["models"]["model_0"]}
+    run = write_run(tmp_path / "run", rows=rows)
+    assert name in told_by(write_report(run))
+    assert (save_plots(run, tmp_path / "plots")[0]).stat().st_size > 1000
+
+
+@pytest.mark.parametrize("seen", [None, {}, {"observation": {"a": 1}}, np.ones(1), np.ones(30)])
+def test_what_is_no_observation_of_the_game_is_shown_as_it_stands(tmp_path, seen):
+    turn, *turns = episode().turns
+    odd = dataclasses.replace(turn[0], observation=seen)
+    played = dataclasses.replace(episode(), turns=((odd, *turn[1:]), *turns))
+    page = told_by(write_report(write_run(tmp_path / "run", episodes=[played])))
+    view = registry.make("coop_compete_v0", max_cycles=16).unwrapped.text_view
+    assert " ".join(view.rules("agent_0").split()) in page

@@ -1,0 +1,185 @@
+"""The live page in a real browser, beside a real run."""
+
+import json
+import re
+import time
+
+import pytest
+import yaml
+
+from srl_agents.episode import write_jsonl
+from srl_train.metrics.sinks import JsonlSink
+from tests.srl_extensions.pages.conftest import end, start, watching
+from tests.srl_extensions.pages.synthetic_runs import episode, row, write_run
+from tests.srl_extensions.pages.test_page import HOSTILE
+
+pytestmark = pytest.mark.browser
+SIZES = {"desktop": (1100, 900), "phone": (360, 740)}
+TRAINING = {
+    "environment": {"name": "team_battle_v0", "options": {"max_cycles": 6, "warmup_episodes": 0}},
+    "models": {"count": 2, "base": "tiny"},
+    "rollout": {"group_size": 4, "groups_per_round": 2},
+    "logging": {"evaluation_episodes": 8, "episodes_every": 1},
+    "rounds": 400,
+}
+
+
+def rounds_told(text):
+    """The number of rounds that are over, as the page has it."""
+    found = re.search(r"round (\d+) of", text)
+    return int(found[1]) if found else 0
+
+
+def test_a_run_is_watched_from_before_it_begins(tmp_path, open_page):
+    config, folder = tmp_path / "run.yaml", tmp_path / "runs" / "live"
+    config.write_text(yaml.safe_dump(TRAINING))
+    with watching(tmp_path / "runs") as (address, server):
+        watched = open_page(address)
+        assert "No run is in" in watched.page.inner_text("main")
+        training = start("train", config, "--out", folder, "--quiet")
+        try:
+            watched.page.wait_for_selector(".run", timeout=120_000)
+            watched.page.click(".run")
+            watched.page.wait_for_selector("canvas", timeout=120_000)
+            late = [seconds_behind(watched.page, folder / "metrics.jsonl") for _ in range(3)]
+            assert max(late) < 2, late
+            watched.page.wait_for_selector("text=is running")
+            transcript_of(watched.page, "blue_0")
+            shown = watched.page.locator(".games select").input_value()
+            words = words_of(folder / "episodes" / shown, "blue_0")
+            assert words and words in watched.page.inner_text(".games")
+            assert watched.wrong == []
+            assert all(asked.startswith(address) for asked in watched.asked)
+
+            end(server)
+            watched.page.wait_for_selector("text=does not answer", timeout=20_000)
+            before = rounds_told(watched.page.inner_text("main"))
+            with watching(tmp_path / "runs", port=int(address.split(":")[2].strip("/"))):
+                watched.page.wait_for_selector(".light.live", timeout=20_000)
+                watched.page.wait_for_function(
+                    "before => Number(/round (\\d+) of/.exec(document.body.innerText)[1]) > before",
+                    arg=before + 2, timeout=60_000,
+                )  # fmt: skip
+        finally:
+            end(training)
+
+
+def seconds_behind(page, metrics):
+    """How long it takes from the end of the next round until the page shows it."""
+    known = len(metrics.read_bytes().splitlines())
+    while len(metrics.read_bytes().splitlines()) <= known:
+        time.sleep(0.01)
+    began = time.monotonic()
+    page.wait_for_function(
+        "wanted => Number(/round (\\d+) of/.exec(document.body.innerText)[1]) > wanted",
+        arg=known, timeout=30_000, polling=20,
+    )  # fmt: skip
+    return time.monotonic() - began
+
+
+def transcript_of(page, agent):
+    """Choose one agent of the sample games, and stay with the game that is shown."""
+    page.wait_for_selector(".chips button", timeout=60_000)
+    page.click(".games input[type=checkbox]")
+    page.wait_for_timeout(1000)
+    page.click(f".chips button:has-text('{agent}')")
+    shown = page.locator(".games tbody tr:not(.turn) td:first-child bdi").all_text_contents()
+    assert set(shown) == {agent}
+
+
+def words_of(file, agent):
+    """What the agent wrote first in the first episode of the file."""
+    record = json.loads(file.read_text().splitlines()[0])
+    [first] = [step for step in record["turns"][0] if step["agent"] == agent]
+    return first["decision"]["text"]
+
+
+def test_twenty_thousand_rounds_are_light_for_tab_and_server(tmp_path, open_page):
+    """Below 200 MB each and, in the tab, without a task of 100 ms once the page is drawn."""
+    folder = write_run(tmp_path / "run", rows=[row(n, rounds=20_000) for n in range(20_000)])
+    with watching(folder) as (address, server):
+        watched = open_page(address)
+        watched.page.wait_for_selector("text=round 20000 of", timeout=120_000)
+        watched.page.wait_for_timeout(2000)
+        watched.page.evaluate("""() => {
+            window.tasks = [];
+            new PerformanceObserver((list) => list.getEntries().forEach((one) =>
+              window.tasks.push(one.duration))).observe({ type: "longtask" });
+        }""")
+        sink = JsonlSink(folder / "metrics.jsonl")
+        for number in range(20_000, 20_010):
+            sink.write(row(number, rounds=20_000))
+            watched.page.wait_for_selector(f"text=round {number + 1} of", timeout=10_000)
+            watched.page.evaluate("place => scrollTo(0, place * 400)", number - 20_000)
+        sink.close()
+        tasks = watched.page.evaluate("window.tasks")
+        assert max(tasks, default=0) < 100
+        assert memory_of_tab(watched.page) < 200
+        assert resident_megabytes(server.pid) < 200
+        assert watched.wrong == []
+
+
+def memory_of_tab(page):
+    """Megabytes of the tab's JavaScript."""
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+    found = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    return found["JSHeapTotalSize"] / 2**20
+
+
+def resident_megabytes(pid):
+    with open(f"/proc/{pid}/status") as file:
+        [line] = [line for line in file if line.startswith("VmRSS")]
+    return int(line.split()[1]) / 1024
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_no_page_scrolls_sideways(tmp_path, open_page, size):
+    long = "a_name_without_any_space_that_goes_on_" * 4
+    write_run(tmp_path / "runs" / long)
+    write_run(tmp_path / "runs" / "other")
+    with watching(tmp_path / "runs") as (address, _):
+        for path in ("", f"?run={long}", "?run=other"):
+            watched = open_page(address + path, *SIZES[size])
+            watched.page.wait_for_timeout(500)
+            assert watched.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert watched.wrong == []
+
+
+def test_hostile_words_do_nothing(tmp_path, open_page):
+    huge = HOSTILE + "x" * 200_000 + "\u202e" * 100
+    rows = [row(number) | {"warnings": [HOSTILE], "mode": HOSTILE} for number in range(3)]
+    for one in rows:
+        one["models"] = {f"{name}{HOSTILE}": own for name, own in one["models"].items()}
+        one["environment"]["name"] = HOSTILE
+    folder = write_run(tmp_path / "runs" / "evil <script>alert(1)</script>", rows=rows)
+    games = [episode(answer=lambda turn, seat: huge), episode(failure=HOSTILE)]
+    write_jsonl(folder / "episodes" / "round_00041.jsonl", games)
+    (folder / "config.yaml").write_text(f"environment: {json.dumps(HOSTILE)}\nrounds: 3\n")
+    with watching(tmp_path / "runs") as (address, _):
+        watched = open_page(address)
+        title = watched.page.title()
+        watched.page.click(".run")
+        watched.page.wait_for_selector(".games tbody", timeout=20_000)
+        watched.page.wait_for_timeout(500)
+        assert (
+            watched.page.locator("main img").count()
+            == watched.page.locator("main script").count()
+            == 0
+        )
+        assert "<img src=x" in watched.page.inner_text(".games")
+        assert "run" not in (title, watched.page.title())
+        assert "\u202e" not in watched.page.content() and "\x1b" not in watched.page.content()
+        assert watched.wrong == []
+        assert all(asked.startswith(address) for asked in watched.asked)
+
+
+def test_the_token_leaves_the_address(tmp_path, open_page, monkeypatch):
+    monkeypatch.setenv("SRL_WATCH_TOKEN", "a-token-of-the-test")
+    write_run(tmp_path / "runs" / "one")
+    with watching(tmp_path / "runs") as (address, _):
+        watched = open_page(address)
+        assert "token" in address and "token" not in watched.page.url
+        watched.page.click(".run")
+        watched.page.wait_for_selector("canvas")
+        assert watched.wrong == []

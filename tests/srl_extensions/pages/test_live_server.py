@@ -1,0 +1,300 @@
+"""The live page's server: access, documents with an ETag, and transcripts in bounded memory."""
+
+import http.client
+import json
+import os
+import re
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+from starlette.testclient import TestClient
+
+from srl_agents.episode import write_jsonl
+from srl_extensions.pages import live_server
+from srl_extensions.pages.live_server import server
+from srl_train.metrics.sinks import JsonlSink
+from tests.srl_extensions.pages.pages import words
+from tests.srl_extensions.pages.synthetic_runs import episode, row, write_run
+
+TOKEN = "a-token-of-the-test"
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    for name in ("LOOK", "PAUSE", "LONGEST_PAUSE"):
+        monkeypatch.setattr(live_server, name, 0.0)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    write_run(tmp_path / "runs" / "one", rows=[row(number) for number in range(3)])
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def client(runs):
+    with TestClient(server([runs]).config.app, base_url="http://127.0.0.1:8421") as found:
+        yield found
+
+
+def test_the_page_loads_its_own_scripts_and_nothing_else(client):
+    page = client.get("/")
+    assert page.status_code == 200
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "script-src 'self'" in policy
+    assert "unsafe" not in policy and "http" not in policy
+    assert page.text.count("<script") == page.text.count("<script src=") == 4
+    paths = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(paths) == 7
+    for path in paths:
+        kind = "css" if path.endswith("css") else "javascript"
+        asset = client.get(path)
+        assert asset.status_code == 200 and kind in asset.headers["content-type"]
+        assert asset.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/shared/..%2fpage.py", "/live/%2e%2e/report.py", "/config.yaml",
+        "/document?run=two", "/document?run=../runs/one", "/document?run=/etc",
+        "/game?run=one&file=../config.yaml", "/game?run=one&file=../metrics.jsonl",
+        "/game?run=two&file=round_00000.jsonl", "/game?run=one&file=round_00000.jsonl&number=-1",
+        "/game?run=one&file=round_00000.jsonl&number=x", "/game",
+    ],
+)  # fmt: skip
+def test_what_is_not_served_is_not_found(client, path):
+    assert client.get(path).status_code == 404
+
+
+def test_a_sample_episode_is_given_as_the_report_shows_it(client):
+    found = client.get("/game?run=one&file=round_00000.jsonl").json()
+    assert found["count"] == 1
+    [transcript] = found["blocks"]
+    assert transcript["kind"] == "transcript"
+    assert "agent_3" in words(transcript) and "cooperate" in words(transcript)
+    missing = client.get("/game?run=one&file=round_00000.jsonl&number=7").json()
+    assert "cannot be read" in words(missing["blocks"])
+
+
+def test_a_number_of_many_digits_is_no_games(client):
+    path = f"/game?run=one&file=round_00000.jsonl&number={'0' * 4}{'9' * 5000}"
+    assert client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_it_is_read_only(client, method):
+    assert client.request(method, "/").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("127.0.0.1:8421", 200), ("localhost:8421", 200), ("[::1]:8421", 200), ("192.168.1.5", 200),
+        ("box.lan:8421", 200), ("evil.example", 421), ("evil.example:8421", 421), ("", 421),
+        ("localhost.evil.example", 421), ("127.0.0.1.evil.example", 421), ("[::1", 421),
+        ("evil@localhost", 200),
+    ],
+)  # fmt: skip
+def test_other_names_of_this_host_are_refused(runs, host, code):
+    client = TestClient(server([runs], names=["Box.lan"]).config.app)
+    assert client.get("/", headers={"host": host}).status_code == code
+
+
+def test_the_token_opens_the_page_and_leaves_the_address(runs):
+    client = TestClient(server([runs], token=TOKEN).config.app, base_url="http://127.0.0.1")
+    for path in (
+        "/",
+        "/shared/page.js",
+        "/document",
+        "/game",
+        f"/document?token={TOKEN}",
+        "/?token=x",
+    ):
+        assert client.get(path).status_code == 401
+    for headers in (
+        {"authorization": "Bearer x"},
+        {"cookie": "srl_watch_80=x"},
+        {"cookie": "\xff;="},
+    ):
+        raw = {name: value.encode("latin-1") for name, value in headers.items()}
+        assert client.get("/", headers=raw).status_code == 401
+    bearer = {"authorization": f"Bearer {TOKEN}"}
+    assert client.get("/", headers=bearer).status_code == 200
+    welcome = client.get(f"/?token={TOKEN}", follow_redirects=False)
+    assert welcome.status_code == 303 and welcome.headers["location"] == "/"
+    assert "httponly" in welcome.headers["set-cookie"].lower()
+    assert client.get("/").status_code == 200  # by the cookie
+
+
+def test_two_pages_of_one_host_are_open_in_one_browser(runs):
+    jar = {}  # its cookies are by host, for all ports
+    for port, token in ((8001, "one"), (8002, "two")):
+        client = TestClient(
+            server([runs], token=token).config.app, base_url=f"http://127.0.0.1:{port}"
+        )
+        assert client.get(f"/?token={token}", follow_redirects=False).status_code == 303
+        jar.update(client.cookies)
+    for port, token in ((8001, "one"), (8002, "two")):
+        client = TestClient(
+            server([runs], token=token).config.app, base_url=f"http://127.0.0.1:{port}"
+        )
+        client.cookies.update(jar)
+        assert client.get("/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("origin", "code"),
+    [("http://127.0.0.1:8421", 200), ("http://127.0.0.1:3000", 421), ("http://evil.example", 421),
+     ("null", 421), ("", 421), ("http://[::1", 421)],
+)  # fmt: skip
+def test_requests_from_other_sites_are_refused(client, origin, code):
+    assert client.get("/document", headers={"origin": origin}).status_code == code
+
+
+def test_a_document_is_sent_again_only_if_it_changed(client, runs):
+    first = client.get("/document?run=one")
+    assert "round 3 of 40" in words(first.json())
+    known = {"if-none-match": first.headers["etag"]}
+    same = client.get("/document?run=one", headers=known)
+    assert same.status_code == 304 and same.content == b""
+    assert float(same.headers["x-seconds-since-write"]) >= 0
+    sink = JsonlSink(runs / "one" / "metrics.jsonl")
+    sink.write(row(3))
+    sink.close()
+    second = client.get("/document?run=one", headers=known)
+    assert second.status_code == 200 and "round 4 of 40" in words(second.json())
+    assert second.headers["etag"] != first.headers["etag"]
+
+
+def test_a_document_is_built_once_for_all_readers(client, monkeypatch):
+    monkeypatch.setattr(live_server, "PAUSE", 60.0)
+    monkeypatch.setattr(live_server, "LONGEST_PAUSE", 60.0)
+    built = []
+    of_run = live_server.live_document.of_run
+    monkeypatch.setattr(
+        live_server.live_document, "of_run", lambda *a, **k: built.append(a) or of_run(*a, **k)
+    )
+    with ThreadPoolExecutor(8) as readers:
+        answers = [*readers.map(client.get, ["/document?run=one"] * 24)]
+    assert {answer.status_code for answer in answers} == {200} and len(built) == 1
+
+
+def test_a_long_run_is_read_in_parts(runs, monkeypatch):
+    monkeypatch.setattr("srl_extensions.pages.live_runs.CHUNK", 10_000)
+    write_run(runs / "long", rows=[row(number) for number in range(40)])
+    follower_of = live_server.RunFollower.refresh
+    monkeypatch.setattr(live_server.RunFollower, "refresh", lambda one: follower_of(one, 0.0))
+    monkeypatch.setattr(live_server, "PAUSE", 60.0)
+    client = TestClient(server([runs]).config.app, base_url="http://127.0.0.1")
+    progress = [words(client.get("/document?run=long").json()) for _ in range(12)]
+    assert "round 40 of" not in progress[0] and "round 40 of" in progress[-1]
+
+
+def test_a_run_whose_folder_is_removed_is_gone(client, runs):
+    client.get("/document")
+    (runs / "one").rename(runs.parent / "away")
+    assert "no run in this folder" in words(client.get("/document?run=one").json())
+    assert "No runs yet" in words(client.get("/document").json())
+
+
+def test_the_overview_shows_runs_that_appear(client, runs):
+    document = client.get("/document").json()
+    assert "One run" in words(document) and "one" in words(document["blocks"])
+    write_run(runs / "late")
+    document = client.get("/document").json()
+    assert "2 runs" in words(document) and "late" in words(document)
+
+
+def test_a_run_that_was_given_alone_is_the_page(runs):
+    client = TestClient(server([runs / "one"]).config.app, base_url="http://127.0.0.1")
+    assert "round 3 of 40" in words(client.get("/document").json())
+
+
+# Sample episodes of any size
+
+
+def game(client, number=0):
+    return client.get(f"/game?run=one&file=round_00000.jsonl&number={number}").json()
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """Sizes of the lines that were parsed, and the largest number of parses at a time."""
+    sizes, running, most = [], [], []
+    parse = live_server.from_json
+
+    def counted(text):
+        sizes.append(len(text))
+        running.append(text)
+        most.append(len(running))
+        time.sleep(0.02)
+        running.pop()
+        return parse(text)
+
+    monkeypatch.setattr(live_server, "from_json", counted)
+    return sizes, most
+
+
+def test_many_readers_of_one_episode_cost_one_parse(client, parsed):
+    with ThreadPoolExecutor(40) as readers:
+        answers = [*readers.map(lambda _: game(client), range(40))]
+    assert len(parsed[0]) == 1 and all(answer == answers[0] for answer in answers)
+
+
+def test_readers_of_many_episodes_are_served_one_parse_at_a_time(client, runs, parsed):
+    path = runs / "one" / "episodes" / "round_00000.jsonl"
+    write_jsonl(path, [episode()] * 12)
+    with ThreadPoolExecutor(12) as readers:
+        answers = [*readers.map(lambda number: game(client, number), range(12))]
+    assert len(parsed[0]) == 12 and set(parsed[1]) == {1}
+    assert {answer["count"] for answer in answers} == {12}
+    os.utime(path, (1, 1))
+    game(client)
+    assert len(parsed[0]) == 13
+
+
+def test_an_episode_beyond_the_limit_is_not_parsed(client, runs, parsed, monkeypatch):
+    path = runs / "one" / "episodes" / "round_00000.jsonl"
+    write_jsonl(path, [episode(turns=20), episode(turns=1)])
+    short = len(path.read_bytes().splitlines()[1])
+    monkeypatch.setattr(live_server, "LONGEST_EPISODE", short + 1)
+    refused = game(client)
+    assert refused["count"] == 0 and parsed[0] == []
+    assert f"has more than {short + 1} bytes" in words(refused) and "has 2 episodes" in words(
+        refused
+    )
+    shown = game(client, 1)
+    assert shown["count"] == 2 and shown["blocks"][0]["kind"] == "transcript"
+    assert parsed[0] == [short + 1]
+
+
+# The process
+
+
+@contextmanager
+def serving(folders):
+    """Serve at a free port in a thread."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    served = server(folders)
+    thread = threading.Thread(target=served.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        served.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def test_the_server_ends_while_a_page_is_open(runs, capfd):
+    with serving([runs]) as port:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("GET", "/document?run=one")
+        assert "round 3 of 40" in words(json.loads(connection.getresponse().read()))
+    connection.close()
+    assert "Traceback" not in capfd.readouterr().err

@@ -1,0 +1,182 @@
+"""The page draws its document in a browser, runs nothing else and asks for nothing."""
+
+import base64
+import dataclasses
+import hashlib
+import json
+import re
+from math import nan
+
+import pytest
+
+from srl_extensions.pages.comparison import compare
+from srl_extensions.pages.report import write_report
+from srl_train.metrics import page
+from srl_train.metrics.document import (
+    SCHEMA_VERSION,
+    Arrow,
+    Cards,
+    Details,
+    Document,
+    Figure,
+    HeatMap,
+    InteractionGraph,
+    Line,
+    Notes,
+    Panel,
+    Period,
+    Raster,
+    Section,
+    Step,
+    Table,
+    Text,
+    Transcript,
+    Turn,
+    to_json,
+)
+from tests.srl_extensions.pages.pages import Drawn, document, in_a_browser, words
+from tests.srl_extensions.pages.synthetic_runs import stage_row, write_run
+
+RUN = "document.title='run'"
+EVIL = f'</script></bdi><img src=x onerror="{RUN}"><script>{RUN}</script>'
+HOSTILE = f"{EVIL}<!--<script>\x1b[2J\x07\u202e\u2028 ${{1}} &lt;"
+
+
+def everywhere(text: str) -> Document:
+    """A document of all blocks, with the text in every place that takes one."""
+    line = Line(text, [0, 1, 2], [0.1, 0.5, float("nan")])
+    step = Step(text, text, text, [(text, text)], text, True, text, text, text)
+    turns = [Turn(number, [step], None) for number in range(1, 7)]
+    arrows = [Arrow(0, 1, 0.5, 0.1, 0.9, 3, True), Arrow(1, 1, -0.5, nan, nan, 1, False)]
+    graph = InteractionGraph(text, text, text, [text, text], [Period(text, arrows)] * 2)
+    blocks = [
+        Figure([graph], text),
+        Figure([Panel(text, [line, Line(text, [0], [1.0])], [(text, 0.7)], window=2, across=text),
+                Panel(text, [line], percent=True), Raster(text, [(text, [0])], [0, 1])], text),
+        Table([text], [[text]]),
+        HeatMap(text, [text, text], [[0.0, 1.0], [float("nan"), 0.5]], [[text] * 2] * 2,
+                [[text] * 2] * 2),
+        Cards([(text, text, text)]),
+        Notes(text, [text]),
+        Text(text), Text(text, "heading"), Text(text, "listing"), Text(text, "bad"),
+        Details(text, [Text(text)]),
+        Transcript(text, text, [(text, text)], turns, left_out=3),
+        Transcript(text, None, [], [Turn(0, [], b"\x89PNG"), Turn(1, [step], b"\x89PNG")], 0, 1.0),
+    ]  # fmt: skip
+    return Document(text, text, blocks, [Section(text, [Text(text)])])
+
+
+@pytest.mark.browser
+def test_hostile_text_stays_text_in_every_place(tmp_path):
+    path = page.write(everywhere(HOSTILE), tmp_path / "page.html")
+    harmless = page.write(everywhere("harmless words"), tmp_path / "harmless.html")
+    drawn, said = in_a_browser(path, tmp_path / "browser")
+    tame, said_of_tame = in_a_browser(harmless, tmp_path / "browser")
+    assert said == said_of_tame == []
+    assert drawn.tags == tame.tags
+    assert len(drawn.attributes) == len(tame.attributes)
+    assert drawn.text.count(EVIL) > 40
+    assert drawn.text.count(EVIL) == tame.text.count("harmless words")
+    assert not any(name.startswith("on") for name, _ in drawn.attributes)
+
+
+@pytest.mark.browser
+def test_a_report_and_a_comparison_are_drawn_without_complaint(tmp_path):
+    stages = [stage_row(0, "sft", 0), stage_row(1, "sft", 1)]
+    runs = [write_run(tmp_path / name, stage_rows=stages) for name in ("a", "b")]
+    for path in (write_report(runs[0]), compare(runs, tmp_path / "both.html")):
+        drawn, said = in_a_browser(path, tmp_path / "browser")
+        assert said == []
+        assert drawn.tags.count("canvas") >= 2
+        for section in document(path)["sections"]:
+            assert words(section["title"]) in drawn.text
+
+
+@pytest.mark.browser
+def test_lines_are_smoothed_and_named_with_their_last_value(tmp_path):
+    values = [0.0, 1.0] * 20
+    panels = [
+        Panel("noisy", [Line("mean", range(40), values)], window=4),
+        Panel("still", [Line("a", [0, 1], [0.25, 0.25])], percent=True),
+    ]
+    path = page.write(Document("", "", [Figure(panels, "")]), tmp_path / "page.html")
+    drawn, _ = in_a_browser(path, tmp_path / "browser")
+    assert "mean 0.5" in drawn.text  # of the last four values
+    assert "never changed: 25.0 %" in drawn.text
+
+
+@pytest.mark.browser
+def test_another_schema_version_is_refused_in_words(tmp_path):
+    newer = dataclasses.replace(everywhere("x"), schema_version=SCHEMA_VERSION + 1)
+    drawn, said = in_a_browser(page.write(newer, tmp_path / "page.html"), tmp_path / "browser")
+    assert "write it again with this release" in drawn.text and said == []
+
+
+@pytest.mark.browser
+def test_what_is_not_the_pages_own_is_not_run(tmp_path):
+    text = page.html(everywhere("x")).replace("<main>", "<main><script>console.log('ran')</script>")
+    (tmp_path / "page.html").write_text(text)
+    _, said = in_a_browser(tmp_path / "page.html", tmp_path / "browser")
+    assert len(said) == 1 and "Content Security Policy" in said[0]
+
+
+@pytest.mark.browser
+def test_frames_are_played_and_stepped_through(tmp_path):
+    turns = [Turn(number, [], b"%d" % number) for number in range(4)]
+    text = page.html(Document("", "", [Transcript("", None, [], turns, 0, 0.001)]))
+    clicks = """
+      const [play, back, on] = document.querySelectorAll("button");
+      const seen = [], tell = () => seen.push(document.querySelector("img").src.split(",")[1]);
+      tell(); on.click(); tell(); on.click(); tell(); back.click(); tell();
+      document.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowLeft"})); tell();
+      console.log(seen.map(atob).join(" "));
+      play.click();
+      setTimeout(() => { tell(); console.log(atob(seen.at(-1)) + play.textContent); }, 200);
+    """
+    text = text.replace("script-src ", f"script-src {page._hashes([clicks])} ")
+    (tmp_path / "page.html").write_text(
+        text.replace("</body>", f"<script>{clicks}</script></body>")
+    )
+    _, said = in_a_browser(tmp_path / "page.html", tmp_path / "browser")
+    assert [re.search(r'"(.*?)"', line)[1] for line in said] == ["0 1 2 1 0", "3play"]
+
+
+def test_the_policy_names_the_pages_own_scripts_and_styles_only():
+    text = page.html(everywhere(HOSTILE))
+    [policy] = re.findall(r'Content-Security-Policy" content="([^"]+)"', text)
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    for tag, rule in (("script", "script-src"), ("style", "style-src")):
+        own = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.S)
+        digests = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in own]
+        assert rules[rule] == " ".join(f"'sha256-{digest}'" for digest in digests)
+        assert len(own) == {"script": 3, "style": 2}[tag]
+    assert rules["default-src"] == "'none'" and rules["img-src"] == "data:"
+    assert "unsafe" not in policy and "http" not in policy
+
+
+def test_no_text_ends_the_element_that_holds_the_document():
+    data = to_json(everywhere(HOSTILE))
+    assert not set(data) & set("<>&\u2028\x1b\u202e") and data.isascii()
+    assert EVIL in json.loads(data)["title"]
+    assert r"\x1b[2J\x07\u202e" in json.loads(data)["title"]  # as printable() writes them
+    assert Drawn(page.html(everywhere(HOSTILE))).tags == Drawn(page.html(everywhere("x"))).tags
+
+
+@pytest.mark.parametrize("text", ["x" * 10_000_000, "\x1b" * 10_000_000])
+def test_a_text_of_any_length_leaves_a_page_of_a_moderate_one(text):
+    assert len(page.html(everywhere(text))) < 8_000_000
+
+
+def test_numbers_that_are_none_are_null():
+    line = Line("a", [0, 1, 2], [float("nan"), float("inf"), 1 / 3])
+    data = json.loads(to_json(Document("", "", [Figure([Panel("p", [line])], "")])))
+    assert data["blocks"][0]["drawings"][0]["lines"][0]["y"] == [None, None, 0.333333]
+    assert data["schema_version"] == SCHEMA_VERSION
+
+
+def test_the_page_takes_nothing_from_elsewhere_and_holds_the_charts_licence():
+    text = page.html(everywhere("x"))
+    assert "Copyright (c) 2022 Leon Sorokin" in text
+    linked = set(re.findall(r'https?://[^\s"\'<)]+', text))
+    assert linked <= {"http://www.w3.org/2000/svg", "https://github.com/leeoniya/uPlot"}
+    assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(|fetch\(", text)

@@ -1,0 +1,207 @@
+import json
+import logging
+import threading
+
+import pytest
+
+from srl_extensions.trackers import libraries, sink
+from srl_extensions.trackers.sink import FILE, TrackerSink
+from srl_train.config.logging import LoggingConfig
+from srl_train.errors import ConfigError
+from srl_train.metrics.errors import TrackerError
+from srl_train.trainer import Trainer
+from tests.srl_extensions.trackers.recorded import (
+    EVALUATION,
+    cut_off,
+    opening,
+    round_row,
+    stage_row,
+)
+
+
+class Kept:
+    """Remembers what it is handed, and fails where it is told to."""
+
+    hides_from = None
+
+    def __init__(self, opening):
+        self.opening, self.run_id, self.got = opening, opening.run_id or "run-1", []
+        self.failing = threading.Event()
+
+    def _take(self, what):
+        if self.failing.is_set():
+            raise OSError("no route to https://me:pw@host\n(gone)")
+        self.got.append(what)
+
+    def log(self, numbers, step):
+        section = next(iter(numbers)).split("/")[0]
+        self._take((section, step))
+
+    def log_table(self, rows, step):
+        self._take(("episodes", step))
+
+    def close(self, finished):
+        self._take(("closed", finished))
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    made = []
+
+    def make(opening):
+        made.append(Kept(opening))
+        return made[-1]
+
+    monkeypatch.setitem(libraries.LIBRARIES, "wandb", make)
+    monkeypatch.setattr(sink, "find_spec", lambda name: True)
+    return made
+
+
+def of(folder, step=0, known=None):
+    return TrackerSink(opening(folder, step, trackers=["wandb"]), {"sft": 2, "dpo": 3}, 10)
+
+
+def test_steps_count_passes_then_rounds(tmp_path, kept):
+    trackers = of(tmp_path)
+    trackers.write_evaluation("before", EVALUATION)
+    trackers.write(stage_row(2))
+    for when in ("after_sft", "after_dpo"):
+        trackers.write_evaluation(when, EVALUATION)
+    trackers.write(round_row(0))
+    trackers.write_evaluation("round_1", EVALUATION)
+    trackers.write(round_row(9))
+    trackers.write_evaluation("after", EVALUATION)
+    trackers.close(finished=True)
+    assert kept[0].got == [
+        ("eval", 0), ("dpo", 2), ("eval", 2), ("eval", 5), ("train", 5), ("eval", 6),
+        ("train", 14), ("eval", 15), ("closed", True),
+    ]  # fmt: skip
+
+
+def test_a_failure_is_a_warning_and_is_counted(tmp_path, kept, caplog):
+    trackers = of(tmp_path)
+    trackers.write(round_row(0))
+    trackers._threads[0]._pool.submit(kept[0].failing.set).result()
+    with caplog.at_level(logging.WARNING):
+        trackers.write(round_row(1))
+        trackers.write(round_row(2))
+        trackers._threads[0]._pool.submit(kept[0].failing.clear).result()
+        trackers.write(round_row(3))
+        trackers.close(finished=False)
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2 and "wandb lacks 2" in told[1]
+    assert told[0].endswith("OSError: no route to https://...@host (gone)")
+    assert kept[0].got == [("train", 5), ("train", 8), ("closed", False)]
+    assert json.loads((tmp_path / FILE).read_text())["wandb"]["last"] == {"train": 8}
+
+
+def test_a_full_disk_ends_no_run_that_goes_on(tmp_path, kept, caplog, monkeypatch):
+    def full(path):
+        raise OSError(28, "No space left on device")
+
+    trackers = of(tmp_path)
+    monkeypatch.setattr(sink, "whole_file", full)
+    for number in range(3):
+        trackers.write(round_row(number))
+    trackers.close(finished=True)
+    [told] = [record.getMessage() for record in caplog.records]
+    assert "trackers.json cannot be written" in told and "No space left" in told
+    assert kept[0].got[-1] == ("closed", True)
+    with pytest.raises(TrackerError, match=r"trackers\.json cannot be written: No"):
+        of(tmp_path)
+    assert kept[1].got == [("closed", False)]
+
+
+def test_what_waits_for_a_dead_server_is_given_up_at_the_end(tmp_path, kept, caplog):
+    trackers = of(tmp_path)
+    waiting, tries = threading.Event(), []
+
+    def log(numbers, step):
+        waiting.wait()
+        tries.append(step)
+        raise TimeoutError
+
+    kept[0].log = log
+    for number in range(5):
+        trackers.write(round_row(number))
+    threading.Timer(0.2, waiting.set).start()
+    trackers.close()
+    assert tries == [5] and "lacks 5" in caplog.text
+
+
+def test_a_run_cut_off_is_recorded_once(short_run, tmp_path, kept):
+    logging = {"trackers": ["wandb"], "evaluation_episodes": 2, "episodes_every": 2}
+    cut_off(short_run(rounds=4, checkpoints__every=2, logging=logging), tmp_path / "run")
+    first, second = kept
+    assert first.got == [
+        ("eval", 0), ("train", 0), ("episodes", 0), ("train", 1), ("train", 2), ("episodes", 2),
+        ("closed", False),
+    ]  # fmt: skip
+    assert (second.opening.run_id, second.opening.step, second.opening.name) == (
+        "run-1", 2, "run"
+    )  # fmt: skip
+    assert second.got == [("train", 3), ("episodes", 3), ("eval", 4), ("closed", True)]
+
+
+def test_a_tracker_that_is_new_to_a_run_gets_its_rows(short_run, tmp_path, kept):
+    logging = {"evaluation_episodes": 2}
+    short = short_run(rounds=2, logging=logging)
+    Trainer(short, tmp_path).fit()
+    longer = short_run(rounds=3, logging=logging | {"trackers": ["wandb"]})
+    resumed = Trainer(longer, tmp_path)
+    resumed.load_checkpoint()
+    resumed.fit()
+    assert [one for one in kept[0].got if one[0] != "episodes"] == [
+        ("train", 0), ("train", 1), ("eval", 0), ("train", 2), ("eval", 3), ("closed", True)
+    ]  # fmt: skip
+
+
+def test_one_that_cannot_be_opened_is_told_before_training(short_run, tmp_path, monkeypatch):
+    def refused(opening):
+        raise ValueError("no key for https://me:pw@host;\nlog in")
+
+    monkeypatch.setitem(libraries.LIBRARIES, "wandb", refused)
+    monkeypatch.setattr(sink, "find_spec", lambda name: True)
+    trainer = Trainer(short_run(logging__trackers=["wandb"]), tmp_path)
+    with pytest.raises(TrackerError) as told:
+        trainer.fit()
+    assert str(told.value) == (
+        "logging.trackers: wandb cannot be opened: ValueError: no key for https://...@host; log in"
+    )
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
+def test_a_missing_package_is_told_before_anything_is_loaded(monkeypatch, short_run, tmp_path):
+    monkeypatch.setattr(sink, "find_spec", lambda name: None)
+    trainer = Trainer(short_run(logging__trackers=["mlflow"]), tmp_path)
+    with pytest.raises(TrackerError, match=r'pip install "core-srl\[mlflow\]"'):
+        trainer.fit()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"wandb": 1}', '{"wandb": {"run_id": 5, "last": {}}}',
+     '{"wandb": {"run_id": "../../x", "last": {}}}',
+     '{"wandb": {"run_id": "x", "last": {"train": "9"}}}'],
+)  # fmt: skip
+def test_a_damaged_record_of_runs_is_refused(text, tmp_path, kept):
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(TrackerError, match=FILE):
+        of(tmp_path, step=1)
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        ({"trackers": ["wandb", "wandb"]}, "name each once"),
+        ({"trackers": ["comet"]}, "'tensorboard', 'trackio', 'wandb' or 'mlflow'"),
+        ({"wandb": {"mode": "offline"}}, "read only where trackers names wandb"),
+        ({"run_name": "x"}, "read only where trackers names tensorboard or"),
+        ({"trackers": ["tensorboard"], "run_name": "../x"}, "letters, digits"),
+        ({"trackers": ["mlflow"], "mlflow": {"tracking_uri": "http://me:secret@h"}}, "a password"),
+    ],
+)
+def test_settings_of_trackers_are_checked(section, told):
+    with pytest.raises(ConfigError, match=told) as error:
+        LoggingConfig(**section)
+    assert "secret" not in str(error.value)
