@@ -25,7 +25,11 @@ class Estimate(NamedTuple):
 
     value: float
     interval: tuple[float, float] | None
-    """Percentile bootstrap, runs drawn task by task; None where no task has two runs."""
+    """Percentile bootstrap, runs drawn task by task; None where no task has two runs.
+
+    The bootstrap is too narrow for few runs. For normal scores on one task, the interval of the
+    interquartile mean covers the true value in 76 % of cases with 3 runs and 89 % with 5.
+    """
 
 
 def interquartile_mean(scores: Scores, seed: int) -> Estimate:

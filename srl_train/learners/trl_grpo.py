@@ -211,6 +211,8 @@ class PlayedLearner(SteppedLearner):
                 processing_class=tokenizer,
                 rollout_func=lambda prompts, trainer: self._played(),
             )
+            # TRL tests the last token of an episode only: `_mask` tests that of each answer.
+            trainer.mask_truncated_completions = False
             trainer.surrogate = config
             self._step_from_outside(trainer, steps)
 
@@ -330,8 +332,18 @@ class PlayedLearner(SteppedLearner):
             "prompt_ids": [list(s.prompt_ids) for s in samples],
             "completion_ids": [list(s.completion_ids) for s in samples],
             "logprobs": [list(s.logprobs) for s in samples],
-            "env_mask": [list(s.mask) for s in samples],
+            "env_mask": [self._mask(s) for s in samples],
         }
+
+    def _mask(self, sample: TokenSample) -> list[int]:
+        """Return the mask of a sample, 0 on answers that were cut off where the settings say so."""
+        mask, trainer = list(sample.mask), self._trainer
+        if self._config.trl.get("mask_truncated_completions"):
+            ends = {*trainer.eos_token_ids, trainer._tokenizer.pad_token_id}
+            for start, stop in sample.turns:
+                if sample.completion_ids[stop - 1] not in ends:
+                    mask[start:stop] = [0] * (stop - start)
+        return mask
 
 
 class GrpoLearner(PlayedLearner):

@@ -14,8 +14,8 @@ _EQUAL_REWARDS = (
     "update_frequency); or more rounds, where a game pays all alike at first"
 )
 _CUT_OFF = (
-    "the last answer of every game was cut off, and mask_truncated_completions (algorithm.trl) "
-    "leaves such games out. What helps: a higher models.sampling.max_new_tokens, or "
+    "every answer was cut off, and mask_truncated_completions (algorithm.trl) "
+    "leaves such answers out. What helps: a higher models.sampling.max_new_tokens, or "
     "mask_truncated_completions: false"
 )
 
@@ -53,7 +53,7 @@ def warn(
 
 
 def _all_left_out(run: Run, model: str, update: UpdateStats) -> bool:
-    """Whether TRL left out all games, whose last answers ended at the limit of tokens."""
+    """Return True if no game ends with a complete answer and the model leaves cut answers out."""
     masks = run.config.algorithm_of(model).trl.get("mask_truncated_completions", False)
     return masks and update.metrics["completions/clipped_ratio"] == 1.0
 

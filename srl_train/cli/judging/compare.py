@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from srl_agents.evaluation.aggregates import Estimate
 
 SCHEMA_VERSION = 1
+ENOUGH = 10
+"""Seeds from which a bootstrap interval covers about 95 %, see `Estimate.interval`."""
 COLUMNS = {
     "interquartile_mean": "interquartile mean",
     "mean": "mean",
@@ -90,11 +92,17 @@ def table(record: Mapping[str, Any]) -> str:
         told = [_told(method[key]) for key in shown]
         rows.append([method["name"], str(len(method["scores"])), str(runs), *told])
     lines += aligned(rows)
+    fewest = min(len(own) for method in methods for own in method["scores"].values())
     single = [one["name"] for one in methods if min(map(len, one["scores"].values())) == 1]
     if single:
         lines.append(
             f"caution: only one seed of {', '.join(single)}: any difference may be chance; "
             "compare several seeds"
+        )
+    elif fewest < ENOUGH:
+        lines.append(
+            f"fewer than {ENOUGH} seeds per environment: the intervals are too narrow "
+            "(with 3 seeds they cover 76 % instead of 95 %, with 5 seeds 89 %)"
         )
     if record["probability_of_improvement"]:
         lines.append("probability that a run of the first scores more than one of the second:")

@@ -213,6 +213,30 @@ def test_what_the_environment_wrote_has_no_gradient():
     assert not equal(found, first_gradients(learner(group_size=2), own))
 
 
+def test_answers_that_were_cut_off_teach_nothing_and_complete_ones_of_the_same_episode_do():
+    def played(first, last):  # (10, END) or (10, 11), some words of the environment, another answer
+        return (*first, 4, 5, *last)
+
+    whole, cut = (10, END), (10, 11)
+    answers = [(cut, whole), (whole, cut), (whole, whole), (cut, cut)]
+    samples = [
+        dataclasses.replace(
+            sample((1, 2), played(*pair), reward, mask=(1, 1, 0, 0, 1, 1)),
+            turns=((0, 2), (4, 6)),
+        )
+        for pair, reward in zip(answers, (1.0, 0.0, 0.5, 2.0), strict=True)
+    ]
+    by_hand = [
+        dataclasses.replace(
+            one, mask=tuple(int(end == END) for end in (a[1], a[1], 0, 0, b[1], b[1]))
+        )
+        for one, (a, b) in zip(samples, answers, strict=True)
+    ]
+    found = first_gradients(learner(trl={"mask_truncated_completions": True}), samples)
+    assert equal(found, first_gradients(learner(), by_hand))
+    assert not equal(found, first_gradients(learner(), samples))
+
+
 def test_equal_rewards_teach_nothing():
     samples = [dataclasses.replace(s, episode_return=2.0) for s in some_samples()]
     found = first_gradients(learner(), samples)

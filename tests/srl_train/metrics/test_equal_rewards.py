@@ -35,14 +35,14 @@ def test_equal_rewards_are_told_once(short_run, tmp_path, caplog, alike):
         assert rows[0]["warnings"] == told and "warnings" not in rows[1]
 
 
-def test_games_that_are_all_left_out_as_cut_off_are_told_of_once(short_run, tmp_path):
+def test_answers_that_are_all_left_out_as_cut_off_are_told_of_once(short_run, tmp_path):
     config = short_run(preset="dapo", models__sampling={"max_new_tokens": 1})
     with Trainer(config, tmp_path) as trainer:
         trainer.fit()
     rows = read_metrics(tmp_path / "metrics.jsonl")
     assert not any(own["updates"] for own in rows[-1]["models"].values())
     [told] = [line for row in rows for line in row.get("warnings", ())]
-    assert "nothing: the last answer of every game was cut off" in told
+    assert "nothing: every answer was cut off" in told
 
 
 def test_samples_are_compared_within_their_group():

@@ -41,6 +41,7 @@ def test_runs_of_different_seeds_are_one_method(tmp_path, capsys):
     assert chance["value"] == pytest.approx(14 / 16)  # all but .5 and .6 against .65
     told = capsys.readouterr().out
     assert "0.650" in told and "interquartile mean" in told and "0.875" in told
+    assert "fewer than 10 seeds per environment: the intervals are too narrow" in told
     assert compared(runs, tmp_path) == record
 
 
