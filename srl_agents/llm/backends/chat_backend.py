@@ -167,7 +167,8 @@ class ApiModel(ABC):
     ) -> None:
         """`timeout` is in seconds, for one attempt; `retries` bounds all of them together.
 
-        Raises BackendError where the SDK or a key is missing.
+        Raises BackendError where the SDK or a key is missing, and for a key or an address that no
+        request can have.
         """
         self.name = f"{self.provider}:{model}"
         self.usage = Usage()
@@ -187,6 +188,13 @@ class ApiModel(ABC):
                 most_bytes=MOST_BYTES,
             ),
         )
+        # HTTP libraries quote a header that they refuse, so the key would be part of the error.
+        key = self._client.api_key or getattr(self._client, "auth_token", None) or ""
+        if key != key.strip() or not (key.isascii() and key.isprintable()):
+            raise BackendError(
+                f"the key of {self.name} must be printable ASCII without spaces around it, got "
+                f"{len(key)} characters with others, such as a line break"
+            )
 
     @abstractmethod
     def check(self, sampling: Sampling) -> None:

@@ -20,7 +20,19 @@ def http_client(sdk: Any, url: str, *, most_bytes: int) -> Any:
         url: Address of the server; empty for the SDK's default.
         most_bytes: Limit of a response body after decompression. A longer one raises BackendError,
             which the SDK wraps in its APIConnectionError.
+
+    Raises:
+        BackendError: `url` is no HTTP address. The SDK would retry it until the deadline.
     """
+    try:
+        address = urlsplit(url)
+        valid = address.scheme in ("http", "https") and address.hostname and address.port != 0
+    except ValueError:  # an invalid port or IPv6 address
+        valid = False
+    if url and not (valid and url.isprintable()):
+        raise BackendError(
+            f"the address of a server must be such as http://127.0.0.1:8000/v1, got {url!r:.200}"
+        )
 
     class Client(sdk.DefaultAsyncHttpxClient):  # type: ignore[misc]
         async def send(self, request: Any, *, stream: bool = False, **settings: Any) -> Any:
@@ -45,7 +57,6 @@ def http_client(sdk: Any, url: str, *, most_bytes: int) -> Any:
                 extensions=response.extensions,
             )
 
-    address = urlsplit(url)
     here = is_loopback(address.hostname or "")
     # Anthropic's client takes the environment's proxies whatever trust_env is; mounts go first.
     direct = dict.fromkeys(("all://", "http://", "https://")) if here else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,6 +63,8 @@ def _done(piece: Callable[[], Any]) -> Any:
         raise Refused("INVALID_ARGUMENT", "malformed", error) from error
     except EnvError as error:
         raise Refused("INVALID_ARGUMENT", "wrong use", error) from error
-    except Exception as error:
+    except BaseException as error:  # signals reach the main thread only: SystemExit is the piece's
         logger.exception("an environment failed")
-        raise Refused("INTERNAL", "failed", f"the environment failed: {error!r}") from error
+        # The error's own __str__ and __repr__ may fail too; `traceback` expects this.
+        said = "".join(traceback.format_exception_only(error)).rstrip()
+        raise Refused("INTERNAL", "failed", f"the environment failed: {said}") from error

@@ -348,6 +348,25 @@ def test_a_missing_key_is_named(name, variable, monkeypatch, tmp_path):
         api_model(name)
 
 
+@pytest.mark.parametrize("model", [OpenAIModel, AnthropicModel])
+@pytest.mark.parametrize("key", ["secret\n", " secret", "sec\x00ret", "secr\u00e9t"])
+def test_a_key_that_no_header_can_have_is_refused_and_not_quoted(model, key):
+    with pytest.raises(BackendError, match=r"the key of .*:m must be printable ASCII") as refused:
+        model("m", api_key=key)
+    assert "sec" not in str(refused.value)
+
+
+@pytest.mark.parametrize("model", [OpenAIModel, AnthropicModel])
+@pytest.mark.parametrize(
+    "url",
+    ["127.0.0.1:8000", "ftp://127.0.0.1", "http://", "http://[::1", "http://127.0.0.1:99999",
+     "http://127.0.0.1:8000\n"],
+)  # fmt: skip
+def test_an_address_that_is_none_is_refused_before_any_request(model, url):
+    with pytest.raises(BackendError, match="the address of a server must be such as http://"):
+        model("m", api_key="any", base_url=url)
+
+
 @pytest.mark.parametrize("package", ["openai", "anthropic"])
 def test_a_missing_sdk_is_named_with_the_line_that_installs_it(package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 from srl_envs.games.coop_compete.env import CoopCompete
@@ -22,6 +23,25 @@ class Hanging(CoopCompete):
 class Failing(CoopCompete):
     def step(self, actions):
         raise ZeroDivisionError("a line\nand\x1b[31m another")
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise SystemExit(3)
+
+    __repr__ = __str__
+
+
+ERRORS = {
+    "exit": SystemExit(3),
+    "interrupt": KeyboardInterrupt(),
+    "cancelled": asyncio.CancelledError(),
+    "unprintable": Unprintable(),
+}
+
+
+def broken(error):
+    raise ERRORS[error]
 
 
 def hanging():

@@ -327,6 +327,17 @@ def test_an_environment_that_fails_ends_its_session(start, caplog):
             env.step(dict.fromkeys(env.agents, 0))
 
 
+@pytest.mark.parametrize("error", misbehaving.ERRORS)
+def test_an_environment_that_raises_any_exception_costs_no_thread_and_no_session(start, error):
+    names = f"{OWN}:broken", "coop_compete_v0"
+    running = start(environments=names, threads=1, max_sessions_per_client=1)
+    with connect(running.address, timeout=5.0) as server:
+        with pytest.raises(RemoteError, match="the environment failed") as refused:
+            server.env(names[0], error=error)
+        assert refused.value.code == "INTERNAL"
+        server.env(names[1]).reset(seed=0)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "code", "said"),
     [
