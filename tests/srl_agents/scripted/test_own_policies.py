@@ -114,7 +114,7 @@ def test_a_record_imports_no_policy(others, env):
 
 def test_a_client_of_a_server_imports_no_policy(others, env):
     with pytest.raises(UntrustedError):
-        ScriptedPlayer()(env, {"agent_0": "uniform", "agent_1": others}, 0)
+        ScriptedPlayer()(env, {"agent_0": "uniform", "agent_1": others}, 0, lambda turn: None)
 
 
 @pytest.mark.parametrize(

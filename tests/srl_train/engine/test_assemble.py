@@ -52,7 +52,7 @@ WRONG = [
     (
         {"mode": {"name": "hierarchical", "leader": "nobody"}},
         ConfigError,
-        "mode.leader is 'nobody'",
+        "mode.leader must be one of agent_0, agent_1; got 'nobody'",
     ),
     (
         {"updates": {"strategy": "federated", "groups": [["model_0", "model_1"], ["model_1"]]}},
