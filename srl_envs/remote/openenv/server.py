@@ -32,6 +32,7 @@ with needed_by("an OpenEnv server"):
     from openenv.core.env_server.interfaces import Environment
     from openenv.core.env_server.types import Action, ConcurrencyConfig, Observation, State
     from starlette.datastructures import Headers
+    from starlette.middleware.body_limit import RequestBodyLimitMiddleware
     from starlette.responses import PlainTextResponse
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -260,6 +261,7 @@ def create_app(
         ),
         state_cls=GameState,
     )
+    app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MESSAGE_BYTES)
     app.add_middleware(OwnRequests, names=names)
     return app
 

@@ -105,7 +105,7 @@ class ToolRegistry:
             return _failed(tool.name, str(error))
         except EnvError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # argparse exits on wrong arguments
             if tool.strict:
                 raise
             _log_exception(tool.name, type(error).__name__)

@@ -206,6 +206,18 @@ def test_a_message_that_is_too_long_ends_its_own_session_only(url):
         assert other.state()["environment"] == "three"
 
 
+def test_a_body_that_is_too_long_is_refused_before_it_ends(url):
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+    with contextlib.closing(connection):
+        connection.putrequest("POST", "/reset")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Transfer-Encoding", "chunked")
+        connection.endheaders()
+        for _ in range(5):  # the last chunk, which ends the body, is never sent
+            connection.send(b"100000\r\n" + b" " * 2**20 + b"\r\n")
+        assert connection.getresponse().status == 413
+
+
 def test_the_state_names_the_game(url):
     with GenericEnvClient(base_url=url) as client:
         client.reset(environment="pair", episode_id="mine")

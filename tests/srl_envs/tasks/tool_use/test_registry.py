@@ -143,6 +143,8 @@ def weather(town: str) -> Any:
     Args:
         town: The town.
     """
+    if town == "Moria":
+        raise SystemExit(2)
     return {"Tarn": object()}[town]
 
 
@@ -151,6 +153,7 @@ def weather(town: str) -> Any:
     [
         ("Bree", KeyError, "KeyError: 'Bree'"),
         ("Tarn", TypeError, "TypeError: Object of type object is not JSON serializable"),
+        ("Moria", SystemExit, "SystemExit: 2"),
     ],
 )
 def test_an_exception_of_a_tool_is_text_for_the_model_unless_strict(caplog, town, error, said):
