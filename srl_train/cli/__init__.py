@@ -10,8 +10,10 @@ import re
 import shlex
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from importlib import metadata
+from types import TracebackType
 from typing import NoReturn
 
 from srl_envs.loading.extras import install_line, needed_by
@@ -85,6 +87,8 @@ environment among them, keep their traceback."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (0 done, 1 reader gone, 2 refused,
     130 interrupted). Raises SystemExit where it is told to end (143 terminated)."""
+    if argv is None:  # the console script
+        sys.excepthook = print_traceback
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser(*[word for word in words if word in COMMANDS][:1])
     parser.words = words
@@ -107,6 +111,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if ended.code == TERMINATED:
             print(f"srl: terminated{_how_to_go_on(args)}", file=sys.stderr)
         raise
+
+
+def print_traceback(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print a traceback with control characters escaped: messages can contain model output."""
+    text = "".join(traceback.format_exception(kind, error, trace))
+    print(printable(text), end="", file=sys.stderr)
 
 
 def status(program: str, command: str, run: Callable[[], int]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from importlib import metadata
 from typing import Any
 
@@ -84,8 +85,9 @@ def described(env: Any) -> pb.Environment:
     return told
 
 
+@functools.cache
 def version() -> str:
-    """That of core-srl; empty where it is run from a source folder."""
+    """Return the version of core-srl, or an empty text if it is not installed."""
     try:
         return metadata.version("core-srl")
     except metadata.PackageNotFoundError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_command
+from srl_train.config.bounds import within
 
 if TYPE_CHECKING:
     from srl_envs.remote.server.settings import ServerSettings
@@ -66,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
     with needed_by("`srl serve env`"):
         from srl_envs.remote.server.settings import ServerSettings, read_tokens
 
+    within("--drain", args.drain, 0.0, 3600.0)
     settings = ServerSettings(
         environments=args.environments,
         host=args.host,

@@ -247,3 +247,12 @@ def test_every_byte_of_checkpoints_is_verified_on_request(tmp_path, capsys):
     assert "whole: " in said and "round_2/models/model_0.safetensors is not as it was" in said
     assert cli.main(["info", "--verify", str(weights.parents[1])]) == 2
     assert cli.main(["info", "--verify", str(tmp_path / "nothing")]) == 2
+
+
+def test_a_traceback_reaches_the_terminal_escaped(capsys):
+    try:
+        raise ValueError("\x1b]0;owned\x07")
+    except ValueError as error:
+        cli.print_traceback(ValueError, error, error.__traceback__)
+    printed = capsys.readouterr().err
+    assert "ValueError: \\x1b]0;owned\\x07" in printed and "test_cli.py" in printed
