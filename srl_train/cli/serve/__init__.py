@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from srl_train.cli.serve import environments, models, openenv
+from srl_extensions.vllm import cli as models
+from srl_train.cli.serve import environments, openenv
 
 COMMANDS = {
     "models": models.models,

@@ -21,9 +21,9 @@ from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import together
-from srl_agents.serving import fleet as fleets
-from srl_agents.serving.fleet import Fleet
-from srl_agents.serving.gpus import Gpu
+from srl_extensions.vllm import fleet as fleets
+from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.placement import Gpu
 from srl_train.errors import ConfigError
 from tests.core_srl.servers.test_schedulers import free_ports
 from tests.core_srl.weights import logprobs_of

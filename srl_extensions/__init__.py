@@ -1,0 +1,1 @@
+"""Optional parts, one folder each."""
