@@ -165,7 +165,7 @@ test-verifiers: $(VERIFIERS)/.installed
 	PATH="$(abspath $(VERIFIERS))/bin:$$PATH" $(VERIFIERS)/bin/python -m pytest -m verifiers tests/interop/test_verifiers.py
 
 test-vllm: $(VENV)/.installed-dev $(VLLM)/.installed
-	$(BIN)/python -m pytest -m vllm tests/serving_vllm
+	$(BIN)/python -m pytest -m vllm tests/srl_extensions/vllm_real
 
 # The site's own environment: nothing of ours is imported to build it, and nothing is fetched.
 $(DOCS)/.installed: constraints/docs.txt

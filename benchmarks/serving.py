@@ -8,7 +8,6 @@ Both ways play the same number of games in the same run, in turns; the median of
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import sys
 import tempfile
@@ -21,17 +20,15 @@ from benchmarks import records
 from benchmarks.records import Check
 from benchmarks.repeats import Repeats, in_turns, ratios
 from srl_agents.llm import tiny
-from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play_many
-from srl_agents.serving.command import ServerSpec
-from srl_agents.serving.endpoint import Endpoint
-from srl_agents.serving.scheduler import Scheduler
-from srl_agents.serving.server import ModelServer, free_port
 from srl_envs import registry
+from srl_extensions.vllm.backend import VLLMBackend
+from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.server import free_port
 
 AGENTS, TURNS, CALLS = 4, 8, 64
 GROUPED, SINGLE = "grouped calls", "one call per answer, with a seed of its own"
@@ -47,17 +44,12 @@ def game() -> Any:
 
 def measure(url: str, folder: Path, episodes: int, repeats: int) -> dict[str, Repeats]:
     """Answers a second of both ways, from the server of the model in `folder`."""
-    endpoint, scheduler = Endpoint(url), Scheduler[Endpoint]()
-
-    async def add() -> None:
-        scheduler.add(endpoint, base="base", capacity=CALLS)
-
-    background_loop.run(add())
+    fleet = Fleet.attached({"base": [url]}, concurrency=CALLS, deadline=START)
     tokenizer = HuggingFaceBackend.load(folder, device="cpu").tokenizer
     view = game().unwrapped.text_view
 
     def rollout(seeded: bool, repeat: int) -> float:
-        backend = VLLMBackend(scheduler, tokenizer, base="base", seeded=seeded)
+        backend = VLLMBackend(fleet.router, tokenizer, base="base", seeded=seeded)
         policy = TextPolicy(backend, view, sampling=Sampling(max_new_tokens=4))
         start = time.perf_counter()
         seats = dict.fromkeys(game().possible_agents, policy)
@@ -74,7 +66,7 @@ def measure(url: str, folder: Path, episodes: int, repeats: int) -> dict[str, Re
     try:
         return in_turns(sides, repeats, warm_ups=1)
     finally:
-        background_loop.run(endpoint.close())
+        fleet.close()
 
 
 def tables(speeds: dict[str, Repeats]) -> tuple[str, list[Check]]:
@@ -98,23 +90,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     folder = tiny.folder(game, size=tiny.TinySize(heads=2, key_value_heads=1))
     with tempfile.TemporaryDirectory() as logs:
-        server = ModelServer(
-            ServerSpec(
-                model=str(folder),
-                served_name="base",
-                port=free_port("127.0.0.1", 8001),
-                log_folder=Path(logs),
-                dtype="float32",
-                max_model_len=POSITIONS,
-                python=asked.python,
-            )
+        spec = ServerSpec(
+            model=str(folder),
+            served_name="base",
+            port=free_port("127.0.0.1", 8001),
+            log_folder=Path(logs),
+            dtype="float32",
+            max_model_len=POSITIONS,
+            python=asked.python,
         )
-        server.start()
-        try:
-            asyncio.run(server.wait_ready(START))
-            speeds = measure(server.url, folder, asked.episodes, asked.repeats)
-        finally:
-            asyncio.run(server.stop())
+        with Fleet.managed([spec], concurrency=CALLS, deadline=START):
+            speeds = measure(spec.url, folder, asked.episodes, asked.repeats)
     markdown, checks = tables(speeds)
     head = f"{asked.episodes} episodes x {TURNS} turns x {AGENTS} agents, one server on a CPU"
     result = {"answers_per_second": speeds}

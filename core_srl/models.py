@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from srl_agents.llm.hub_names import folder_for, folders
-from srl_agents.serving.gpus import find_gpus
+from srl_extensions.vllm.placement import find_gpus
 from srl_train.engine.run_files import versions
 
 TINY = "tiny"

@@ -13,10 +13,6 @@ class EpisodeTimeout(TimeoutError):
     """Games were not over in the time that they had; they were stopped."""
 
 
-class QueueFull(BackendError):
-    """More requests of one owner wait for a model server than its queue may hold."""
-
-
 class ServingError(RuntimeError):
     """Model servers cannot be set up or started as asked, or do not stay up."""
 

@@ -28,24 +28,24 @@ from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import evaluating
 from srl_agents.llm.backends.huggingface.sources import not_loaded, reachable_source_of
-from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.hub_names import folder_for
-from srl_agents.serving.command import ServerSpec
-from srl_agents.serving.fleet import Fleet
-from srl_agents.serving.gpus import find_gpus
-from srl_agents.serving.server import logs_folder
-from srl_train.errors import ConfigError
-from srl_train.players.publisher import weights_digest
-from srl_train.players.served.models import TokenFacts
-from srl_train.players.served.publications import (
+from srl_extensions.vllm.backend import VLLMBackend
+from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.models import TokenFacts
+from srl_extensions.vllm.placement import find_gpus
+from srl_extensions.vllm.publisher import (
     OTHER_TOLERANCE,
     PROBES,
     PROBING,
     TOLERANCES,
+    HeldWeights,
     Publication,
-    Publications,
 )
+from srl_extensions.vllm.server import logs_folder
+from srl_train.errors import ConfigError
+from srl_train.players.publisher import weights_digest
 
 CONCURRENCY = 64
 """Calls under way at one server at most."""
@@ -113,7 +113,7 @@ class DistributedLoRAScheduler:
         self._fleet: Fleet | None = None
         self._folder: TemporaryDirectory[str] | None = None
         self._backends: dict[int, VLLMBackend] = {}
-        self._publications: Publications | None = None
+        self._publications: HeldWeights | None = None
         self._publishing = {lora_id: asyncio.Lock() for lora_id in configs}
         self._following: list[Future[Any]] = []
         self._turning = asyncio.Lock()
@@ -148,14 +148,14 @@ class DistributedLoRAScheduler:
                 Fleet.managed, specs, concurrency=CONCURRENCY, deadline=DEADLINE
             )
             self._backends = {
-                port: facts.asking(self._fleet.scheduler, self._served_name(port))
+                port: facts.backend(self._fleet.router, self._served_name(port))
                 for port in self._ports
             }
             if self._configs:
                 own = {
                     config.name: self._backends[config.port] for config in self._configs.values()
                 }
-                self._publications = Publications(
+                self._publications = HeldWeights(
                     own,
                     self._fleet,
                     probe=_probe(next(iter(own.values()))),
@@ -163,7 +163,6 @@ class DistributedLoRAScheduler:
                     deadline=DEADLINE,
                     keep=0,
                 )
-                self._fleet.on_up(self._publications.reload)
             if self._manager is not None:
                 for lora_id in self._configs:
                     await background_loop.await_(self._catch_up(lora_id))
@@ -232,12 +231,12 @@ class DistributedLoRAScheduler:
         adapters, with port, GPU, version and the name that requests ask for."""
         servers = {}
         if self._fleet is not None:
-            stats = self._fleet.scheduler.stats().servers
+            stats = self._fleet.router.stats().servers
             servers = {
-                port: {"url": endpoint.url, "model": self._served_name(port), "up": own.up}
+                port: {"url": client.url, "model": self._served_name(port), "up": own.up}
                 for port in self._ports
-                for endpoint in self._fleet.endpoints(self._served_name(port))
-                if (own := stats.get(endpoint.name)) is not None
+                for client in self._fleet.clients(self._served_name(port))
+                if (own := stats.get(client.name)) is not None
             }
         adapters = {}
         for lora_id, config in self._configs.items():

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
-import psutil
-
 from core_srl.arguments import text, whole
 from core_srl.managers.llm_config import ANSWER_TOKENS, LLMConfig, LLMResponse, overridden
 from core_srl.models import MODERN_MODELS
@@ -21,15 +19,12 @@ from srl_agents.llm.backends.huggingface.sources import folder_of
 from srl_agents.llm.backends.openai import OpenAIModel
 from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
-from srl_agents.serving.command import ServerSpec
-from srl_agents.serving.endpoint import UNREACHABLE, Endpoint
-from srl_agents.serving.fleet import Fleet
-from srl_agents.serving.gpus import find_gpus
-from srl_agents.serving.model_size import needs_of
-from srl_agents.serving.placement import GIB, Plan, place
-from srl_agents.serving.scheduler import MAX_WAIT
-from srl_agents.serving.scheduling.requests import Task
-from srl_agents.serving.server import logs_folder
+from srl_extensions.vllm.client import UNREACHABLE, VLLMClient
+from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.placement import find_gpus, place, weights_gib
+from srl_extensions.vllm.routing import MAX_WAIT, Task
+from srl_extensions.vllm.server import logs_folder
 from srl_train.errors import ConfigError
 
 CONCURRENCY = 64
@@ -75,9 +70,9 @@ class UnifiedScheduler:
         self.base_port, self.num_gpus, self.sharing = base_port, num_gpus, sharing
         self._max_length, self._max_wait, self._python = max_length, max_wait, python
         self._models: dict[str, str] = {}  # what the weights are named by
-        self._plans: dict[str, Plan] = {}
+        self._specs: dict[str, ServerSpec] = {}
         self._fleet: Fleet | None = None
-        self._clients: dict[Endpoint, OpenAIModel] = {}
+        self._clients: dict[VLLMClient, OpenAIModel] = {}
         self._changing = asyncio.Lock()
         """Held while the servers are started or ended."""
 
@@ -135,8 +130,8 @@ class UnifiedScheduler:
         """What the selected models, or all of them, answer to a prompt; they work at once.
 
         `sampling` has temperature, top_p and max_new_tokens. Raises ConfigError for models and
-        settings that there are not, QueueFull where too much waits, and BackendError where a model
-        does not answer or has waited for max_wait seconds.
+        settings that there are not, and BackendError where a model does not answer or has waited
+        for max_wait seconds.
         """
         if not text("task", task).strip():
             raise ConfigError(f"task is {task!r}: give a text")
@@ -161,14 +156,14 @@ class UnifiedScheduler:
         in common with others. Raises ServingError otherwise, and for a score that is no number."""
         if text("model_id", model_id) not in self._models:
             raise ConfigError(f"model_id is {model_id!r}: give one of {list(self._models)}")
-        self._running().scheduler.set_score(model_id, score)
+        self._running().router.set_score(model_id, score)
 
     async def health_check_all(self) -> dict[str, bool]:
         """Model -> whether a server of its weights completes a token now."""
         fleet = self._running()
 
         async def answers(base: str) -> bool:
-            ready = [one.check_ready(base) for one in fleet.endpoints(base)]
+            ready = [one.check_ready(base) for one in fleet.clients(base)]
             failed = await asyncio.gather(*ready, return_exceptions=True)
             return any(not isinstance(one, BaseException) for one in failed)
 
@@ -182,16 +177,16 @@ class UnifiedScheduler:
         `models` has the counts of OwnerStats, `servers` those of ServerStats by url
         (docs/agents/scheduling.md); both are there once the servers run.
         """
-        stats = self._fleet.scheduler.stats() if self._fleet is not None else None
+        stats = self._fleet.router.stats() if self._fleet is not None else None
         models = {}
         for model_id, base in self._models.items():
-            plan = self._plans.get(model_id) if self._fleet is not None else None
+            spec = self._specs.get(model_id) if self._fleet is not None else None
             asked = stats.owners.get(model_id) if stats is not None else None
             models[model_id] = {
                 "model_name": base,
-                "port": plan and plan.port,
-                "url": plan and f"http://127.0.0.1:{plan.port}",
-                "gpus": plan and plan.gpus,
+                "port": spec and spec.port,
+                "url": spec and spec.url,
+                "gpus": spec and spec.gpus,
                 **(asdict(asked) if asked is not None else {}),
             }
         servers = {url: asdict(one) for url, one in stats.servers.items()} if stats else {}
@@ -204,42 +199,37 @@ class UnifiedScheduler:
         }
         try:
             folders = {base: folder_of(base) for base in bases}
-            needs = [
-                needs_of(folder, name=base, context=self._max_length, replicas=len(sharers[base]))
-                for base, folder in folders.items()
-            ]
+            sizes = {base: weights_gib(folder) for base, folder in folders.items()}
         except (BackendError, PlacementError) as error:
             raise BackendError(f"Model loading failed: {error}") from error
-        plans = place(
-            needs,
-            find_gpus()[: self.num_gpus],
-            range(self.base_port, self.base_port + len(self._models)),
-            cpu_memory_gib=psutil.virtual_memory().available / GIB,
-        )
-        specs = [
-            ServerSpec(
-                model=str(folders[plan.base]),
-                served_name=plan.base,
-                port=plan.port,
+        # Models of the same weights share their servers, whose ports follow each other.
+        owners = [model_id for base in bases for model_id in sharers[base]]
+        gpus = find_gpus()[: self.num_gpus]
+        placements = place([sizes[self._models[owner]] for owner in owners], gpus)
+        self._specs = {
+            owner: ServerSpec(
+                model=str(folders[self._models[owner]]),
+                served_name=self._models[owner],
+                port=self.base_port + number,
                 log_folder=logs_folder(),
-                gpus=plan.gpus,
+                gpus=placed.gpus,
                 max_model_len=self._max_length,
-                memory_gib=plan.cache_gib,
-                memory_fraction=plan.memory_fraction,
+                memory_fraction=placed.memory_fraction,
                 python=self._python,
             )
-            for plan in plans
-        ]
-        owners = [model_id for base in bases for model_id in sharers[base]]
-        self._plans = dict(zip(owners, plans, strict=True))
+            for number, (owner, placed) in enumerate(zip(owners, placements, strict=True))
+        }
         return Fleet.managed(
-            specs, concurrency=CONCURRENCY, deadline=self._max_wait, sharing=self.sharing
+            [*self._specs.values()],
+            concurrency=CONCURRENCY,
+            deadline=self._max_wait,
+            sharing=self.sharing,
         )
 
     async def _answer(self, fleet: Fleet, model_id: str, request: ChatRequest) -> LLMResponse:
         base, prompt = self._models[model_id], request.messages[-1]["content"]
 
-        async def call(endpoint: Endpoint) -> LLMResponse:
+        async def call(endpoint: VLLMClient) -> LLMResponse:
             return LLMResponse(**vars(await self._client(endpoint, base).answer(request)))
 
         task = Task(
@@ -248,9 +238,9 @@ class UnifiedScheduler:
             base=base,
             prefix=prompt,
         )
-        return await background_loop.await_(fleet.scheduler.run(task, call))
+        return await background_loop.await_(fleet.router.run(task, call))
 
-    def _client(self, endpoint: Endpoint, base: str) -> OpenAIModel:
+    def _client(self, endpoint: VLLMClient, base: str) -> OpenAIModel:
         if endpoint not in self._clients:
             self._clients[endpoint] = OpenAIModel(
                 base,

@@ -24,15 +24,13 @@ class ManagedServersConfig(Section):
 
     python: str | None = None
     """Interpreter of the environment in which vLLM is installed; null takes the trainer's own."""
-    host: str = "127.0.0.1"
-    """Address that the servers listen on."""
     base_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """Port of the first server; the next ones have the following ports. null takes free ones, from
     8001 on."""
     replicas: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
     """Servers for each base, among which requests are shared."""
     gpus: Annotated[tuple[int, ...], Field(strict=False, min_length=1)] | None = None
-    """GPUs that the servers may use, as nvidia-smi counts; null takes all that are there, and the
+    """GPUs that the servers may use, as torch counts; null takes all that are there, and the
     CPU where there are none. Leave the trainer one of its own where memory is short."""
     max_model_len: Annotated[int, Field(ge=1)] | None = None
     """Longest context in tokens; null takes the model's own."""
@@ -52,8 +50,7 @@ class ManagedServersConfig(Section):
             # vLLM takes the beginning of an option's name for the option.
             if any(own.startswith(name.replace("_", "-")) for own in SET_BY_US):
                 raise ConfigError(
-                    f"options: got {name!r}, which the run sets itself: see host, base_port and "
-                    "models"
+                    f"options: got {name!r}, which the run sets itself: see base_port and models"
                 )
             if not OPTION_NAME.fullmatch(name):
                 raise ConfigError(

@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from srl_train.config.backend import (
-    ManagedServersConfig,
     TransformersBackendConfig,
     VLLMBackendConfig,
 )
@@ -93,9 +92,9 @@ class RayEngineConfig(EngineSection):
                 "ask a server that was started anew before the driver has published to it again: "
                 "give backend.managed, for servers that Ray places"
             )
-        elif managed.host != ManagedServersConfig().host or managed.gpus is not None:
+        elif managed.gpus is not None:
             raise ConfigError(
-                "backend.managed: got host or gpus where engine.name is 'ray', which places "
+                "backend.managed.gpus: got GPUs where engine.name is 'ray', which places "
                 "servers on nodes and GPUs itself: leave them out, and see engine.server_gpus"
             )
 

@@ -8,14 +8,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
 
 from srl_agents import seeding
 from srl_agents.evaluation.progress import LongWork
-from srl_train.config.backend import PublishUpdatesConfig, VLLMBackendConfig
 from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.data.samples import TokenSample
 from srl_train.distributed.fsdp import full
@@ -24,9 +22,6 @@ from srl_train.engine.state import Run
 from srl_train.errors import TrainingError
 from srl_train.learners.learner import Learned, Learner, restore, state_of
 from srl_train.updates import RoundContext, Tensors, not_finite, unchanged
-
-if TYPE_CHECKING:
-    from srl_train.players.served.publisher import ServedPublisher
 
 
 @dataclass
@@ -174,29 +169,13 @@ def _warn_of_left_out(model: str, learned: Learned, context: RoundContext) -> No
 
 
 def publish_update(run: Run, model: str) -> None:
-    """Publish the model's newest weights where the configuration's rule says so.
-
-    Weights that sample in this process are the learner's own, and every update counts at once.
-    """
-    backend = run.config.backend
-    if not isinstance(backend, VLLMBackendConfig):
-        run.engine.publish(run, model)
-        return
-    publisher = cast("ServedPublisher", run.players.publisher)
-    rule, current = backend.publish, publisher.current(model)
-    behind = run.versions[model] - int(current.version) if current else 0
-    if isinstance(rule, PublishUpdatesConfig):
-        if behind >= rule.every:
-            run.engine.publish(run, model)
-        return
-    if behind > run.config.updates.max_staleness:  # what older weights play could not be trained on
-        run.engine.publish(run, model)
-        return
-    before = _mean_reward(run, model, rule.episodes)
-    run.engine.publish(run, model)
-    after = _mean_reward(run, model, rule.episodes)
-    if before is not None and after is not None and after - before < rule.min_gain:
-        publisher.roll_back(model)
+    """Publish the model's newest weights if the rule of the publisher selects them."""
+    run.players.publisher.publish_update(
+        model,
+        run.versions[model],
+        partial(run.engine.publish, run, model),
+        partial(_mean_reward, run, model),
+    )
 
 
 def _mean_reward(run: Run, model: str, episodes: int) -> float | None:

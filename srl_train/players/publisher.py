@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,17 +18,34 @@ DIGESTED_BYTES = 1 << 30
 """Weights of more bytes have no digest: reading them all would take longer than an update."""
 
 
-class WeightPublisher(Protocol):
-    """Brings weights to whoever samples from a model."""
+class WeightPublisher(ABC):
+    """Publishes weights to the samplers of a model."""
 
+    @abstractmethod
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """From now on `name`, a model or an opponent pool, answers with these weights, and its
-        answers are marked so. `tensors` are all its weights that train, by parameter name."""
-        ...
+        """Sample new answers of `name`, a model or an opponent pool, from these weights, and mark
+        them with the version. `tensors` are all weights that train, by parameter name."""
+
+    def publish_update(
+        self,
+        name: str,
+        version: int,
+        publish: Callable[[], None],
+        mean_reward: Callable[[int], float | None],
+    ) -> None:
+        """Publish the weights of an update, if this publisher publishes every update.
+
+        Args:
+            name: Model.
+            version: Number of the model's updates.
+            publish: Publishes the newest weights.
+            mean_reward: Evaluates the sampler in a number of episodes.
+        """
+        publish()
 
 
 @dataclass(frozen=True)
-class InProcessPublisher:
+class InProcessPublisher(WeightPublisher):
     """Publishes to backends that sample from modules of this process."""
 
     backends: Mapping[str, HuggingFaceBackend]

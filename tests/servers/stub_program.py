@@ -9,6 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # vLLM's servers are given no path of ours
 
+from srl_extensions.vllm.plugins.gate import KEY
 from tests.servers.vllm_stub import VLLMStub
 
 parser = argparse.ArgumentParser()
@@ -16,8 +17,8 @@ for option in ("--model", "--served-model-name", "--middleware"):
     parser.add_argument(option)
 parser.add_argument("--port", type=int)
 args, _ = parser.parse_known_args()
-keys = os.environ if args.middleware else None
-stub = VLLMStub(Path(args.model), args.served_model_name, args.port, keys)
+key = os.environ[KEY] if args.middleware else None
+stub = VLLMStub(Path(args.model), args.served_model_name, args.port, key)
 stub.start()
 over = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: over.set())

@@ -38,13 +38,13 @@ class Server(ThreadingHTTPServer):
 def closed_by_gate(middleware):
     """What says with which status a gate that vLLM is told of answers a request itself."""
     if middleware is None:
-        return lambda path, authorization: None
+        return lambda path, headers: None
     module, name = middleware.rsplit(".", 1)  # on the server's path, as for vLLM
     gate = getattr(importlib.import_module(module), name)(None)
 
-    def status(path, authorization):
-        headers = [(b"authorization", (authorization or "").encode())]
-        return gate._status({"path": path, "headers": headers})
+    def status(path, headers):
+        pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        return gate.status({"path": path, "headers": pairs})
 
     return status
 
@@ -62,7 +62,7 @@ def handler(args, fake, engine):
             self.wfile.write(said)
 
         def do_GET(self):
-            if status := closed(self.path, self.headers.get("Authorization")):
+            if status := closed(self.path, self.headers):
                 self.reply(status, {})
             elif self.path == "/health":
                 self.reply(200 if engine.poll() is None else 503)
@@ -71,7 +71,7 @@ def handler(args, fake, engine):
 
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or "{}")
-            if status := closed(self.path, self.headers.get("Authorization")):
+            if status := closed(self.path, self.headers):
                 return self.reply(status, {})
             if fake.get("dies_of_request"):
                 engine.kill()

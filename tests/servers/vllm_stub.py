@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Completion, Request
 from srl_agents.llm.sampling import Sampling
-from srl_agents.serving.plugins.gate import Gate
+from srl_extensions.vllm.plugins.gate import KEY, Gate
 from srl_train.learners.upstream_warnings import quiet_upstream
 from tests.servers.faulty_http import Body, Faults, HTTPServer, serving
 
@@ -38,11 +38,9 @@ class Refusal(Exception):
 class VLLMStub:
     """A server of one base and its adapters. It forgets the adapters when it is started again."""
 
-    def __init__(
-        self, folder: Path, served_name: str, port: int = 0, keys: Mapping[str, str] | None = None
-    ):
-        """`keys`: the environment of a gate."""
-        self.folder, self.served_name, self.keys = folder, served_name, keys
+    def __init__(self, folder: Path, served_name: str, port: int = 0, key: str | None = None):
+        """`key`: that of a gate in front of all endpoints."""
+        self.folder, self.served_name, self.key = folder, served_name, key
         self.faults, self.keeps_connections, self.text_type = Faults(), True, "text/plain"
         self.struck_paths = {COMPLETIONS}
         self.counts: Counter[str] = Counter()
@@ -72,7 +70,7 @@ class VLLMStub:
         """Listen, at the same port as before, with the base of the folder and no adapters."""
         self._places: dict[str, str] = {}
         self.adapters, self.healthy = {}, True
-        self._gate = Gate(None, self.keys) if self.keys else None
+        self._gate = Gate(None, {KEY: self.key}) if self.key else None
         self._backend = HuggingFaceBackend.load(self.folder, device="cpu", name=self.served_name)
         self._running.set()
         self._http = self._stack.enter_context(serving(self, self._port))
@@ -92,7 +90,7 @@ class VLLMStub:
         return path in self.struck_paths
 
     def reply(self, path: str, body: Body, headers: dict[str, str]) -> tuple[int, Any]:
-        if self._gate and (status := self._gate._status(_scope(path, headers))):
+        if self._gate and (status := self._gate.status(_scope(path, headers))):
             return status, {}
         self.counts[path] += 1
         self.headers.append(headers)
@@ -239,8 +237,7 @@ class VLLMStub:
 
 
 def _scope(path: str, headers: dict[str, str]) -> Body:
-    authorization = headers.get("authorization", "").encode()
-    return {"path": path, "headers": [(b"authorization", authorization)]}
+    return {"path": path, "headers": [(k.encode(), v.encode()) for k, v in headers.items()]}
 
 
 def _written(answer: list[int], chat: Any) -> int:

@@ -1,28 +1,31 @@
-"""`srl serve`: model servers, environments for clients elsewhere, and the list of what runs."""
+"""The command `srl serve`: model servers, environment servers, and their status."""
 
 from __future__ import annotations
 
 import argparse
 
-from srl_train.cli.serve import environments, models, openenv
+from srl_envs.tables import Plugin, PluginTable
 
-COMMANDS = {
-    "models": models.models,
-    "status": models.status,
-    "env": environments.run,
-    "openenv": openenv.run,
-}
-"""What to serve or list -> what does it."""
+SERVERS = PluginTable(
+    "core_srl.servers",
+    {
+        "models": Plugin("srl_extensions.vllm.cli"),
+        "env": Plugin("srl_train.cli.serve.environments"),
+        "openenv": Plugin("srl_train.cli.serve.openenv"),
+    },
+)
+"""Modules of servers. Each has `add_arguments(subparsers)`, whose parsers set the default `serve`
+to a function of the parsed arguments."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Add the subcommands of all servers."""
     what = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-    models.add_arguments(what)
-    environments.add_arguments(what)
-    openenv.add_arguments(what)
+    for name in SERVERS:
+        SERVERS.load(name).add_arguments(what)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve, or list what is served."""
-    return COMMANDS[args.what](args)
+    """Start a server, or list the servers."""
+    status: int = args.serve(args)
+    return status

@@ -56,8 +56,9 @@ def add_arguments(what: Any) -> None:
         )  # fmt: skip
     parser.add_argument(
         "--drain", type=float, default=10.0, metavar="SECONDS",
-        help="to finish the calls under way at the end (default: 10)",
+        help="to finish open calls at the end (default: 10)",
     )  # fmt: skip
+    parser.set_defaults(serve=run)
 
 
 def run(args: argparse.Namespace) -> int:

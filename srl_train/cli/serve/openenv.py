@@ -28,6 +28,7 @@ def add_arguments(what: Any) -> None:
     parser.add_argument(
         "--max-sessions", type=int, default=64, metavar="N", help="games at once (default: 64)"
     )
+    parser.set_defaults(serve=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from srl_extensions.vllm.models import TokenFacts, probe_of, servable
+from srl_extensions.vllm.publisher import write_weights
 from srl_train.checkpoints.tensor_tree import mapped
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.learning.offline import OfflineConfig
@@ -23,9 +25,6 @@ from srl_train.learners.learner import Learned, Learner, restore, state_of
 from srl_train.learners.trl_offline import OfflineLearner
 from srl_train.players.assignment import matchmaking_of
 from srl_train.players.learning_models import learning_models
-from srl_train.players.served.models import TokenFacts, probe_of
-from srl_train.players.served.publisher import write_weights
-from srl_train.players.served.server_specs import servable
 
 State = Mapping[str, Any]
 """weights, optimizer, counters and reference of a learner, and of the stage under way its section,

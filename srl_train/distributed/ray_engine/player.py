@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
 from srl_agents.episode import Episode, ModelVersion
 from srl_agents.llm.backends.chat_backend import Usage
-from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.rollout import PlaySettings, play_many
 from srl_train.config.run import RunConfig
 from srl_train.data.planned_games import PlannedGames
@@ -26,7 +25,8 @@ from srl_train.modes import MODES
 from srl_train.players.assignment import matchmaking_of
 
 if TYPE_CHECKING:
-    from srl_train.players.served.models import AskedServers  # takes the client of servers
+    from srl_extensions.vllm.backend import VLLMBackend
+    from srl_extensions.vllm.models import ServerAccess
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PlayerWorker:
         config: RunConfig,
         make_env: Callable[[], Any],
         in_flight: int | None = None,
-        servers: AskedServers | None = None,
+        servers: ServerAccess | None = None,
     ) -> None:
         """Load every model that plays, but for those that `servers` hold; `in_flight` is the most
         games under way at once. Raises as `assemble` does."""
@@ -94,6 +94,4 @@ class PlayerWorker:
         return episodes, {name: one.usage for name, one in self._players.chat_models.items()}
 
     def _asking(self, name: str) -> VLLMBackend:
-        backend = self._players.backends[name]
-        assert isinstance(backend, VLLMBackend)
-        return backend
+        return cast("VLLMBackend", self._players.backends[name])

@@ -14,9 +14,10 @@ from srl_train.data.planned_games import PlannedGames
 from srl_train.distributed.ray_engine.player import Introduction
 from srl_train.distributed.ray_engine.standing import StandingWorker, Worker
 from srl_train.learners.critics import without_critic
+from srl_train.players.publisher import WeightPublisher
 
 
-class RayPublisher:
+class RayPublisher(WeightPublisher):
     """Brings weights to all players of a run, which take them over before their next game."""
 
     def __init__(self, players: Sequence[RemotePlayer], put: Callable[[Any], Any]) -> None:

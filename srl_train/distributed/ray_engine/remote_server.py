@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from srl_agents.serving.command import ServerSpec
-from srl_agents.serving.server import Server
+from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.server import Server
 from srl_train.distributed.ray_engine.standing import StandingWorker
 
 
@@ -32,10 +31,10 @@ class RemoteServer(Server):
         """See Server."""
         self._worker.call("start", self.spec)
 
-    async def stop(self, drain: float = 0.0) -> None:
-        """See Server; with a worker that is gone its server ends by itself."""
+    def stop(self, drain: float = 0.0) -> None:
+        """End the server; the server of a worker that is gone has ended with the worker."""
         if self._worker.stands:
-            await asyncio.to_thread(self._worker.call, "stop", drain)
+            self._worker.call("stop", drain)
 
     def kill(self) -> None:
         """See Server."""
@@ -45,8 +44,8 @@ class RemoteServer(Server):
         """See Server."""
         return str(self._worker.call("cause_of_death"))
 
-    def lay(self, folder: Path) -> Path:
-        """See Server; the files go there once."""
+    def upload(self, folder: Path) -> Path:
+        """Copy the files of a folder to the node of the server, once."""
         there: Path | None = self._worker.call("laid", folder.name)
         if there is None:
             files = {file.name: file.read_bytes() for file in folder.iterdir()}
@@ -54,10 +53,7 @@ class RemoteServer(Server):
         assert there is not None
         return there
 
-    def clear(self, folder: Path) -> None:
-        """See Server."""
+    def discard(self, folder: Path) -> None:
+        """Remove the copy that `upload` made."""
         if self._worker.stands:
             self._worker.call("clear", folder.name)
-
-    def _log_place(self) -> str:
-        return f"its log: {self._worker.call('log')}"

@@ -18,8 +18,21 @@ from torch import Tensor
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import ServingError
 from srl_agents.llm.backends.registry import is_api_name
-from srl_agents.serving.command import Keys, ServerSpec
-from srl_agents.serving.fleet import Fleet
+from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.models import (
+    ServerAccess,
+    TokenFacts,
+    by_player,
+    folder_for_weights,
+    held_weights,
+    publisher_of,
+    servable,
+    served_bases,
+    shapes_of,
+    zero_adapters,
+)
+from srl_extensions.vllm.publisher import ServedPublisher
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.run import RunConfig
@@ -28,17 +41,6 @@ from srl_train.distributed.ray_engine.remote_player import RemotePlayer
 from srl_train.distributed.ray_engine.remote_server import RemoteServer
 from srl_train.distributed.ray_engine.server import ServerWorker
 from srl_train.distributed.ray_engine.standing import Places, StandingWorker
-from srl_train.players.served.models import (
-    AskedServers,
-    TokenFacts,
-    by_player,
-    folder_for_weights,
-    publications_of,
-    shapes_of,
-    still_on_base,
-)
-from srl_train.players.served.publisher import ServedPublisher
-from srl_train.players.served.server_specs import servable, served_bases
 
 
 class AnsweringPlayers:
@@ -60,7 +62,7 @@ class AnsweringPlayers:
         """What is told of a whole model."""
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """See Answering."""
+        """See VersionedSampler."""
         name = adapter or self.base
         told = "serve", name, version, served_as
         if adapter is None:  # a whole model, within a pause
@@ -72,16 +74,16 @@ class AnsweringPlayers:
         self._serving[name] = served_as
 
     def withdraw(self, adapter: str | None) -> None:
-        """See Answering."""
+        """See VersionedSampler."""
         self._after_pause = "withdraw", adapter or self.base
 
     async def drained(self, served_as: str) -> None:
-        """See Answering."""
+        """See VersionedSampler."""
         await _ended(self._given_up.pop(served_as, []))
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """See Answering; players that have come to their end wait, and then hear what holds."""
+        """Pause the players as VersionedSampler does; players that finish wait for the end."""
         over: Future[tuple[Any, ...]] = Future()
         # All at once: two that are paused for would wait for each other in another order.
         reached = [player.hold(self.base, over) for player in self._players]
@@ -121,8 +123,8 @@ class Serving:
         frozen = {n: one for n, one in models.frozen_models.items() if not is_api_name(one)}
         starts = servable(config, make_env, {**bases, **frozen})
         self._sources = served_bases(config, {name: starts[name] for name in bases})
-        self._still = still_on_base(config, self._sources, {n: starts[n] for n in frozen})
-        self._keys = Keys.drawn()
+        self._still = zero_adapters(config, self._sources, {n: starts[n] for n in frozen})
+        self._key = secrets.token_urlsafe(32)
         if logs is not None:  # nodes that see it write there
             try:
                 logs.mkdir(parents=True, exist_ok=True)
@@ -152,7 +154,7 @@ class Serving:
                 # One after another, for no port of one node may be found twice.
                 port = specs[-1].port + 1 if specs else None
                 host = cluster.host(first + number)
-                specs.append(worker.call("specified", base, host, port, self._keys, logs))
+                specs.append(worker.call("specified", base, host, port, self._key, logs))
             by_url = {spec.url: worker for spec, worker in zip(specs, workers, strict=True)}
             self.fleet = Fleet.managed(
                 specs,
@@ -168,28 +170,28 @@ class Serving:
                 self._urls.setdefault(spec.served_name, []).append(spec.url)
             self.close = ends.pop_all().close
 
-    def asked(self, learners: Mapping[str, RemoteLearner]) -> AskedServers:
+    def asked(self, learners: Mapping[str, RemoteLearner]) -> ServerAccess:
         """What players are told of the servers, from whoever has loaded the bases."""
         shown = dict(zip(self._sources, learners, strict=False))  # of adapters all are one
         self._facts: dict[str, TokenFacts] = {
             base: learners[model].model.worker.call("token_facts") for base, model in shown.items()
         }
-        return AskedServers(
+        return ServerAccess(
             self._urls,
             self._facts,
             self._still,
             max(1, self._backend.concurrency // self._players),
-            self._keys.guest,
+            self._key,
         )
 
     def publisher(
         self, players: Sequence[RemotePlayer], learners: Mapping[str, RemoteLearner]
     ) -> ServedPublisher:
         """Brings what learners write to the servers, and tells players of it."""
-        config, adapters = self._config, self._config.models.adapters is not None
+        config = self._config
         told = {b: AnsweringPlayers(b, own, players) for b, own in self._facts.items()}
         first = learners[config.models.names[0]]
-        publications = publications_of(
+        held = held_weights(
             config,
             self._backend,
             by_player(config, told, self._still),
@@ -200,15 +202,14 @@ class Serving:
 
         def write(name: str, weights: Mapping[str, Tensor], folder: Path) -> Tensor:
             model = learners[shapes[name]].model
-            asked = "publication", model.put(dict(weights)), publications.probes
+            asked = "publication", model.put(dict(weights)), held.probes
             files, expected = model.worker.call(*asked)
             for file, content in files.items():
                 (folder / file).write_bytes(content)
             own: Tensor = expected
             return own
 
-        publisher = ServedPublisher(publications, write, folder=self._folder, adapters=adapters)
-        self.fleet.on_up(publisher.reload)
+        publisher = publisher_of(config, self._backend, held, write, self._folder)
         zeros = {n: torch.zeros_like(own) for n, own in first.weights().items()}
         for name in self._still:
             publisher.publish(name, 0, zeros)

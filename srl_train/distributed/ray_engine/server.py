@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -13,26 +13,26 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.errors import PlacementError
-from srl_agents.serving.command import Keys, ServerSpec
-from srl_agents.serving.gpus import find_gpus
-from srl_agents.serving.process import guard
-from srl_agents.serving.process.loopback import is_own
-from srl_agents.serving.process.records import is_claimed
-from srl_agents.serving.server import ModelServer, free_port, logs_folder
-from srl_train.config.backend import ManagedServersConfig, VLLMBackendConfig
-from srl_train.config.run import RunConfig
-from srl_train.errors import TrainingError
-from srl_train.players.served.models import no_folder
-from srl_train.players.served.server_specs import (
+from srl_extensions.vllm import launcher
+from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.models import (
     FIRST_PORT,
     check_python,
+    no_folder,
     servable,
     served_bases,
     server_specs,
 )
+from srl_extensions.vllm.placement import find_gpus
+from srl_extensions.vllm.server import ModelServer, free_port, running_servers
+from srl_train.config.backend import ManagedServersConfig, VLLMBackendConfig
+from srl_train.config.run import RunConfig
+from srl_train.errors import TrainingError
 
-LEFT_BEHIND = guard.GRACE + guard.INTERVAL + 5.0
+LEFT_BEHIND = launcher.GRACE + 5.0
 """Seconds in which a server ends whose worker was killed."""
+POLL = 0.5
+"""Seconds between two checks for the end of such a server."""
 
 
 class ServerWorker:
@@ -58,7 +58,7 @@ class ServerWorker:
         self._server: ModelServer | None = None
 
     def specified(
-        self, base: str, host: str, first_port: int | None, keys: Keys, logs: Path | None
+        self, base: str, host: str, first_port: int | None, key: str, logs: Path | None
     ) -> ServerSpec:
         """How the server of this base is started here, with all of the worker's GPUs, at the first
         free port from `first_port` on (None: the configuration's).
@@ -72,28 +72,27 @@ class ServerWorker:
         gpus = find_gpus() if self._gpus else []
         if len(gpus) < self._gpus:
             raise PlacementError(
-                f"engine.server_gpus: got {self._gpus:g}, and nvidia-smi lists {len(gpus)} here: "
+                f"engine.server_gpus: got {self._gpus:g}, and torch finds {len(gpus)} here: "
                 "is the driver installed on this node?"
             )
         port = free_port(host, first_port or self._managed.base_port or FIRST_PORT)
         fraction = self._managed.memory_fraction * min(1.0, self._gpus or 1.0)
-        own = self._managed.replaced(
-            host=host, replicas=1, base_port=port, memory_fraction=fraction
-        )
+        own = self._managed.replaced(replicas=1, base_port=port, memory_fraction=fraction)
         [spec] = server_specs(
             self._config,
+            self._backend,
             own,
             {base: sources[base]},
+            logs if logs is not None and logs.is_dir() else None,
             gpus=gpus,
-            keep_versions=self._backend.keep_versions,
-            log_folder=logs if logs is not None and logs.is_dir() else logs_folder(),
+            host=host,
         )
-        return replace(spec, keys=keys, gpus=tuple(gpu.index for gpu in gpus))
+        return replace(spec, key=key, gpus=tuple(gpu.index for gpu in gpus))
 
     def start(self, spec: ServerSpec) -> None:
         """Start the server; raises ServingError as ModelServer does, and TrainingError where it was
         on another node."""
-        if not is_own(spec.host):
+        if not _is_own_address(spec.host):
             raise TrainingError(
                 f"the node of the model server at {spec.url} was lost: resume the run, whose "
                 "servers are placed anew then"
@@ -101,8 +100,8 @@ class ServerWorker:
         if self._server is None:
             # One that a worker before this one has left ends by itself.
             latest = time.monotonic() + LEFT_BEHIND
-            while is_claimed(spec.url) and time.monotonic() < latest:
-                time.sleep(guard.INTERVAL)
+            while _is_running(spec.url) and time.monotonic() < latest:
+                time.sleep(POLL)
             self._server = ModelServer(spec)
         self._server.start()
 
@@ -113,7 +112,7 @@ class ServerWorker:
     def stop(self, drain: float) -> None:
         """End the server, with so many seconds for the answers under way, and remove its files."""
         if self._server is not None:
-            asyncio.run(self._server.stop(drain))
+            self._server.stop(drain)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def kill(self) -> None:
@@ -126,10 +125,6 @@ class ServerWorker:
         if self._server is None:
             return "the actor that ran it died"
         return self._server.cause_of_death()
-
-    def log(self) -> str:
-        """The server's log."""
-        return "none" if self._server is None else str(self._server.log)
 
     def laid(self, name: str) -> Path | None:
         """Where the files are that were laid under this name; None where none were."""
@@ -149,3 +144,17 @@ class ServerWorker:
     def clear(self, name: str) -> None:
         """Remove what was laid under this name."""
         shutil.rmtree(self._folder / name, ignore_errors=True)
+
+
+def _is_own_address(host: str) -> bool:
+    """Return True for an IP address of this machine."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError:
+            return False
+    return True
+
+
+def _is_running(url: str) -> bool:
+    return any(spec.url == url for spec in running_servers())

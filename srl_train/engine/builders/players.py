@@ -15,7 +15,6 @@ from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.chat_backend import ChatModel
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.registry import api_model, is_api_name
-from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
@@ -33,8 +32,8 @@ from srl_train.players.resolver import Resolver
 from srl_train.players.trained_models import Loading, ModelSettings, configured_notes
 
 if TYPE_CHECKING:
-    from srl_train.players.served.models import AskedServers
-
+    from srl_extensions.vllm.backend import VLLMBackend
+    from srl_extensions.vllm.models import ServerAccess
 
 SeatedPolicies = Callable[[Mapping[str, str]], Mapping[str, Policy]]
 KEPT_SEATINGS = 256
@@ -78,7 +77,7 @@ def build_backends(
     server_logs: Path | None = None,
     *,
     trained_here: bool = True,
-    servers: AskedServers | None = None,
+    servers: ServerAccess | None = None,
     given: Mapping[str, ModelObject] = MappingProxyType({}),
 ) -> Players:
     """Load every model once; raises BackendError where one cannot be loaded or asked.
@@ -99,10 +98,10 @@ def build_backends(
     with ExitStack() as ends:
         if isinstance(config.backend, VLLMBackendConfig):
             # Only here: it takes the client of servers, which is an extra.
-            from srl_train.players.served.models import ask_servers, serve_models
+            from srl_extensions.vllm.models import attach_to, serve_models
 
             if servers is not None:
-                served = ask_servers(config, config.backend, servers)
+                served = attach_to(config, config.backend, servers)
             else:
                 served = serve_models(config, config.backend, make_env, bases, still, server_logs)
             ends.callback(served.close)

@@ -14,7 +14,7 @@ from core_srl.config.multi_model import (
     WeightUpdateStrategy,
 )
 from core_srl.models import MODERN_MODELS, get_available_models, get_version_info
-from srl_agents.serving.gpus import Gpu
+from srl_extensions.vllm.placement import Gpu
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError
 from srl_train.modes import (

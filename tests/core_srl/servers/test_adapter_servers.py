@@ -21,9 +21,9 @@ from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import together
-from srl_agents.serving import fleet as fleets
-from srl_agents.serving.fleet import Fleet
-from srl_agents.serving.gpus import Gpu
+from srl_extensions.vllm import fleet as fleets
+from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.placement import Gpu
 from srl_train.errors import ConfigError
 from tests.core_srl.servers.test_schedulers import free_ports
 from tests.core_srl.weights import logprobs_of
@@ -162,11 +162,7 @@ def test_a_server_that_was_started_anew_holds_what_it_held(manager, started, por
         assert len(names) == 2
         stub.stop()
 
-        async def leave_out():  # as the fleet's supervisor does when a process has died
-            [endpoint] = scheduler._fleet.endpoints(f"base-{port}")
-            scheduler._fleet._leave_out(endpoint)
-
-        await background_loop.await_(leave_out())
+        await until(lambda: not scheduler._fleet.clients(f"base-{port}"))
         waiting = asyncio.create_task(asked(backend, "lora_1"))
         await asyncio.sleep(0.1)
         stub.start()
@@ -288,8 +284,8 @@ def test_folders_are_published_without_a_manager(manager, tiny_folder, started, 
         assert len(started[1][0].adapters) == 1
         stub = started[1][0]
         stub.adapters.clear()
-        [endpoint] = scheduler._fleet.endpoints(f"base-{port}")
-        await background_loop.await_(scheduler._publications.reload(f"base-{port}", endpoint))
+        [endpoint] = scheduler._fleet.clients(f"base-{port}")
+        await background_loop.await_(scheduler._publications._reload(f"base-{port}", endpoint))
         assert len(stub.adapters) == 1, "a restarted server is not asked for what was refused"
         with pytest.raises(ConfigError, match=r"there is no adapter 7: there is \[0\]"):
             await scheduler.publish(7, tmp_path / "zero")

@@ -20,9 +20,9 @@ from core_srl import (
 from core_srl.servers import schedulers
 from srl_agents.errors import BackendError, PlacementError, ServerUnavailable, ServingError
 from srl_agents.llm.backends.huggingface.sources import folder_of
-from srl_agents.serving import server as server_module
-from srl_agents.serving.fleet import Fleet
-from srl_agents.serving.gpus import Gpu
+from srl_extensions.vllm import placement
+from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.placement import Gpu
 from srl_train.errors import ConfigError
 
 SERVER = Path(__file__).parents[2] / "servers" / "vllm_program.py"
@@ -32,10 +32,9 @@ GIB = 2**30
 @pytest.fixture(autouse=True)
 def machine(monkeypatch):
     """One without GPUs, with memory enough."""
-    monkeypatch.setattr(server_module, "POLL", 0.05)
     monkeypatch.setattr(schedulers, "find_gpus", lambda: [])
     memory = SimpleNamespace(available=64 * GIB)
-    monkeypatch.setattr(schedulers.psutil, "virtual_memory", lambda: memory)
+    monkeypatch.setattr(placement.psutil, "virtual_memory", lambda: memory)
     return memory
 
 
@@ -126,8 +125,8 @@ def test_what_a_dead_server_had_is_answered_by_the_other(python, model):
         for model_id in "ab":
             scheduler.register_model(model_id, name)
         async with scheduler:
-            victim, _ = scheduler._fleet._servers
-            os.kill(victim._process.pid, signal.SIGKILL)
+            victim, _ = scheduler._fleet.members
+            os.kill(victim.server.process.pid, signal.SIGKILL)
             answers = await asyncio.gather(*(scheduler.submit_task(f"{n}") for n in range(8)))
             assert all(await scheduler.health_check_all())
             return answers, scheduler.get_system_statistics()

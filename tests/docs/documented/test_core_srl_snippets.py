@@ -15,7 +15,7 @@ import torch
 
 import core_srl
 from core_srl import MODERN_MODELS, LLMBackend, MultiModelTrainer, list_available_checkpoints
-from srl_agents.serving.fleet import Fleet
+from srl_extensions.vllm.fleet import Fleet
 from tests.docs.documented.blocks import blocks, runs
 from tests.servers.chat_server import chat_server
 from tests.servers.vllm_stub import VLLMStub

@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.backends import background_loop, vllm
+from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.backends.token_backend import Request
-from srl_agents.llm.backends.vllm import VLLMBackend
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play_many
 from srl_agents.rollout.event_loop import run
-from srl_agents.serving.endpoint import Endpoint
-from srl_agents.serving.scheduler import Scheduler
+from srl_extensions.vllm import backend as backends
+from srl_extensions.vllm.backend import VLLMBackend
+from srl_extensions.vllm.client import VLLMClient
+from srl_extensions.vllm.routing import Router
 from tests.servers.chat_server import chat_server
 from tests.servers.faulty_http import FAULTS
 from tests.servers.three_tries import THREE_TRIES
@@ -64,7 +65,7 @@ def test_every_request_to_an_api_has_its_own_answer_once(name, count):
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_every_request_to_vllm_has_its_own_answer_once(tiny_folder, monkeypatch, count):
-    monkeypatch.setattr(vllm, "PROMPTS_PER_CALL", 4)
+    monkeypatch.setattr(backends, "PROMPTS_PER_CALL", 4)
     here = HuggingFaceBackend.load(tiny_folder, device="cpu")
     rng = np.random.default_rng(3)
     greedy = Sampling(temperature=0.0, max_new_tokens=3)
@@ -73,7 +74,7 @@ def test_every_request_to_vllm_has_its_own_answer_once(tiny_folder, monkeypatch,
     expected = [completion.ids for completion in here.sample(requests)]
     with stub_server(tiny_folder) as stub:
         strike(stub, count // 4)
-        endpoint = Endpoint(stub.url, timeout=TIMEOUT, retries=PATIENT)
+        endpoint = VLLMClient(stub.url, timeout=TIMEOUT, retries=PATIENT)
         backend = served_by(endpoint, here)
 
         async def ask():
@@ -81,19 +82,19 @@ def test_every_request_to_vllm_has_its_own_answer_once(tiny_folder, monkeypatch,
 
         assert [answer.ids for answer in run(ask())] == expected
         assert set(stub.faults.struck) == set(FAULTS)
-        [owner] = backend._scheduler.stats().owners.values()
+        [owner] = backend._router.stats().owners.values()
         assert owner.done == count // 4 and owner.failed == 0
         background_loop.run(endpoint.close())
 
 
 def served_by(endpoint, here, **settings):
-    scheduler = Scheduler()
+    router = Router()
 
     async def add():
-        scheduler.add(endpoint, base="base", capacity=8)
+        router.add(endpoint, base="base", capacity=8)
 
     background_loop.run(add())
-    return VLLMBackend(scheduler, here.tokenizer, base="base", **settings)
+    return VLLMBackend(router, here.tokenizer, base="base", **settings)
 
 
 class Victim:
@@ -133,7 +134,7 @@ def test_of_a_request_that_is_given_up_the_episode_alone_fails_with_an_api(name)
 def test_of_a_request_that_is_given_up_the_episode_alone_fails_with_vllm(tiny_folder):
     here = HuggingFaceBackend.load(tiny_folder, device="cpu")
     with stub_server(tiny_folder) as stub:
-        endpoint = Endpoint(stub.url, retries=THREE_TRIES)
+        endpoint = VLLMClient(stub.url, retries=THREE_TRIES)
         backend = served_by(endpoint, here, seeded=True)
         stub.faults.always = Victim(lambda body: body["prompt"][0])
         hot = Sampling(temperature=5.0, max_new_tokens=8)  # no two agents say the same
@@ -147,7 +148,7 @@ def test_of_a_request_that_is_given_up_the_episode_alone_fails_with_vllm(tiny_fo
 def test_one_request_that_a_server_refuses_does_not_spoil_the_others_of_its_call(tiny_folder):
     here = HuggingFaceBackend.load(tiny_folder, device="cpu")
     with stub_server(tiny_folder) as stub:
-        endpoint = Endpoint(stub.url, retries=PATIENT)
+        endpoint = VLLMClient(stub.url, retries=PATIENT)
         backend = served_by(endpoint, here)  # which does not know how long a context may be
         lengths = [5, 5000, 7]
         requests = [Request((9,) * length, Sampling(max_new_tokens=2), 0) for length in lengths]

@@ -17,8 +17,8 @@ from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run
-from srl_agents.serving import endpoint
-from srl_agents.serving.endpoint import Endpoint
+from srl_extensions.vllm import client as endpoint
+from srl_extensions.vllm.client import VLLMClient
 from tests.servers.chat_server import chat_server
 from tests.servers.faulty_http import Handler
 
@@ -51,11 +51,11 @@ async def ask_api(name, retries):
 
 
 async def ask_vllm(url, retries):
-    await Endpoint(url, retries=retries).models()
+    await VLLMClient(url, retries=retries).models()
 
 
 async def check_vllm(url, retries):
-    await Endpoint(url, retries=retries).check_ready("m")
+    await VLLMClient(url, retries=retries).check_ready("m")
 
 
 @pytest.fixture(params=["openai:m", "anthropic:m", ask_vllm, check_vllm])

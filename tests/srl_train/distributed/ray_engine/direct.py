@@ -4,11 +4,11 @@ import pickle
 import threading
 from contextlib import nullcontext
 
+from srl_extensions.vllm.models import PublishedElsewhere
 from srl_train.distributed.ray_engine.engine import engine_on
 from srl_train.distributed.ray_engine.player import PlayerWorker
 from srl_train.distributed.ray_engine.server import ServerWorker
 from srl_train.distributed.ray_engine.standing import WorkerLost
-from srl_train.players.served.models import PublishedElsewhere
 
 ONE_AT_A_TIME = threading.Lock()
 """What separate processes have for themselves is one here: generators, torch's default device."""

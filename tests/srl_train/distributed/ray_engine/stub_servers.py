@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import ClassVar
 
-from srl_agents.serving.plugins.gate import GUEST_KEY, OWNER_KEY
-from srl_agents.serving.server import Server
+from srl_extensions.vllm.server import Server
 from tests.servers.vllm_stub import VLLMStub
 
 
@@ -14,8 +13,7 @@ class StubServer(Server):
     def __init__(self, spec):
         super().__init__(spec)
         self.log, self._runs = spec.log_folder / "stub.log", False
-        keys = {OWNER_KEY: spec.keys.owner, GUEST_KEY: spec.keys.guest}
-        self.stub = VLLMStub(Path(spec.model), spec.served_name, spec.port, keys)
+        self.stub = VLLMStub(Path(spec.model), spec.served_name, spec.port, spec.key)
         StubServer.made.append(self)
 
     @property
@@ -31,16 +29,8 @@ class StubServer(Server):
             self._runs = False
             self.stub.stop()
 
-    async def stop(self, drain=0.0):
+    def stop(self, drain=0.0):
         self.kill()
 
     def cause_of_death(self):
-        return "it was killed"
-
-    def lay(self, folder):
-        raise NotImplementedError("a worker lays files itself")
-
-    clear = lay
-
-    def _log_place(self):
-        return f"its log: {self.log}"
+        return f"it was killed; its log: {self.log}"

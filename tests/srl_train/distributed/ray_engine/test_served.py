@@ -3,15 +3,14 @@
 import threading
 import time
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
-from srl_agents.serving import endpoint, fleet, supervisor
-from srl_agents.serving.endpoint import Endpoint
+from srl_extensions.vllm import client, fleet
+from srl_extensions.vllm.client import VLLMClient
 from srl_train.config.engine import RayEngineConfig
 from srl_train.distributed.ray_engine import server as server_worker
 from srl_train.engine.assemble import assemble
@@ -32,11 +31,9 @@ ADAPTERS = {"models__adapters": {"rank": 4}, "algorithm__learning_rate": 0.01}
 def stand_ins(monkeypatch):
     monkeypatch.setattr(StubServer, "made", [])
     monkeypatch.setattr(server_worker, "ModelServer", StubServer)
-    monkeypatch.setattr(server_worker, "is_claimed", lambda url: False)
-    monkeypatch.setattr(supervisor, "LOOK", 0.05)
     monkeypatch.setattr(fleet, "LOOK", 0.05)
-    monkeypatch.setattr(fleet, "Supervisor", partial(supervisor.Supervisor, first_wait=0.05))
-    monkeypatch.setattr(endpoint, "UNREACHABLE", 0.3)
+    monkeypatch.setattr(fleet, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(client, "UNREACHABLE", 0.3)
 
 
 @pytest.fixture
@@ -117,22 +114,19 @@ def test_nobody_without_a_key_is_answered(served):
     [server] = StubServer.made
 
     async def ask(key, call):
-        endpoint = Endpoint(server.url, deadline=2.0, api_key=key)
+        one = VLLMClient(server.url, deadline=2.0, api_key=key)
         try:
-            return await call(endpoint)
+            return await call(one)
         finally:
-            await endpoint.close()
+            await one.close()
 
-    guest = server.spec.keys.guest
-    assert background_loop.run(ask(guest, lambda one: one.models()))
+    assert background_loop.run(ask(server.spec.key, lambda one: one.models()))
     with pytest.raises(BackendError, match="401"):
         background_loop.run(ask(None, lambda one: one.models()))
     for change in (
         lambda one: one.update_weights(Path("/")),
         lambda one: one.load_adapter("x", Path("/")),
     ):
-        with pytest.raises(BackendError, match="403"):
-            background_loop.run(ask(guest, change))
         with pytest.raises(BackendError, match="401"):
             background_loop.run(ask("", change))
 
@@ -171,7 +165,7 @@ def test_games_under_way_as_a_whole_model_changes_end_with_the_one_before(served
     weights = {n: own + 0.5 for n, own in run.learners["model_0"].weights().items()}
     changing = threading.Thread(target=publisher.publish, args=("model_0", 1, weights))
     changing.start()
-    until(lambda: len(publisher._servers._published["model_0"]) == 2)
+    until(lambda: len(publisher.held._versions["model_0"]) == 2)
     server.kill()
     for thread in (playing, changing):
         thread.join(60)
@@ -265,7 +259,6 @@ def test_a_server_that_is_given_up_ends_the_run(served):
     ("settings", "words"),
     [
         ({"backend": {"name": "vllm", "servers": ["http://10.0.0.1:1"]}}, "give backend.managed"),
-        ({"managed": {"host": "10.0.0.1"}}, "places servers on nodes and GPUs itself"),
         ({"managed": {"gpus": [0]}}, "see engine.server_gpus"),
         ({"backend": {}, "engine": {"server_gpus": 1.0}}, "engine.server_gpus: got 1"),
         ({"engine": {"play_ahead": True}, "opponent_pools": {"past": {"every": 1}},

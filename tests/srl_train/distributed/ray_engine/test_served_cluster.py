@@ -69,7 +69,7 @@ def two_nodes():
 
 
 def processes(logs):
-    """Guards and servers that write to this folder: they run in it."""
+    """Launchers and servers that write to this folder: they run in it."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -85,8 +85,8 @@ def test_a_run_goes_on_through_deaths_and_leaves_nothing(tree, two_nodes, tmp_pa
     logs = tmp_path / "server-logs"
     run = assemble(yaml_file.from_tree(tree), server_logs=logs)
     try:
-        servers = [one for one in processes(logs) if "guard.py" not in " ".join(one.cmdline())]
-        actors = [one.parents()[2] for one in servers]  # above two guards
+        servers = [one for one in processes(logs) if "launcher.py" not in " ".join(one.cmdline())]
+        actors = [one.parents()[2] for one in servers]  # above two launchers
         assert len(servers) == len({actor.ppid() for actor in actors}) == 2, "one on each node"
         for number in range(ROUNDS):
             if number == 1:
@@ -118,7 +118,7 @@ def test_nothing_is_left_where_the_driver_is_killed(tree, tmp_path):
             there = processes(logs)
         finally:
             driver.send_signal(signal.SIGKILL)
-    assert len(there) == 6, "servers and their guards"
+    assert len(there) == 6, "servers and their launchers"
     end = time.monotonic() + GONE_WITHIN
     while processes(logs) and time.monotonic() < end:
         time.sleep(0.2)

@@ -1,1 +1,0 @@
-"""What a server process needs beside itself: guard, record, requests on this machine."""

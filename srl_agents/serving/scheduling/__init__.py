@@ -1,1 +1,0 @@
-"""Parts of the scheduler: requests and their counts, fair queues, routing."""

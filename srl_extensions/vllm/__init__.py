@@ -1,0 +1,1 @@
+"""vLLM servers: processes, requests, sampling backend, publication of trained weights."""

@@ -1,0 +1,348 @@
+"""Sampling backend on vLLM servers: tokens and log-probabilities as sampled, in grouped calls.
+
+Requests that wait at the same time and agree in model, sampling and legal answers form one call
+with a list of prompts: one call per answer costs several times as much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from srl_agents.episode import ModelVersion
+from srl_agents.errors import BackendError
+from srl_agents.llm.answer_trie import AnswerTrie, known_trie
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.batching import Batcher
+from srl_agents.llm.backends.retrying import RejectedError
+from srl_agents.llm.backends.token_backend import (
+    Completion,
+    Request,
+    check_room,
+    check_version,
+)
+from srl_agents.llm.chat_format import ChatFormat
+from srl_extensions.vllm.client import Sampled, VLLMClient, WrongModel
+from srl_extensions.vllm.routing import Router, Task
+
+PROMPTS_PER_CALL = 64
+"""Most prompts in one call. Servers share a large group, and a failed call concerns few episodes.
+"""
+
+
+@dataclass(frozen=True)
+class Served:
+    """Version of weights, and its name on the servers."""
+
+    version: ModelVersion
+    name: str
+
+
+@dataclass(frozen=True)
+class _Versioned:
+    """Request with the weights that were current when the request was made."""
+
+    request: Request
+    served: Served
+
+    @property
+    def conversation(self) -> int | None:
+        return self.request.conversation
+
+
+class VLLMBackend:
+    """Samples from a base model and its adapters on the server that the router chooses.
+
+    Every publication calls `serve` with the new name of an adapter. An answer comes from the
+    version that was current at its request, and is marked with that version.
+    """
+
+    def __init__(
+        self,
+        router: Router[VLLMClient],
+        tokenizer: Any,
+        *,
+        base: str,
+        name: str | None = None,
+        seeded: bool = False,
+        positions: int | None = None,
+        vocabulary: int | None = None,
+        stop_ids: Iterable[int] = (),
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ):
+        """Create a backend for one base.
+
+        Args:
+            router: Servers.
+            tokenizer: Tokenizer of the model.
+            base: Name of the base on the servers.
+            name: Name in records; None uses `base`.
+            seeded: Send every request as a call with a seed of its conversation, so that an answer
+                does not depend on other requests. Otherwise requests are grouped.
+            positions: Longest context in tokens.
+            vocabulary: Number of token ids; None counts those of the tokenizer.
+            stop_ids: Further ids that end an answer.
+            chat_template_kwargs: Arguments of the tokenizer's chat template.
+        """
+        self.name = name or base
+        self.base = base
+        """Name of the base on the servers."""
+        self.tokenizer = tokenizer
+        self.positions = positions
+        self.vocabulary = len(tokenizer) if vocabulary is None else vocabulary
+        self.refused = 0
+        """Number of refused answers, which came from another model than the requested one."""
+        self._router, self._seeded = router, seeded
+        self.chat = ChatFormat(tokenizer, stop_ids, chat_template_kwargs)
+        """Conversion of conversations to tokens."""
+        self.stop_ids = self.chat.stop_ids
+        """Tokens that end an answer."""
+        self._batcher: Batcher[_Versioned, tuple[_Call, int]] = Batcher(self._calls)
+        # Publications and requests come from different threads.
+        self._lock = threading.Lock()
+        self._served: dict[str | None, Served] = {None: Served(ModelVersion(self.name), base)}
+        self._open: dict[str, set[Future[None]]] = {}
+        """Served name -> its open requests."""
+        self._resumed: Future[None] | None = None
+
+    def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
+        """Sample from `served_as`, loaded on all servers, for new requests of `adapter`.
+
+        `adapter` None is the base. Open requests end with the version before.
+        """
+        with self._lock:
+            self._served[adapter] = Served(version, served_as)
+
+    def withdraw(self, adapter: str | None) -> None:
+        """Refuse requests for `adapter` (None: the base) until the next `serve`."""
+        with self._lock:
+            self._served.pop(adapter, None)
+
+    def identity(self, adapter: str | None = None) -> ModelVersion:
+        """Return the current version. Raises BackendError for an adapter that is not served."""
+        return self._current(adapter).version
+
+    async def drained(self, served_as: str) -> None:
+        """Wait until a served name has no open requests."""
+        while True:
+            with self._lock:
+                requests = list(self._open.get(served_as, ()))
+                if not requests:
+                    self._open.pop(served_as, None)
+                    return
+            await asyncio.wait([asyncio.wrap_future(request) for request in requests])
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Run the body without open requests: new ones wait until its end."""
+        resumed: Future[None] = Future()
+        with self._lock:
+            self._resumed = resumed
+            names = list(self._open)
+        try:
+            for name in names:
+                await self.drained(name)
+            yield
+        finally:
+            with self._lock:
+                self._resumed = None
+            resumed.set_result(None)
+
+    async def complete(self, request: Request) -> Completion:
+        """Return the completion, from one call with other requests for the same weights.
+
+        Raises:
+            BackendError: If the context leaves no room for the answer, the adapter or version is
+                not served, the answer contains tokens that the model lacks, or the call fails.
+        """
+        check_room(request, self.positions, self.name)
+        trie = None
+        if request.answers is not None:
+            trie = known_trie(request.answers, self.chat.end_of_turn)
+        async with self._counted(request) as served:
+            if trie is not None and trie.answers == 1:
+                [answer] = request.answers or ()
+                ids = (*answer, self.chat.end_of_turn)
+                sampled = Sampled(ids, (0.0,) * len(ids), ended=True)
+            else:
+                call, place = await self._batcher.submit(_Versioned(request, served))
+                sampled = await call.answer(place)
+        check_vocabulary(sampled, self.vocabulary, served.name)
+        return completion(sampled, request, trie, served.version)
+
+    def release(self, conversation: int) -> None:
+        """Do nothing: the caches of the servers evict old conversations."""
+
+    def _current(self, adapter: str | None) -> Served:
+        if adapter in self._served:
+            return self._served[adapter]
+        if adapter is None:
+            raise BackendError(f"{self.name} was not published whole: publish the model first")
+        there = [name for name in self._served if name is not None]
+        raise BackendError(
+            f"{self.name} lacks the adapter {adapter!r}; it has {there or 'none'}: publish the "
+            "adapter first"
+        )
+
+    @asynccontextmanager
+    async def _counted(self, request: Request) -> AsyncIterator[Served]:
+        """Yield the weights for a request, which counts as open in the body."""
+        answered: Future[None] = Future()
+        while True:
+            with self._lock:
+                resumed = self._resumed
+                if resumed is None:
+                    served = self._current(request.adapter)
+                    check_version(request, served.version)
+                    self._open.setdefault(served.name, set()).add(answered)
+                    break
+            await asyncio.wrap_future(resumed)
+        try:
+            yield served
+        finally:
+            with self._lock:
+                self._open[served.name].remove(answered)
+            answered.set_result(None)
+
+    def _calls(self, batch: Sequence[_Versioned]) -> list[tuple[_Call, int]]:
+        """Return the call of each request, and the request's place in the call."""
+        groups: dict[Any, list[int]] = {}
+        for index, one in enumerate(batch):
+            request = one.request
+            alike = index if self._seeded else (one.served, request.sampling, request.answers)
+            groups.setdefault(alike, []).append(index)
+        places: dict[int, tuple[_Call, int]] = {}
+        for indices in groups.values():
+            for start in range(0, len(indices), PROMPTS_PER_CALL):
+                part = indices[start : start + PROMPTS_PER_CALL]
+                answers = background_loop.submit(self._answers([batch[n] for n in part]))
+                call = _Call(answers, len(part))
+                places.update((index, (call, place)) for place, index in enumerate(part))
+        return [places[index] for index in range(len(batch))]
+
+    async def _answers(self, group: Sequence[_Versioned]) -> list[Sampled | BaseException]:
+        """Return the answers of one call, or of one call per request if the server refuses one."""
+        try:
+            return [*await self._call(group)]
+        except RejectedError as error:
+            if len(group) == 1:
+                return [error]
+        alone = await asyncio.gather(
+            *(self._answers([one]) for one in group), return_exceptions=True
+        )
+        return [one if isinstance(one, BaseException) else one[0] for one in alone]
+
+    async def _call(self, group: Sequence[_Versioned]) -> list[Sampled]:
+        """Send one call for requests that differ in their contexts only."""
+        first, served = group[0].request, group[0].served
+        answers, stop_ids = None, self.chat.stop_ids
+        if first.answers is not None:
+            answers = tuple((*answer, self.chat.end_of_turn) for answer in first.answers)
+            stop_ids = frozenset({self.chat.end_of_turn})
+
+        async def call(client: VLLMClient) -> list[Sampled]:
+            return await client.complete(
+                served.name,
+                [one.request.context for one in group],
+                sampling=first.sampling,
+                max_tokens=first.longest,
+                stop_ids=stop_ids,
+                answers=answers,
+                seed=seed_of(first) if self._seeded else None,
+            )
+
+        task = Task(
+            owner=first.adapter or self.name,
+            cost=sum(len(one.request.context) + first.longest for one in group),
+            base=self.base,
+            # The conversations of a group stay together on the server that caches them.
+            prefix=None if first.conversation is None else (served.name, first.conversation),
+        )
+        try:
+            return await self._router.run(task, call)
+        except WrongModel:
+            with self._lock:
+                self.refused += len(group)
+            raise
+
+
+class _Call:
+    """Call that is open for several requests of one event loop."""
+
+    def __init__(self, running: Future[list[Sampled | BaseException]], requests: int):
+        self._answers = asyncio.wrap_future(running)
+        self._requests = requests
+
+    async def answer(self, place: int) -> Sampled:
+        """Return the answer of one request; the call is cancelled with the last request."""
+        try:
+            answers = await asyncio.shield(self._answers)
+        except asyncio.CancelledError:
+            self._requests -= 1
+            if not self._requests:
+                self._answers.cancel()
+            raise
+        answer = answers[place]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+def seed_of(request: Request) -> int:
+    """Return a seed for the request, of 31 bits as every API accepts."""
+    words = np.random.SeedSequence([request.seed, request.draws_before]).generate_state(1)
+    return int(words[0] >> 1)
+
+
+def check_vocabulary(sampled: Sampled, vocabulary: int, served_as: str) -> None:
+    """Raise BackendError for token ids that the model does not have."""
+    if (highest := max(sampled.ids)) >= vocabulary:
+        raise BackendError(
+            f"the server answered with token {highest} as {served_as!r}, whose model has ids up to "
+            f"{vocabulary - 1}: does it serve the same base?"
+        )
+
+
+def completion(
+    sampled: Sampled, request: Request, trie: AnswerTrie | None, version: ModelVersion
+) -> Completion:
+    """Return the completion in the form that all backends share.
+
+    At temperature 0, and for the only legal token, the log-probability is 0.
+
+    Raises:
+        BackendError: For tokens that were not legal.
+    """
+    logprobs, allowed, ended = sampled.logprobs, None, sampled.ended
+    if trie is not None:
+        allowed = _allowed(sampled.ids, trie)
+        logprobs = tuple(
+            0.0 if len(choice) == 1 else value
+            for choice, value in zip(allowed, logprobs, strict=True)
+        )
+    if request.sampling.temperature == 0:
+        logprobs = (0.0,) * len(sampled.ids)
+    return Completion(sampled.ids, logprobs, ended, version, allowed)
+
+
+def _allowed(ids: Sequence[int], trie: AnswerTrie) -> tuple[tuple[int, ...], ...]:
+    """Return the legal token ids at each token."""
+    allowed, node = [], trie
+    for token in ids:
+        allowed.append(node.allowed)
+        if token not in node.children:
+            raise BackendError(
+                f"the server answered {list(ids)}, which is no legal answer: start it with the "
+                "logits processor of srl_extensions/vllm/plugins"
+            )
+        node = node.children[token]
+    if node.allowed:
+        raise BackendError(f"the server cut the legal answer {list(ids)} before its end")
+    return tuple(allowed)

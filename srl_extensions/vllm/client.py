@@ -1,0 +1,327 @@
+"""Client of one running vLLM server: completions, adapters, weights, health."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from srl_agents.errors import BackendError, ServerUnavailable
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.http_client import http_client
+from srl_agents.llm.backends.retrying import (
+    RetryPolicy,
+    TransientError,
+    failures_of,
+    no_answer,
+)
+from srl_agents.llm.sampling import Sampling
+from srl_envs.loading.extras import needed_by
+from srl_envs.loading.untrusted import printable
+from srl_extensions.vllm.plugins.gate import OPEN, OWNER
+
+T = TypeVar("T")
+DEADLINE = 600.0
+"""Seconds for one request with all attempts: long lists wait for their turn in the server."""
+TIMEOUT = 300.0
+"""Seconds for one attempt."""
+MOST_BYTES = 256 * 2**20
+"""Limit of a reply: 64 prompts with 32,768 tokens of about 100 bytes each take 200 MiB."""
+UNREACHABLE = 5.0
+"""Seconds for which a server that takes no connection is tried again; it may just restart."""
+LOWEST, ROUNDING = -1e4, 1e-3
+"""Limits of a log-probability: vLLM writes -9999 for minus infinity, and 0 may be rounded up."""
+ANSWERS = "answers"
+"""Argument of the logits processor plugins/answer_trie.py."""
+
+
+class WrongModel(BackendError):
+    """The server answered with another model than the requested one."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One completion as it was sampled."""
+
+    ids: tuple[int, ...]
+    """At least one token; the last is a stop token if `ended`."""
+    logprobs: tuple[float, ...]
+    """Natural log-probability of each token, as the server computed it. At temperature 0 this is
+    not the log-probability of the distribution that the token was drawn from."""
+    ended: bool
+    """False if `max_tokens` cut the answer."""
+
+
+class VLLMClient:
+    """Client of one server, on top of the SDK `openai`.
+
+    All methods may be awaited in any event loop. Transient failures (see RetryPolicy) are retried
+    within the deadline. A server that stays unreachable, or whose engine is dead, raises
+    ServerUnavailable; every other failure raises BackendError.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        deadline: float = DEADLINE,
+        timeout: float = TIMEOUT,
+        api_key: str | None = None,
+        owner: bool = False,
+        retries: RetryPolicy | None = None,
+    ) -> None:
+        """Open no connection yet.
+
+        Args:
+            url: Address of the server, such as http://127.0.0.1:8000.
+            deadline: Seconds for all attempts of a request.
+            timeout: Seconds for one attempt.
+            api_key: Key of the gate in front of the server.
+            owner: Whether the gate admits requests before the published weights are loaded.
+            retries: Policy that replaces the default one and `deadline`.
+
+        Raises:
+            BackendError: If the SDK is not installed.
+        """
+        self.url = url.rstrip("/").removesuffix("/v1")
+        self.name = self.url
+        """Name in messages and statistics."""
+        with needed_by("a vLLM server", BackendError):
+            import openai
+        self._sdk = openai
+        self._retries = retries or RetryPolicy(deadline=deadline, unreachable=UNREACHABLE)
+        self._client: Any = openai.AsyncOpenAI(
+            base_url=f"{self.url}/v1",
+            api_key=api_key or "none",
+            max_retries=0,
+            timeout=timeout,
+            default_headers={OWNER: "1"} if owner else None,
+            http_client=http_client(openai, self.url, most_bytes=MOST_BYTES),
+        )
+
+    async def models(self) -> list[str]:
+        """Return the served names: the base and its adapters."""
+
+        async def attempt() -> list[str]:
+            came = await self._ask("get", "/v1/models")
+            try:
+                return [str(one["id"]) for one in came["data"]]
+            except (TypeError, KeyError) as error:
+                raise no_answer(self.name, came) from error
+
+        return await self._run(attempt)
+
+    async def complete(
+        self,
+        model: str,
+        prompts: Sequence[Sequence[int]],
+        *,
+        sampling: Sampling,
+        max_tokens: int,
+        stop_ids: Collection[int],
+        answers: tuple[tuple[int, ...], ...] | None = None,
+        seed: int | None = None,
+    ) -> list[Sampled]:
+        """Return one completion for each prompt, in order, from a single call.
+
+        Args:
+            model: Served name.
+            prompts: Token ids of each prompt.
+            sampling: Temperature, top-p and top-k.
+            max_tokens: Longest completion.
+            stop_ids: The only tokens that end a completion.
+            answers: The only legal completions, with their stop tokens; None allows all.
+            seed: Seed of every prompt of the call.
+
+        Raises:
+            WrongModel: If another model answered.
+            ServerUnavailable: Also if the server does not know the name, as after a restart.
+        """
+        body = {
+            "model": model,
+            "prompt": [list(prompt) for prompt in prompts],
+            "max_tokens": max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "stop_token_ids": sorted(stop_ids),
+            "ignore_eos": True,  # `stop_ids` contains the token if it ends an answer.
+            "skip_special_tokens": False,
+            "logprobs": 0,
+            "return_token_ids": True,
+        }
+        if answers is not None:
+            body["vllm_xargs"] = {ANSWERS: json.dumps(answers)}
+        if seed is not None:
+            body["seed"] = seed
+
+        async def attempt() -> list[Sampled]:
+            came = await self._ask("post", "/v1/completions", body)
+            return _sampled(self.name, came, model, len(prompts), max_tokens)
+
+        try:
+            return await self._run(attempt)
+        except BackendError as error:
+            if isinstance(error.__cause__, self._sdk.NotFoundError):
+                raise ServerUnavailable(
+                    f"{self.name} does not know {model!r}: the server was restarted, or the name "
+                    "was never loaded"
+                ) from error
+            raise
+
+    async def load_adapter(self, name: str, folder: Path) -> None:
+        """Serve the PEFT adapter of `folder` (on the server's disk) as `name`.
+
+        The name must not have been used for other weights, because it identifies cached prefixes.
+        """
+        body = {"lora_name": name, "lora_path": str(folder)}
+        await self._change("/v1/load_lora_adapter", body, name, loaded=True)
+
+    async def unload_adapter(self, name: str) -> None:
+        """Stop serving `name`, which must have no open requests. Its folder must still exist."""
+        await self._change("/v1/unload_lora_adapter", {"lora_name": name}, name, loaded=False)
+
+    async def update_weights(self, folder: Path) -> None:
+        """Replace the base's weights by the safetensors files of `folder` (on the server's disk).
+
+        Open requests end with the old weights and new ones wait for the update. After a failure
+        the server may hold a part of each, so the server stays paused until another update
+        succeeds or the server is restarted.
+        """
+        call = {"method": "publish_weights", "args": [str(folder)]}
+
+        async def attempt() -> None:
+            try:
+                await self._ask("post", "/collective_rpc", call)
+            except TransientError as error:
+                if isinstance(error.__cause__, self._sdk.InternalServerError):
+                    raise BackendError(str(error)) from error  # The workers refused the files.
+                raise
+
+        await self._post("/pause?mode=wait")
+        await self._run(attempt)
+        await self._post("/reset_prefix_cache")
+        await self._post("/resume")
+
+    async def open_gate(self) -> None:
+        """Admit requests of all processes that have the key (plugins/gate.py)."""
+        await self._post(OPEN)
+
+    async def check_ready(self, model: str, seconds: float | None = None) -> None:
+        """Request one token from `model`, at the first attempt: a server whose engine dies of its
+        first request reports that it is healthy.
+
+        Raises:
+            ServerUnavailable: If the server takes no connection, is not ready or has no engine.
+            BackendError: If the server does not complete a token within `seconds` (None: the
+                deadline of requests).
+        """
+        body = {"model": model, "prompt": [0], "max_tokens": 1, "logprobs": 0,
+                "return_token_ids": True, "ignore_eos": True}  # fmt: skip
+        limit = self._retries.deadline if seconds is None else seconds
+
+        async def attempt() -> None:
+            async with asyncio.timeout(limit):
+                _sampled(self.name, await self._ask("post", "/v1/completions", body), model, 1, 1)
+
+        try:
+            await background_loop.await_(attempt())
+        except TimeoutError as error:
+            raise BackendError(f"{self.name}: no answer within {limit:g} s") from error
+        except TransientError as error:
+            kind = ServerUnavailable if error.unreachable else BackendError
+            raise kind(str(error)) from error
+
+    async def is_healthy(self, seconds: float) -> bool | None:
+        """Return the server's own report on its engine, or None without a reply in time."""
+
+        async def report() -> bool | None:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._client.get(f"{self.url}/health", cast_to=str)
+            except (TimeoutError, self._sdk.APIConnectionError):
+                return None
+            except self._sdk.APIStatusError:
+                return False
+            return True
+
+        return await background_loop.await_(report())
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await background_loop.await_(self._client.close())
+
+    async def _post(self, path: str) -> Any:
+        return await self._run(lambda: self._ask("post", path))
+
+    async def _change(self, path: str, body: Any, name: str, *, loaded: bool) -> None:
+        """Request a change after which `name` is served (`loaded`) or not."""
+        attempts = 0
+
+        async def attempt() -> None:
+            nonlocal attempts
+            attempts += 1
+            try:
+                await self._ask("post", path, body)
+            except TransientError:
+                raise
+            except BackendError:
+                # The attempt before may have succeeded and only its reply was lost.
+                if attempts == 1 or (name in await self.models()) is not loaded:
+                    raise
+
+        await self._run(attempt)
+
+    async def _run(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of `attempt`, retried while its failures are transient."""
+
+        async def retried() -> T:
+            return await self._retries.run(self.name, attempt)
+
+        return await background_loop.await_(retried())
+
+    async def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the JSON (or text) of one reply."""
+        send = getattr(self._client, method)
+        content = {} if body is None else {"body": body}
+        try:
+            with failures_of(self._sdk, self._sdk.OpenAIError, self.name):
+                return await send(f"{self.url}{path}", cast_to=object, **content)
+        except TransientError as error:
+            failed_inside = isinstance(error.__cause__, self._sdk.InternalServerError)
+            if failed_inside and await self.is_healthy(TIMEOUT) is False:
+                raise TransientError(f"{error}; its engine is dead", unreachable=True) from error
+            raise
+
+
+def _sampled(name: str, came: Any, model: str, count: int, longest: int) -> list[Sampled]:
+    """Return the completions of a reply, of at most `longest` tokens, in the order of prompts."""
+    try:
+        if came["model"] != model:
+            raise WrongModel(
+                f"{name}: {printable(came['model'])[:200]!r} answered instead of {model!r}: is "
+                "another server at this address?"
+            )
+        choices = sorted(came["choices"], key=lambda choice: choice["index"])
+        if [choice["index"] for choice in choices] != list(range(count)):
+            raise ValueError(f"{len(choices)} choices for {count} prompts")
+        return [
+            _completion(choice["token_ids"], choice["logprobs"]["token_logprobs"], choice, longest)
+            for choice in choices
+        ]
+    except (TypeError, KeyError, ValueError) as error:
+        raise no_answer(name, came) from error
+
+
+def _completion(ids: Any, logprobs: Any, choice: Any, longest: int) -> Sampled:
+    reason = choice["finish_reason"]
+    if not 0 < len(ids) == len(logprobs) <= longest or reason not in ("stop", "length"):
+        raise ValueError(f"{len(ids)} tokens, {len(logprobs)} log-probabilities, {reason!r}")
+    if not all(type(token) is int and 0 <= token < 2**31 for token in ids):
+        raise ValueError("token ids are whole numbers of 31 bits")
+    if not all(type(one) in (int, float) and LOWEST <= one <= ROUNDING for one in logprobs):
+        raise ValueError("log-probabilities are finite, and not above 0")
+    return Sampled(tuple(ids), tuple(map(float, logprobs)), reason == "stop")

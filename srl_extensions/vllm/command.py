@@ -1,0 +1,166 @@
+"""Command line and environment variables of a vLLM server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from srl_agents.errors import ServingError
+from srl_envs.validation import is_loopback
+from srl_extensions.vllm.plugins.gate import KEY
+
+MODULE = "vllm.entrypoints.openai.api_server"
+PLUGINS = Path(__file__).parent / "plugins"
+LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""Ranks that vLLM reserves memory for."""
+CPU_CACHE_GIB = 1
+"""Key-value cache of a server on a CPU. vLLM's default is half of the machine's memory."""
+DRAIN_SECONDS = 3600
+"""Limit of vLLM on finishing answers; the process that stops the server sets the real limit."""
+NOT_INHERITED = (
+    "PYTHONPATH", "PYTHONHOME", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
+    "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+)  # fmt: skip
+"""Variables of the trainer's interpreter and of torchrun, which would mislead the server."""
+
+
+@dataclass(frozen=True)
+class ServerSpec:
+    """Settings of one server of one base model and its adapters."""
+
+    model: str
+    """Folder, or name on the hub."""
+    served_name: str
+    """Name of the base in requests."""
+    port: int
+    log_folder: Path
+    """Folder of the log; `served_name` and the port name the file."""
+    host: str = "127.0.0.1"
+    """Loopback address, or any address of this machine if there is a `key`."""
+    key: str | None = field(default=None, repr=False)
+    """Key that all requests must contain (plugins/gate.py); None admits all local processes."""
+    gpus: tuple[int, ...] = ()
+    """GPUs by their index in this process; several share the layers; none selects the CPU."""
+    dtype: str = "auto"
+    max_model_len: int | None = None
+    """Tokens of prompt and answer; None selects the model's own limit."""
+    adapter_slots: int = 0
+    """Adapters loaded at the same time; 0 serves the base alone."""
+    max_rank: int = 16
+    memory_fraction: float | None = None
+    """Share of the memory of each GPU; None selects vLLM's own."""
+    python: str = sys.executable
+    """Interpreter of the environment that vLLM is installed in."""
+    extra_arguments: tuple[str, ...] = ()
+    """Arguments after all others, which they override."""
+
+    @property
+    def url(self) -> str:
+        """Address of the server."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+def program(python: str) -> str:
+    """Return the absolute path of an interpreter, given as a path or as a name on PATH.
+
+    Raises:
+        ServingError: If there is no such program.
+    """
+    found = shutil.which(python)
+    if found is None:
+        raise ServingError(
+            f"there is no program {python!r} to run vLLM with: give the path of the Python of the "
+            "environment that vLLM is installed in; ~ is not replaced"
+        )
+    return os.path.abspath(found)  # The link of a virtual environment must not be resolved.
+
+
+def arguments(spec: ServerSpec) -> list[str]:
+    """Return the command line of the server, the interpreter first.
+
+    Raises:
+        ServingError: For an address that other machines reach without a key, or too high a rank.
+    """
+    if spec.key is None and not is_loopback(spec.host):
+        raise ServingError(
+            f"host {spec.host!r} can be reached from other machines, and vLLM's endpoints for "
+            "weights require no key: use 127.0.0.1, and a tunnel from elsewhere"
+        )
+    words: list[str | int | float] = [
+        spec.python, "-m", MODULE,
+        "--model", spec.model,
+        "--served-model-name", spec.served_name,
+        "--host", spec.host,
+        "--port", spec.port,
+        "--dtype", spec.dtype,
+        # Log-probabilities after masks, temperature and top_p: those of the sampled distribution.
+        "--logprobs-mode", "processed_logprobs",
+        # The model's own sampling settings would apply to requests that name none.
+        "--generation-config", "vllm",
+        # A request with a seed ends the engine if its prompt is read in several pieces.
+        "--no-enable-chunked-prefill",
+        "--logits-processors", "answer_trie:AnswerTrie",
+        "--worker-extension-cls", "weight_update.WeightUpdate",
+        "--shutdown-timeout", DRAIN_SECONDS,
+        "--disable-uvicorn-access-log",
+    ]  # fmt: skip
+    if spec.key is not None:
+        words += ["--middleware", "gate.Gate"]
+    if spec.max_model_len is not None:
+        words += ["--max-model-len", spec.max_model_len]
+    if spec.adapter_slots:
+        rank = next((own for own in LORA_RANKS if spec.max_rank <= own), None)
+        if rank is None:
+            raise ServingError(f"adapters of rank {spec.max_rank}: vLLM takes at most 512")
+        words += ["--enable-lora", "--max-loras", spec.adapter_slots]
+        words += ["--max-cpu-loras", spec.adapter_slots, "--max-lora-rank", rank]
+    if spec.gpus:
+        words += ["--tensor-parallel-size", len(spec.gpus)]
+        if spec.memory_fraction is not None:
+            words += ["--gpu-memory-utilization", spec.memory_fraction]
+    else:
+        # Compiling takes minutes on a CPU; other block sizes returned stale prefixes.
+        words += ["--enforce-eager", "--block-size", 32]
+        words += ["--kv-cache-memory-bytes", CPU_CACHE_GIB * 2**30]
+    return [*map(str, words), *spec.extra_arguments]
+
+
+def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables of the server."""
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if name not in NOT_INHERITED and not name.startswith("TORCHELASTIC_")
+    }
+    own = {
+        "PYTHONPATH": str(PLUGINS),
+        "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
+        # The newer model runner, vLLM's choice on GPUs, refuses logits processors of this kind.
+        "VLLM_USE_V2_MODEL_RUNNER": "0",
+        "VLLM_SERVER_DEV_MODE": "1",  # endpoints that pause, load weights and resume
+        # Longer than between two rounds; vLLM closes idle connections after 5 seconds.
+        "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "3600",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+    }
+    if spec.key is not None:
+        own[KEY] = spec.key
+    if Path(spec.model).is_dir():
+        own["HF_HUB_OFFLINE"] = "1"
+    if spec.gpus:
+        visible = [name for name in inherited.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+        own["CUDA_VISIBLE_DEVICES"] = ",".join(
+            visible[gpu] if visible else str(gpu) for gpu in spec.gpus
+        )
+    else:
+        own["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+        # Compiling small functions at the first request needs a compiler, which may be missing.
+        own["TORCH_COMPILE_DISABLE"] = "1"
+        # A second thread is twenty times slower while the trainer computes as well.
+        own["OMP_NUM_THREADS"] = inherited.get("OMP_NUM_THREADS", "1")
+    return kept | own

@@ -1,0 +1,370 @@
+"""Fleet: the model servers of a run, started or attached to, behind one router."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from srl_agents.errors import BackendError, ServerUnavailable, ServingError
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.sampling import Sampling
+from srl_extensions.vllm.client import VLLMClient
+from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.routing import Router
+from srl_extensions.vllm.server import ModelServer, Server
+
+LOOK = 0.5
+"""Seconds between two checks of a server."""
+HANGS_AFTER = 60.0
+"""Seconds without a reply after which a running server counts as dead."""
+DYING = 4.0
+"""Seconds in which a server ends whose engine died of a request."""
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
+"""Seconds before a restart, which double after each failed one."""
+TRUE_ANSWER = (1, 2)
+"""Tokens that every vocabulary has, used as the only legal answer."""
+CERTAIN = 1e-3
+"""Tolerance on a log-probability that is 0 in exact arithmetic."""
+OnUp = Callable[[str, VLLMClient], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Member:
+    """One server of a fleet."""
+
+    client: VLLMClient
+    base: str
+    server: Server | None = None
+    """Process of the server; None for a server that the fleet is attached to."""
+    up: bool = False
+    """Whether requests are sent to the server."""
+    restarts: int = 0
+
+
+class Fleet:
+    """Servers that receive requests from `router`, each for its base.
+
+    A server that fails receives none until it is up again and the functions of `on_up` have loaded
+    the weights that it lost. Everything runs in the background loop of the process.
+    """
+
+    def __init__(
+        self, *, concurrency: int, deadline: float, sharing: Literal["fair", "priority"] = "fair"
+    ) -> None:
+        """Create a fleet without servers: use `managed` or `attached`."""
+        self.router: Router[VLLMClient] = Router(sharing=sharing, max_wait=deadline)
+        self.members: list[Member] = []
+        self._concurrency, self._deadline = concurrency, deadline
+        self._max_restarts, self._start_timeout = 0, 0.0
+        self._on_up: list[OnUp] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._starting: dict[tuple[str, int], asyncio.Lock] = {}
+        """Host and GPU -> lock of the server that starts there."""
+
+    @classmethod
+    def managed(
+        cls,
+        specs: Sequence[ServerSpec],
+        *,
+        concurrency: int,
+        deadline: float,
+        run_by: Callable[[ServerSpec], Server] = ModelServer,
+        max_restarts: int = 10,
+        start_timeout: float = 600.0,
+        sharing: Literal["fair", "priority"] = "fair",
+    ) -> Fleet:
+        """Start servers and wait until they are ready.
+
+        Args:
+            specs: Settings of each server.
+            concurrency: Limit on the open requests of each server.
+            deadline: Seconds that a request waits for a server, restarts included.
+            run_by: Constructor of the object that runs a server.
+            max_restarts: Restarts of each server; one more failure ends the run (`check`).
+            start_timeout: Seconds until a server that was started is ready.
+            sharing: Division of the capacity among owners; see Router.
+
+        Raises:
+            ServingError: If a server does not become ready. All others are ended.
+        """
+        fleet = cls(concurrency=concurrency, deadline=deadline, sharing=sharing)
+        fleet._max_restarts, fleet._start_timeout = max_restarts, start_timeout
+        for spec in specs:
+            client = VLLMClient(spec.url, deadline=deadline, api_key=spec.key, owner=True)
+            fleet.members.append(Member(client, spec.served_name, run_by(spec)))
+        return fleet._opened(fleet._start())
+
+    @classmethod
+    def attached(
+        cls,
+        urls: Mapping[str, Iterable[str]],
+        *,
+        concurrency: int,
+        deadline: float,
+        key: str | None = None,
+        patience: float = 0.0,
+    ) -> Fleet:
+        """Use servers that run already.
+
+        Args:
+            urls: Addresses of the servers of each base, by its served name.
+            concurrency: Limit on the open requests of each server.
+            deadline: Seconds that a request waits for a server.
+            key: Key of the gate in front of the servers.
+            patience: Seconds to wait for a server that is not reachable.
+
+        Raises:
+            BackendError: If a server does not complete a token for its base.
+            ServingError: If a server lacks an option that training requires.
+        """
+        fleet = cls(concurrency=concurrency, deadline=deadline)
+        for base, own in urls.items():
+            for url in own:
+                client = VLLMClient(url, deadline=deadline, api_key=key)
+                fleet.members.append(Member(client, base))
+        return fleet._opened(fleet._attach(patience))
+
+    def on_up(self, load: OnUp) -> None:
+        """Await `load(base, client)` for each server that is up again, before its first request."""
+        self._on_up.append(load)
+
+    def clients(self, base: str) -> list[VLLMClient]:
+        """Return the clients of the servers of a base that currently receive requests."""
+        return [member.client for member in self.members if member.base == base and member.up]
+
+    async def upload(self, client: VLLMClient, folder: Path) -> Path:
+        """Return the path at which a server reads a folder of this machine."""
+        server = self._server_of(client)
+        return folder if server is None else await in_thread(server.upload, folder)
+
+    async def discard(self, client: VLLMClient, folder: Path) -> None:
+        """Remove the copy that `upload` made."""
+        server = self._server_of(client)
+        if server is not None:
+            await in_thread(server.discard, folder)
+
+    def check(self) -> None:
+        """Raise ServingError if a server failed more often than it may be restarted."""
+        for task in self._tasks:
+            if task.done():
+                task.result()
+
+    @property
+    def urls(self) -> list[str]:
+        """Addresses of all servers."""
+        return [member.client.url for member in self.members]
+
+    def close(self, drain: float = 0.0) -> None:
+        """End the servers that were started, within `drain` seconds for open requests."""
+        background_loop.run(self._close(drain))
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def _opened(self, opening: Coroutine[Any, Any, None]) -> Fleet:
+        try:
+            background_loop.run(opening)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _server_of(self, client: VLLMClient) -> Server | None:
+        return next(member.server for member in self.members if member.client is client)
+
+    async def _start(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for member in self.members:
+                    group.create_task(self._bring_up(member))
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        self._watch()
+
+    async def _attach(self, patience: float) -> None:
+        latest = time.monotonic() + patience
+
+        async def take_in(member: Member) -> None:
+            while True:
+                try:
+                    return await self._take_in(member)
+                except ServerUnavailable:
+                    if time.monotonic() > latest:
+                        raise
+                await asyncio.sleep(LOOK)
+
+        await asyncio.gather(*map(take_in, self.members))
+        self._watch()
+
+    def _watch(self) -> None:
+        self._tasks = [asyncio.create_task(self._keep_up(member)) for member in self.members]
+
+    async def _keep_up(self, member: Member) -> None:
+        """Restart a server whenever it fails, or wait for one that others run."""
+        while True:
+            await self._until_down(member)
+            member.up = False
+            self.router.mark_down(member.client)
+            if member.server is not None:
+                await self._restart(member, member.server)
+                continue
+            log.warning("%s does not answer and receives no requests", member.client.name)
+            while not member.up:
+                await asyncio.sleep(LOOK)
+                try:
+                    await member.client.check_ready(member.base)
+                    await self._take_in(member)
+                except BackendError as error:
+                    log.info("%s is not back: %s", member.client.name, error)
+            log.warning("%s answers again", member.client.name)
+
+    async def _until_down(self, member: Member) -> None:
+        """Wait until a process has ended, its engine is dead, or it does not reply."""
+        client, server = member.client, member.server
+        heard = time.monotonic()
+        while time.monotonic() - heard < HANGS_AFTER:
+            if server is None and not self.router.stats().servers[client.name].up:
+                return
+            if server is not None and not await _is_alive(server):
+                return
+            healthy = await client.is_healthy(HANGS_AFTER)
+            if healthy is False or (server is None and not healthy):
+                return
+            if healthy:
+                heard = time.monotonic()
+            await asyncio.sleep(LOOK)
+
+    async def _restart(self, member: Member, server: Server) -> None:
+        """Start a server again, within the limit on its restarts."""
+        cause = f"{server.name} died: {await asyncio.to_thread(server.cause_of_death)}"
+        wait = FIRST_WAIT
+        while not member.up:
+            if member.restarts >= self._max_restarts:
+                self.router.remove(member.client)
+                raise ServingError(
+                    f"{self._max_restarts} restarts are allowed and were not enough: {cause}"
+                )
+            member.restarts += 1
+            log.warning("restart %d in %g s: %s", member.restarts, wait, cause)
+            await in_thread(server.kill)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT)
+            try:
+                await self._bring_up(member)
+            except (ServingError, BackendError, OSError) as error:
+                cause = f"{server.name} did not come up again: {error}"
+        log.warning("%s is up again", server.name)
+
+    async def _bring_up(self, member: Member) -> None:
+        """Start a server and let it receive requests."""
+        server = member.server
+        assert server is not None
+        spec = server.spec
+        async with AsyncExitStack() as alone:
+            # Each server measures the free memory of its GPUs as it starts, so only one may start
+            # on a GPU. The order prevents two servers from waiting for each other.
+            for gpu in sorted(spec.gpus):
+                lock = self._starting.setdefault((spec.host, gpu), asyncio.Lock())
+                await alone.enter_async_context(lock)
+            await in_thread(server.start)
+            await wait_ready(server, member.client, self._start_timeout)
+        await self._take_in(member)
+        if spec.key is not None:
+            await member.client.open_gate()
+
+    async def _take_in(self, member: Member) -> None:
+        """Let a server receive requests once it has loaded all weights."""
+        client = member.client
+        known = client.name in self.router.stats().servers
+        if not known:
+            await _check_settings(client, member.base)
+        for load in self._on_up:
+            await load(member.base, client)
+        member.up = True
+        if known:
+            self.router.mark_up(client)
+        else:
+            self.router.add(client, base=member.base, capacity=self._concurrency)
+
+    async def _close(self, drain: float) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        servers = [member.server for member in self.members if member.server is not None]
+        await asyncio.gather(*(in_thread(server.stop, drain) for server in servers))
+        for member in self.members:
+            await member.client.close()
+
+
+async def wait_ready(server: Server, client: VLLMClient, timeout: float) -> None:
+    """Wait until a server that was started has completed a token.
+
+    Raises:
+        ServingError: If the server ends or refuses the request, and after `timeout` seconds.
+    """
+    end = refused_until = time.monotonic() + timeout
+    while (left := end - time.monotonic()) > 0:
+        try:
+            return await client.check_ready(server.spec.served_name, left)
+        except ServerUnavailable:
+            refused_until = end  # The server does not listen yet.
+        except BackendError as error:
+            refused_until = min(refused_until, time.monotonic() + DYING)
+            if time.monotonic() > refused_until:
+                raise ServingError(f"{server.name} completes no token: {error}") from error
+        if not await _is_alive(server):
+            cause = await asyncio.to_thread(server.cause_of_death)
+            raise ServingError(f"{server.name} ended as it started: {cause}")
+        await asyncio.sleep(min(LOOK, 0.25))
+    cause = await asyncio.to_thread(server.cause_of_death)
+    raise ServingError(f"{server.name} was not ready after {timeout:g} s: {cause}")
+
+
+async def _is_alive(server: Server) -> bool:
+    return await asyncio.to_thread(lambda: server.alive)
+
+
+async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a blocking function; a cancellation waits until the call has ended."""
+    running = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
+
+
+async def _check_settings(client: VLLMClient, base: str) -> None:
+    """Raise ServingError for a server without the plugin or with other log-probabilities.
+
+    The request has a single legal answer, whose log-probability is therefore 0.
+    """
+    [sampled] = await client.complete(
+        base,
+        [[0]],
+        sampling=Sampling(temperature=0.5, max_new_tokens=len(TRUE_ANSWER)),
+        max_tokens=len(TRUE_ANSWER),
+        stop_ids=(),
+        answers=(TRUE_ANSWER,),
+    )
+    if sampled.ids != TRUE_ANSWER:
+        raise ServingError(
+            f"{client.name} does not restrict answers to the legal ones: start it with "
+            "--logits-processors answer_trie:AnswerTrie, as docs/agents/serving.md explains"
+        )
+    if any(abs(logprob) > CERTAIN for logprob in sampled.logprobs):
+        raise ServingError(
+            f"{client.name} returns log-probabilities of another distribution than the sampled "
+            "one: start it with --logprobs-mode processed_logprobs"
+        )

@@ -1,0 +1,434 @@
+"""Models in training that sample in vLLM servers: modules, servers, backends and publisher."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from srl_agents.errors import PlacementError, ServingError
+from srl_agents.llm import tiny
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface.sources import folder_of, source_of
+from srl_agents.llm.text_policy import turn_of
+from srl_agents.policy import AgentObservation
+from srl_extensions.vllm.backend import VLLMBackend
+from srl_extensions.vllm.client import VLLMClient
+from srl_extensions.vllm.command import ServerSpec, program
+from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.placement import Gpu, find_gpus, place, weights_gib
+from srl_extensions.vllm.publisher import (
+    OTHER_TOLERANCE,
+    TOLERANCES,
+    HeldWeights,
+    ServedPublisher,
+    VersionedSampler,
+    write_weights,
+)
+from srl_extensions.vllm.routing import Router
+from srl_extensions.vllm.server import free_port, logs_folder
+from srl_train.checkpoints.adapter_folders import adapter_base
+from srl_train.config.backend import ManagedServersConfig, VLLMBackendConfig
+from srl_train.config.run import RunConfig
+from srl_train.errors import ConfigError, TrainingError
+from srl_train.players.learning_models import learning_models
+from srl_train.players.player_spec import TINY
+from srl_train.players.publisher import WeightPublisher
+from srl_train.players.trained_models import configured_notes
+
+T = TypeVar("T")
+BASE = "base"
+"""Served name of the base that adapters share; a whole model has its own name."""
+FIRST_PORT = 8001
+"""First port that is tried if none is configured."""
+PROBED_TOKENS = 64
+
+
+@dataclass(frozen=True)
+class TokenFacts:
+    """Properties of a base that its requests depend on, as plain data."""
+
+    name: str
+    """Name in records."""
+    tokenizer: Any
+    positions: int | None
+    """Longest context in tokens."""
+    vocabulary: int
+    """Number of token ids."""
+    stop_ids: frozenset[int]
+    """Tokens that end an answer."""
+
+    @classmethod
+    def of(cls, own: HuggingFaceBackend) -> TokenFacts:
+        """Return the properties of a model that is loaded in this process."""
+        return cls(own.name, own.tokenizer, own.positions, own.vocabulary, own.chat.stop_ids)
+
+    def backend(self, router: Router[VLLMClient], base: str, **settings: Any) -> VLLMBackend:
+        """Return a backend for the servers of `base`, with further `settings` of VLLMBackend."""
+        facts = {**vars(self), **settings}
+        return VLLMBackend(router, facts.pop("tokenizer"), base=base, **facts)
+
+
+@dataclass(frozen=True)
+class ServedModels:
+    """Models that sample in servers."""
+
+    modules: Mapping[str, Any]
+    """Model -> module of its learner, if it learns in this process."""
+    backends: Mapping[str, VLLMBackend]
+    """Model, pool, and frozen model on the adapters' base -> its backend."""
+    publisher: WeightPublisher
+    close: Callable[[], None]
+    """Unloads all publications and ends the servers that were started."""
+
+
+@dataclass(frozen=True)
+class ServerAccess:
+    """Connection details of servers that another process manages."""
+
+    urls: Mapping[str, Sequence[str]]
+    """Served base -> addresses of its servers."""
+    facts: Mapping[str, TokenFacts]
+    """Served base -> its properties."""
+    zero_adapters: Sequence[str]
+    """Frozen models that sample through adapters of zeros."""
+    concurrency: int
+    """Limit on the open requests of each server."""
+    key: str = field(repr=False)
+
+
+class PublishedElsewhere(WeightPublisher):
+    """Publisher of a process whose servers another process manages."""
+
+    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
+        """Raise TrainingError."""
+        raise TrainingError(f"{name} can be published by the process only that runs its servers")
+
+
+def attach_to(config: RunConfig, backend: VLLMBackendConfig, access: ServerAccess) -> ServedModels:
+    """Sample in servers that another process manages, without loading a model.
+
+    Raises:
+        BackendError: If a server does not answer within backend.managed.start_timeout.
+    """
+    fleet = Fleet.attached(
+        access.urls,
+        concurrency=access.concurrency,
+        deadline=backend.deadline,
+        key=access.key,
+        patience=backend.managed.start_timeout if backend.managed else 0.0,
+    )
+    own = backends_of(config, backend, fleet.router, access.facts)
+    samplers = by_player(config, own, access.zero_adapters)
+    return ServedModels({}, samplers, PublishedElsewhere(), fleet.close)
+
+
+def serve_models(
+    config: RunConfig,
+    backend: VLLMBackendConfig,
+    make_env: Callable[[], Any],
+    bases: Mapping[str, str],
+    frozen: Mapping[str, str],
+    logs: Path | None = None,
+) -> ServedModels:
+    """Load the models to train, start or attach to servers, and publish the first weights.
+
+    Args:
+        config: Configuration of the run.
+        backend: Its section `backend`.
+        make_env: Constructor of the environment.
+        bases: Model -> folder or hub name to train from.
+        frozen: The same for frozen models. Those on the adapters' base sample in the servers, with
+            an adapter of zeros: servers on CPUs confuse the plain base with adapters.
+        logs: Folder of the servers' logs; None is a folder in the cache.
+
+    Raises:
+        ConfigError: Before anything is loaded, for missing files and programs.
+        ServingError: If a server cannot be started.
+        BackendError: If a server cannot be reached.
+    """
+    if backend.managed is not None:
+        check_python(backend.managed)
+    with ExitStack() as ends:
+        folder = ends.enter_context(folder_for_weights(backend.folder))
+        starts = servable(config, make_env, {**bases, **frozen})
+        learning, frozen = ({name: starts[name] for name in own} for own in (bases, frozen))
+        sources = served_bases(config, learning)
+        loaded, modules, _ = learning_models(config.models, learning, make_env, config.seed)
+        fleet = open_fleet(config, backend, sources, logs)
+        ends.callback(fleet.close)
+        # Adapters share one base.
+        facts = {b: TokenFacts.of(own) for b, own in zip(sources, loaded.values(), strict=False)}
+        zeros = zero_adapters(config, sources, frozen)
+        backends = by_player(config, backends_of(config, backend, fleet.router, facts), zeros)
+        shapes = {name: modules[shape] for name, shape in shapes_of(config, zeros).items()}
+        held = held_weights(
+            config, backend, backends, fleet, probe_of(make_env, next(iter(loaded.values())))
+        )
+
+        def write(name: str, weights: Mapping[str, Tensor], folder: Path) -> Tensor:
+            return write_weights(shapes[name], weights, held.probes, folder)
+
+        publisher = publisher_of(config, backend, held, write, Path(folder))
+        ends.callback(publisher.close)
+        for name in zeros:
+            trained = {n: p for n, p in shapes[name].named_parameters() if p.requires_grad}
+            publisher.publish(name, 0, {n: torch.zeros_like(p) for n, p in trained.items()})
+        return ServedModels(modules, backends, publisher, ends.pop_all().close)
+
+
+def backends_of(
+    config: RunConfig,
+    backend: VLLMBackendConfig,
+    router: Router[VLLMClient],
+    facts: Mapping[str, TokenFacts],
+) -> dict[str, VLLMBackend]:
+    """Return the backend of each served base."""
+    template = config.models.chat_template_kwargs
+    return {
+        base: own.backend(router, base, seeded=backend.seeded, chat_template_kwargs=template)
+        for base, own in facts.items()
+    }
+
+
+def by_player(config: RunConfig, own: Mapping[str, T], zeros: Iterable[str]) -> dict[str, T]:
+    """Return the entry of `own` (by served base) for each model, pool and frozen model."""
+    return {
+        name: own[BASE if config.models.adapters else name] for name in shapes_of(config, zeros)
+    }
+
+
+def shapes_of(config: RunConfig, zeros: Iterable[str]) -> dict[str, str]:
+    """Return, for each model, pool and frozen model, a trained model of the same shapes."""
+    names = config.models.names
+    shapes = {name: name for name in names}
+    if config.models.adapters is None:
+        return shapes
+    shared = {pool: own.of[0] for pool, own in config.opponent_pools.items()}
+    return {**shapes, **shared, **dict.fromkeys(zeros, names[0])}
+
+
+def zero_adapters(
+    config: RunConfig, sources: Mapping[str, str], frozen: Mapping[str, str]
+) -> list[str]:
+    """Return the frozen models (name -> start) on the base that adapters share."""
+    if config.models.adapters is None:
+        return []
+    return [name for name, base in frozen.items() if base == sources[BASE]]
+
+
+def held_weights(
+    config: RunConfig,
+    backend: VLLMBackendConfig,
+    samplers: Mapping[str, VersionedSampler],
+    fleet: Fleet,
+    probe: Sequence[int],
+) -> HeldWeights:
+    """Return the record of the weights that the servers of a run hold."""
+    tolerance = TOLERANCES.get(config.models.dtype, OTHER_TOLERANCE)
+    return HeldWeights(
+        samplers,
+        fleet,
+        probe=probe,
+        tolerance=backend.probe_tolerance or tolerance,
+        deadline=backend.deadline,
+        keep=backend.keep_versions,
+    )
+
+
+def publisher_of(
+    config: RunConfig,
+    backend: VLLMBackendConfig,
+    held: HeldWeights,
+    write: Callable[[str, Mapping[str, Tensor], Path], Tensor],
+    folder: Path,
+) -> ServedPublisher:
+    """Return the publisher of a run."""
+    return ServedPublisher(
+        held,
+        write,
+        folder=folder,
+        adapters=config.models.adapters is not None,
+        rule=backend.publish,
+        max_staleness=config.updates.max_staleness,
+    )
+
+
+def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
+    """Create a temporary folder in `folder`. Raises ConfigError if that is not possible."""
+    try:
+        return TemporaryDirectory(prefix="published-", dir=folder, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise no_folder(folder, error) from error
+
+
+def no_folder(folder: str | None, error: OSError) -> ConfigError:
+    """Return the error for a folder that weights cannot be written to."""
+    return ConfigError(
+        f"backend.folder: no weights can be written to {folder!r} ({error.strerror}): give an "
+        "existing folder with the permission to write"
+    )
+
+
+def open_fleet(
+    config: RunConfig,
+    backend: VLLMBackendConfig,
+    sources: Mapping[str, str],
+    logs: Path | None = None,
+) -> Fleet:
+    """Start or attach to the servers of a configuration.
+
+    Args:
+        config: Configuration of the run.
+        backend: Its section `backend`.
+        sources: Served base -> folder or hub name.
+        logs: Folder of the servers' logs; None is a folder in the cache.
+    """
+    common: dict[str, Any] = {"concurrency": backend.concurrency, "deadline": backend.deadline}
+    if backend.managed is None:
+        urls = {
+            base: backend.servers if config.models.adapters else (backend.servers[place],)
+            for place, base in enumerate(sources)
+        }
+        return Fleet.attached(urls, **common)
+    return Fleet.managed(
+        server_specs(config, backend, backend.managed, sources, logs),
+        max_restarts=backend.managed.max_restarts,
+        start_timeout=backend.managed.start_timeout,
+        **common,
+    )
+
+
+def probe_of(make_env: Callable[[], Any], backend: HuggingFaceBackend) -> list[int]:
+    """Return token ids that publications are compared on: the beginning of an episode."""
+    with closing(make_env()) as env:
+        observations, infos = env.reset(seed=0)
+        agent = env.agents[0]
+        mask = infos[agent].get("action_mask")
+        seen = AgentObservation(agent, observations[agent], mask)
+        [prompt] = backend.chat.prompts([turn_of(env.unwrapped.text_view, seen)])
+    return list(prompt[-PROBED_TOKENS:])
+
+
+def servable(
+    config: RunConfig, make_env: Callable[[], Any], bases: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the start of each model, the embedded model with heads that vLLM supports."""
+    starts = dict(bases)
+    embedded = [name for name, base in bases.items() if base == TINY]
+    if embedded:
+        notes = configured_notes(config.models, make_env)
+        folder = str(tiny.folder(make_env, size=tiny.SERVABLE, notes=notes))
+        starts |= dict.fromkeys(embedded, folder)
+    return starts
+
+
+def served_bases(config: RunConfig, starts: Mapping[str, str]) -> dict[str, str]:
+    """Return the folder or hub name of each served base.
+
+    Adapters share one base. A whole model has its own, and its weights are published before its
+    first request.
+
+    Raises:
+        ConfigError: For adapters of several bases.
+    """
+    under = {name: adapter_base(start) or start for name, start in starts.items()}
+    adapters = config.models.adapters
+    if adapters and len({source_of(base)[0] for base in under.values()}) > 1:
+        raise ConfigError(
+            "models.adapters: the servers of backend.name vllm hold adapters of one base, and "
+            f"models.base comes to {sorted(set(under.values()))}: give one"
+        )
+    return {BASE if adapters else name: under[name] for name in config.models.names}
+
+
+def check_python(managed: ManagedServersConfig) -> None:
+    """Raise ConfigError for an interpreter that does not exist or cannot import vLLM."""
+    if managed.python is None:
+        if importlib.util.find_spec("vllm") is None:
+            raise ConfigError(
+                "backend.managed.python: not given, and the trainer's own Python has no vLLM: give "
+                "that of an environment with it, such as /opt/vllm/bin/python "
+                "(docs/agents/serving.md)"
+            )
+        return
+    try:
+        program(managed.python)
+    except ServingError as error:
+        raise ConfigError(f"backend.managed.python: {error}") from error
+
+
+def server_specs(
+    config: RunConfig,
+    backend: VLLMBackendConfig,
+    managed: ManagedServersConfig,
+    sources: Mapping[str, str],
+    logs: Path | None = None,
+    *,
+    gpus: Sequence[Gpu] | None = None,
+    host: str = "127.0.0.1",
+) -> list[ServerSpec]:
+    """Return the settings of a server for each replica of each of `sources`.
+
+    Servers use `gpus` (None: those of this machine), or the CPU if there are none.
+
+    Raises:
+        PlacementError: For a server that does not fit.
+        BackendError: For a base that cannot be read.
+    """
+    there = find_gpus() if gpus is None else gpus
+    used = [gpu for gpu in there if managed.gpus is None or gpu.index in managed.gpus]
+    if managed.gpus and len(used) < len(set(managed.gpus)):
+        raise PlacementError(
+            f"backend.managed.gpus: got {list(managed.gpus)}, and this machine has "
+            f"{[gpu.index for gpu in there] or 'none'}: give some of those, or leave it out"
+        )
+    servers = [name for name in sources for _ in range(managed.replicas)]
+    sizes = {name: weights_gib(folder_of(source)) for name, source in sources.items()}
+    placements = place([sizes[name] for name in servers], used, fraction=managed.memory_fraction)
+    models, specs, port = config.models, [], managed.base_port or FIRST_PORT
+    # Each model and pool has its newest, past and next version; each frozen model has one.
+    learning = models.count + len(config.opponent_pools)
+    slots = learning * (backend.keep_versions + 2) + len(models.frozen_models)
+    for name, placed in zip(servers, placements, strict=True):
+        if managed.base_port is None:
+            port = free_port(host, port)
+        specs.append(
+            ServerSpec(
+                model=sources[name],
+                served_name=name,
+                port=port,
+                log_folder=logs or logs_folder(),
+                host=host,
+                gpus=placed.gpus,
+                dtype=models.dtype,
+                max_model_len=managed.max_model_len,
+                adapter_slots=slots if models.adapters else 0,
+                max_rank=models.adapters.rank if models.adapters else 1,
+                memory_fraction=placed.memory_fraction,
+                extra_arguments=_as_arguments(managed.options),
+                python=managed.python or sys.executable,
+            )
+        )
+        port += 1
+    return specs
+
+
+def _as_arguments(options: Mapping[str, str | int | float | bool]) -> tuple[str, ...]:
+    """Return options of vLLM's command line; true is a flag, false its negation."""
+    words: list[str] = []
+    for name, value in options.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            words += [f"--{flag}", str(value)]
+    return tuple(words)

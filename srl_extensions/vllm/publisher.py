@@ -1,0 +1,407 @@
+"""Publication of trained weights to model servers: write, load, probe, switch, unload."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from peft import PeftModel, get_peft_model_state_dict
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.func import functional_call
+
+from srl_agents.episode import ModelVersion
+from srl_agents.errors import BackendError, ServerUnavailable
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.huggingface.backend import evaluating
+from srl_agents.llm.sampling import Sampling
+from srl_extensions.vllm.backend import check_vocabulary
+from srl_extensions.vllm.client import VLLMClient
+from srl_extensions.vllm.fleet import Fleet
+from srl_train.config.backend import PublishGainConfig, PublishUpdatesConfig
+from srl_train.learners.critics import without_critic
+from srl_train.learners.lora import ADAPTER
+from srl_train.players.publisher import WeightPublisher, weights_digest
+
+PROBES = 8
+"""Number of prefixes of the probe. The server samples one token after each."""
+PROBING = Sampling(temperature=2.0, max_new_tokens=1)
+"""A high temperature also samples unlikely tokens, whose log-probabilities distinguish weights.
+Log-probabilities of the whole prompt would end vLLM's engine (0.31, on CPUs) next to requests for
+adapters."""
+TOLERANCES = {"float32": 1e-3}
+"""Data type -> largest difference between the log-probabilities of server and learner."""
+OTHER_TOLERANCE = 0.5
+"""The same for types with fewer digits."""
+PAUSE = 0.2
+"""Seconds between two attempts to reach a server that is being restarted."""
+Write = Callable[[str, Mapping[str, Tensor], Path], Tensor]
+"""Writes the weights of a model, pool or frozen model to an empty folder. Returns the learner's
+log-probabilities (PROBES, vocabulary) after each probe."""
+
+
+class VersionedSampler(Protocol):
+    """Sampler of published versions; see VLLMBackend."""
+
+    name: str
+    """Name of the base in records."""
+    base: str
+    """Name of the base on the servers."""
+    stop_ids: frozenset[int]
+
+    def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
+        """Sample from `served_as` for new requests of `adapter` (None: the base)."""
+        ...
+
+    def withdraw(self, adapter: str | None) -> None:
+        """Refuse requests for `adapter` until the next `serve`."""
+        ...
+
+    async def drained(self, served_as: str) -> None:
+        """Wait until a served name has no open requests."""
+        ...
+
+    def paused(self) -> AbstractAsyncContextManager[None]:
+        """Run the body without open requests."""
+        ...
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Version of weights on disk that servers hold."""
+
+    version: ModelVersion
+    served_as: str
+    """Name in requests. The name of an adapter is never reused."""
+    folder: Path
+    expected: Tensor | None
+    """Log-probabilities (PROBES, vocabulary) of the learner; None skips the comparison."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is a whole model, which replaces its version before."""
+        return self.version.adapter is None
+
+
+class HeldWeights:
+    """Weights that servers hold: adapters on every server of their base, and whole models.
+
+    Every server loads a new version and its log-probabilities are compared with the learner's
+    before the version answers. Older versions are unloaded once they have no open requests.
+    Everything runs in the background loop.
+    """
+
+    def __init__(
+        self,
+        samplers: Mapping[str, VersionedSampler],
+        fleet: Fleet,
+        *,
+        probe: Sequence[int],
+        tolerance: float,
+        deadline: float,
+        keep: int,
+    ) -> None:
+        """Register with the fleet, whose restarted servers load the weights again.
+
+        Args:
+            samplers: Sampler of each model, pool and frozen model.
+            fleet: Servers.
+            probe: Token ids after whose prefixes log-probabilities are compared.
+            tolerance: Largest difference of log-probabilities.
+            deadline: Seconds for a publication.
+            keep: Past versions of each name that stay loaded.
+        """
+        self.samplers, self.fleet = samplers, fleet
+        self.probes = [list(probe[: len(probe) * (n + 1) // PROBES]) for n in range(PROBES)]
+        """Token ids; each is a prefix of the next one."""
+        self._stop_ids = next(iter(samplers.values())).stop_ids
+        self._tolerance, self._deadline, self._keep = tolerance, deadline, keep
+        self._versions: dict[str, list[Publication]] = {}
+        """Name -> versions to hold; the last may not answer yet."""
+        self._answering: dict[str, Publication] = {}
+        self._held: dict[str, set[str]] = {}
+        """Server -> folder names of the versions that it holds."""
+        self._changing = asyncio.Lock()
+        fleet.on_up(self._reload)
+
+    def current(self, name: str) -> Publication | None:
+        """Return the version that answers for `name`, if there is one."""
+        return self._answering.get(name)
+
+    async def publish(self, name: str, new: Publication) -> None:
+        """Load a version on every server, let it answer and unload the oldest one.
+
+        Raises:
+            BackendError: If log-probabilities differ or no server loads the weights in time. The
+                version before continues to answer.
+        """
+        own = self._versions.setdefault(name, [])
+        own.append(new)
+        try:
+            await self._let_answer(name, new)
+        except BackendError as error:
+            own.remove(new)
+            if own and new.is_whole:  # which replaced the version before
+                try:
+                    await self._let_answer(name, own[-1])
+                except BackendError as also:
+                    raise BackendError(f"{error}; and {own[-1].version} cannot be put back") from (
+                        also
+                    )
+            await self._forget(name, new)
+            raise
+        while len(own) > self._keep + 1:
+            await self._retire(name, own.pop(0))
+
+    async def roll_back(self, name: str) -> None:
+        """Let the version before the newest answer. Raises BackendError if there is none."""
+        own = self._versions.get(name, [])
+        if len(own) < 2:
+            raise BackendError(f"{name} has no version to go back to: it was published once")
+        newest = own.pop()
+        await self._let_answer(name, own[-1])
+        await self._retire(name, newest)
+
+    async def unload(self) -> None:
+        """Unload everything and remove the folders.
+
+        Raises:
+            BackendError: After all else was unloaded, if a server refused.
+        """
+        versions, self._versions = self._versions, {}
+        self._answering.clear()
+        refused = []
+        for name, own in versions.items():
+            for one in own:
+                try:
+                    await self._forget(name, one)
+                except BackendError as error:
+                    refused.append(error)
+        if refused:
+            raise BackendError(
+                f"{len(refused)} publications were not unloaded, the first: {refused[0]}"
+            ) from refused[0]
+
+    async def _reload(self, base: str, client: VLLMClient) -> None:
+        """Load the weights that a server of the base lost."""
+        async with self._changing:
+            self._held[client.url] = set(await client.models())
+            for name, own in self._versions.items():
+                if self.samplers[name].base == base and own:
+                    # A whole model changes after its open requests have ended.
+                    answers = self._answering.get(name, own[-1])
+                    for one in [answers] if answers.is_whole else own:
+                        await self._load(client, one)
+
+    async def _let_answer(self, name: str, new: Publication) -> None:
+        sampler, adapter = self.samplers[name], new.version.adapter
+        # Open requests for an adapter name the version before. A whole model has one version at a
+        # time: new requests wait, and after a failure none are sent.
+        async with sampler.paused() if new.is_whole else nullcontext():
+            if new.is_whole:
+                sampler.withdraw(None)
+                self._answering.pop(name, None)
+            await self._load_everywhere(name, new)
+            sampler.serve(adapter, new.version, new.served_as)
+            self._answering[name] = new
+
+    async def _load_everywhere(self, name: str, new: Publication) -> None:
+        """Load a version on every server that is up; `_reload` loads it on the others."""
+        latest = time.monotonic() + self._deadline
+        while True:
+            async with self._changing:
+                clients = self.fleet.clients(self.samplers[name].base)
+                try:
+                    for client in clients:
+                        await self._load(client, new)
+                except ServerUnavailable:
+                    clients = []  # The fleet restarts the server.
+            if clients:
+                return
+            self.fleet.check()
+            if time.monotonic() > latest:
+                raise BackendError(
+                    f"{new.served_as}: no server took it within {self._deadline:g} s "
+                    "(backend.deadline): see the servers' logs"
+                )
+            await asyncio.sleep(PAUSE)
+
+    async def _load(self, client: VLLMClient, new: Publication) -> None:
+        """Load a version on a server and compare its log-probabilities with the learner's."""
+        held = self._held.setdefault(client.url, set())
+        if new.folder.name in held:
+            return
+        folder = await self.fleet.upload(client, new.folder)
+        if new.is_whole:
+            held.clear()
+            await client.update_weights(folder)
+        else:
+            await client.load_adapter(new.served_as, folder)
+        held.add(new.folder.name)
+        if new.expected is None:
+            return
+        sampled = await client.complete(
+            new.served_as, self.probes, sampling=PROBING, max_tokens=1, stop_ids=self._stop_ids
+        )
+        for one in sampled:
+            check_vocabulary(one, new.expected.shape[1], new.served_as)
+        difference = max(
+            abs(one.logprobs[0] - float(expected[one.ids[0]]))
+            for one, expected in zip(sampled, new.expected, strict=True)
+        )
+        if not difference <= self._tolerance:
+            raise BackendError(
+                f"{new.served_as} at {client.url}: log-probabilities differ by {difference:.3g} "
+                f"from the learner's, and may by {self._tolerance:g} (backend.probe_tolerance): "
+                "does the server hold the same base, in the same dtype?"
+            )
+
+    async def _retire(self, name: str, old: Publication) -> None:
+        """Unload a version once it has no open requests."""
+        if not old.is_whole:
+            await self.samplers[name].drained(old.served_as)
+        await self._forget(name, old)
+
+    async def _forget(self, name: str, old: Publication) -> None:
+        refused: BackendError | None = None
+        for client in self.fleet.clients(self.samplers[name].base):
+            held = self._held.get(client.url, set())
+            if old.folder.name in held and not old.is_whole:
+                held.discard(old.folder.name)
+                try:
+                    await client.unload_adapter(old.served_as)
+                except ServerUnavailable:
+                    continue  # The server has ended and holds nothing.
+                except BackendError as error:
+                    refused = refused or error
+            await self.fleet.discard(client, old.folder)
+        if refused:
+            raise refused
+        # The folder must outlive the name: a server may read an evicted adapter again.
+        shutil.rmtree(old.folder, ignore_errors=True)
+
+
+class ServedPublisher(WeightPublisher):
+    """Publishes adapters to the servers of their base, and whole models each to its own."""
+
+    def __init__(
+        self,
+        held: HeldWeights,
+        write: Write,
+        *,
+        folder: Path,
+        adapters: bool,
+        rule: PublishUpdatesConfig | PublishGainConfig,
+        max_staleness: int,
+    ) -> None:
+        """Publish nothing yet.
+
+        Args:
+            held: Weights of the servers.
+            write: Writes weights in the format of the servers.
+            folder: Folder of all publications.
+            adapters: Whether models are adapters of one base.
+            rule: Updates to publish.
+            max_staleness: Age in updates at which samples can no longer be trained on.
+        """
+        self.held, self.folder = held, folder
+        self._write, self._adapters = write, adapters
+        self._rule, self._max_staleness = rule, max_staleness
+
+    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
+        """Publish weights unless they answer already. Raises BackendError as HeldWeights does."""
+        weights = {n: t.detach() for n, t in without_critic(tensors).items()}
+        digest = weights_digest(weights)
+        current = self.current(name)
+        if current and (current.version, current.digest) == (version, digest):
+            return
+        adapter, sampler = name if self._adapters else None, self.held.samplers[name]
+        # Served names and files allow few characters.
+        plain = re.sub(r"[^\w@.-]", "_", f"{name}@{version}")
+        unique = f"{plain}.{secrets.token_hex(4)}"
+        folder = self.folder / unique
+        folder.mkdir(parents=True)
+        new = Publication(
+            ModelVersion(sampler.name, version, adapter, digest),
+            unique if self._adapters else sampler.base,
+            folder,
+            self._write(name, weights, folder),
+        )
+        background_loop.run(self.held.publish(name, new))
+
+    def publish_update(
+        self,
+        name: str,
+        version: int,
+        publish: Callable[[], None],
+        mean_reward: Callable[[int], float | None],
+    ) -> None:
+        """Publish an update if the rule selects it, and roll back if it brings too little gain."""
+        rule, current = self._rule, self.current(name)
+        behind = version - int(current.version) if current else 0
+        if isinstance(rule, PublishUpdatesConfig):
+            if behind >= rule.every:
+                publish()
+            return
+        if behind > self._max_staleness:  # Samples of older weights could not be trained on.
+            publish()
+            return
+        before = mean_reward(rule.episodes)
+        publish()
+        after = mean_reward(rule.episodes)
+        if before is not None and after is not None and after - before < rule.min_gain:
+            self.roll_back(name)
+
+    def current(self, name: str) -> ModelVersion | None:
+        """Return the version that answers for `name`, if there is one."""
+        answering = self.held.current(name)
+        return answering.version if answering else None
+
+    def roll_back(self, name: str) -> None:
+        """Let the version before the newest answer. Raises BackendError if there is none."""
+        background_loop.run(self.held.roll_back(name))
+
+    def close(self) -> None:
+        """Unload all publications and remove their folders."""
+        background_loop.run(self.held.unload())
+
+
+def write_weights(
+    module: Any, weights: Mapping[str, Tensor], probes: Sequence[Sequence[int]], folder: Path
+) -> Tensor:
+    """Write weights in the format of the servers, and compute log-probabilities with them.
+
+    Args:
+        module: Module of the same parameters; a PeftModel for an adapter.
+        weights: Parameters by name.
+        probes: Token ids; each probe is a prefix of the last one.
+        folder: Existing, empty folder.
+
+    Returns:
+        Log-probabilities (len(probes), vocabulary) after each probe, at PROBING's temperature.
+    """
+    if isinstance(module, PeftModel):
+        own = get_peft_model_state_dict(
+            module, state_dict=dict(weights), adapter_name=ADAPTER, save_embedding_layers=False
+        )
+        file = "adapter_model.safetensors"
+        module.peft_config[ADAPTER].save_pretrained(str(folder))
+    else:
+        own, file = weights, "model.safetensors"
+    save_file({n: t.cpu().contiguous() for n, t in own.items()}, folder / file)
+    device = next(module.parameters()).device
+    tokens = torch.tensor([list(probes[-1])], device=device)
+    placed = {name: tensor.to(device) for name, tensor in weights.items()}
+    with torch.no_grad(), evaluating(module):
+        logits = functional_call(module, placed, (tokens,), {"use_cache": False}).logits
+    found: Tensor = (logits[0].float() / PROBING.temperature).log_softmax(-1)
+    return found[[len(probe) - 1 for probe in probes]].cpu()

@@ -1,0 +1,225 @@
+"""Process of one vLLM server: start, log, end, and the servers that run on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+
+from srl_agents.errors import ServingError
+from srl_agents.llm.cache_folder import cache_folder
+from srl_envs.loading.untrusted import printable
+from srl_extensions.vllm import launcher
+from srl_extensions.vllm.command import MODULE, ServerSpec, arguments, environment, program
+
+END_POLL = 0.02
+"""Seconds between two checks for the end of a killed server."""
+END_SECONDS = 4.0
+"""Limit on the wait for the port of a killed server."""
+MARGIN = 5.0
+"""Seconds that the launcher may take in addition to the time for open requests."""
+LOG_BYTES = 256 * 1024
+"""Part of a log that is searched for the cause of a failure."""
+ERROR_LINE = re.compile(r"^(?:\(.*?pid=\d+\) )?(?:ERROR \S+ \S+ \[.*?\] )?([\w.]+Error: .*)$", re.M)
+"""Last line of a traceback, also after the prefix of vLLM's own log lines."""
+
+
+class Server(ABC):
+    """Server that can be started, ended and restarted, on this machine or on another."""
+
+    def __init__(self, spec: ServerSpec) -> None:
+        """Store the settings; `start` starts the process."""
+        self.spec, self.url, self.name = spec, spec.url, f"{spec.served_name} at {spec.url}"
+
+    @property
+    @abstractmethod
+    def alive(self) -> bool:
+        """Whether the process runs."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start the process. Raises ServingError if the process cannot be started."""
+
+    @abstractmethod
+    def stop(self, drain: float = 0.0) -> None:
+        """End the server within `drain` seconds for open requests."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End the process group at once; the server can be started again."""
+
+    @abstractmethod
+    def cause_of_death(self) -> str:
+        """Return the cause of the last failure according to the log, and the place of the log."""
+
+    def upload(self, folder: Path) -> Path:
+        """Return the path at which the server reads a folder of this machine."""
+        return folder
+
+    def discard(self, folder: Path) -> None:  # noqa: B027 - a server on this machine has no copy
+        """Remove the copy that `upload` made."""
+
+
+class ModelServer(Server):
+    """Server on this machine, in a process group that ends with this process."""
+
+    def __init__(self, spec: ServerSpec) -> None:
+        """Raises ServingError for settings that vLLM cannot be started with."""
+        super().__init__(spec)
+        self.log = log_of(spec)
+        # The process runs in the folder of the log, which contains no importable module.
+        model = os.path.abspath(spec.model) if os.path.isdir(spec.model) else spec.model
+        self.command = arguments(replace(spec, python=program(spec.python), model=model))
+        self.process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        process = self.process
+        return process is not None and process.poll() is None
+
+    def start(self) -> None:
+        """Start the process and append its output to `log`.
+
+        The kernel ends the server with the thread of this call, which must therefore live as long
+        as the server.
+
+        Raises:
+            ServingError: If the port is in use, the server runs already or the log is not writable.
+        """
+        if self.alive:
+            raise ServingError(f"{self.name} runs already")
+        self.kill()
+        try:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            log = self.log.open("ab")
+        except OSError as error:
+            raise ServingError(f"no log can be written to {self.log} ({error.strerror})") from error
+        with log:
+            check_port(self.spec.host, self.spec.port)
+            self._log_start = log.tell()
+            self.process = subprocess.Popen(
+                [sys.executable, launcher.__file__, str(os.getpid()), *self.command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment(self.spec, os.environ),
+                cwd=self.log.parent,
+                start_new_session=True,  # a process group without signals of this terminal
+            )
+
+    def stop(self, drain: float = 0.0) -> None:
+        """End the server within `drain` seconds for open requests."""
+        if self.process is not None and self.alive:
+            self.process.send_signal(signal.SIGINT if drain > launcher.GRACE else signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(max(drain, launcher.GRACE) + MARGIN)
+        self.kill()
+
+    def kill(self) -> None:
+        """End all processes of the last start and wait until the port is free."""
+        if self.process is None:
+            return
+        # The group may consist of another user's processes once all its own have ended.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process = None
+        latest = time.monotonic() + END_SECONDS
+        while not _is_free(self.spec.host, self.spec.port) and time.monotonic() < latest:
+            time.sleep(END_POLL)
+
+    def cause_of_death(self) -> str:
+        """Return the first error in the log since the last start, or else its last lines."""
+        with self.log.open("rb") as file:
+            file.seek(self._log_start)
+            text = file.read(LOG_BYTES).decode(errors="replace")
+        if error := ERROR_LINE.search(text):
+            cause = error[1]
+        else:
+            cause = " / ".join([line.strip() for line in text.splitlines() if line.strip()][-3:])
+        return f"{printable(cause, multiline=False)[:500]}; its log: {self.log}"
+
+
+def logs_folder() -> Path:
+    """Return the folder of logs that belong to no run."""
+    return cache_folder() / "server-logs"
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise ServingError for a port in use, also by a server that does not listen yet."""
+    if not _is_free(host, port) or f"{host}:{port}" in _claimed():
+        raise ServingError(
+            f"port {port} of {host} cannot be used: `srl serve status` lists the servers of this "
+            "machine; end the program that listens there or give another base_port"
+        )
+
+
+def free_port(host: str, first: int) -> int:
+    """Return the first free port from `first` on. Raises ServingError if there is none."""
+    claimed = _claimed()
+    for port in range(first, 2**16):
+        if f"{host}:{port}" not in claimed and _is_free(host, port):
+            return port
+    raise ServingError(f"no port of {host} from {first} on is free")
+
+
+def running_servers() -> Iterator[ServerSpec]:
+    """Yield the servers that this user started on this machine, according to their launchers.
+
+    Any program can imitate a launcher's command line, so the values are data: print them through
+    `printable` and connect to loopback addresses only.
+    """
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+            leads_group = os.getpgid(process.pid) == process.pid
+            own = leads_group and process.uids().real == os.getuid()
+            if own and launcher.__file__ in words and MODULE in words:
+                given = dict(pairwise(words[words.index(MODULE) + 1 :]))
+                yield ServerSpec(
+                    model=given["--model"],
+                    served_name=given["--served-model-name"],
+                    host=given["--host"],
+                    port=int(given["--port"]),
+                    key="unknown" if "--middleware" in words else None,
+                    log_folder=Path(process.cwd()),
+                )
+        except (psutil.Error, ProcessLookupError, KeyError, ValueError):
+            continue  # The process has ended, or is no launcher.
+
+
+def log_of(spec: ServerSpec) -> Path:
+    """Return the log of a server."""
+    name = re.sub(r"[^\w.-]", "_", spec.served_name)[:100]
+    return (spec.log_folder / f"{name}-{spec.port}.log").absolute()
+
+
+def _claimed() -> set[str]:
+    """Return the addresses of running servers, which listen only after many seconds."""
+    return {f"{spec.host}:{spec.port}" for spec in running_servers()}
+
+
+def _is_free(host: str, port: int) -> bool:
+    """Return True if the port can be bound."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        # Servers set the same option, so connections that were just closed do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except (OSError, OverflowError):  # The latter is raised for a number that is no port.
+            return False
+    return True

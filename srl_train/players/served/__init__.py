@@ -1,1 +1,0 @@
-"""Models in training that sample in vLLM servers."""

@@ -1,0 +1,75 @@
+"""Servers that run a fake program instead of vLLM's."""
+
+import json
+import socket
+
+import pytest
+
+from srl_extensions.vllm import client, fleet
+from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.server import ModelServer
+from tests.servers.vllm_program import interpreter
+from tests.srl_agents.llm.conftest import one_thread  # noqa: F401
+from tests.srl_train.conftest import short_run  # noqa: F401
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch, tmp_path):
+    """The fake programs take milliseconds, and the folder of logs is the test's own."""
+    monkeypatch.setattr(fleet, "LOOK", 0.05)
+    monkeypatch.setattr(fleet, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(client, "UNREACHABLE", 0.3)
+    monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def spec(tmp_path):
+    def make(*, port=None, served_name="base", gpus=(), key=None, **fake):
+        return ServerSpec(
+            model=str(tmp_path),
+            served_name=served_name,
+            port=port or any_port(),
+            gpus=gpus,
+            key=key,
+            log_folder=tmp_path / "logs",
+            python=interpreter(tmp_path),
+            extra_arguments=("--fake", json.dumps(fake)),
+        )
+
+    return make
+
+
+@pytest.fixture
+def new_server(spec):
+    """Makes servers that end with the test."""
+    made = []
+
+    def make(**settings):
+        made.append(ModelServer(spec(**settings)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.kill()
+
+
+@pytest.fixture
+def new_fleet():
+    """Makes fleets of started servers, which end with the test."""
+    made = []
+
+    def make(*specs, **settings):
+        common = {"concurrency": 4, "deadline": 30.0, "start_timeout": 20}
+        made.append(Fleet.managed(specs, **(common | settings)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def any_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]

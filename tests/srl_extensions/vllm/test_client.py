@@ -1,0 +1,287 @@
+"""The client of one server: completions, adapters, weights, and how it fails."""
+
+import shutil
+
+import pytest
+import torch
+
+from srl_agents.errors import BackendError, ServerUnavailable
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.retrying import RetryPolicy
+from srl_agents.llm.sampling import Sampling
+from srl_agents.rollout.event_loop import run
+from srl_extensions.vllm.client import VLLMClient, WrongModel
+from tests.servers.faulty_http import Handler, serving
+from tests.servers.prompt_logprobs import prompt_logprobs
+from tests.servers.three_tries import THREE_TRIES
+from tests.servers.vllm_stub import stub_server
+
+# peft 0.21 still reads the name that transformers 5.23 is retiring.
+pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
+SOON = RetryPolicy(deadline=3.0, unreachable=0.3, first_wait=0.01, longest_wait=0.05)
+IDS = [5, 9, 12, 7, 20, 11]
+
+
+@pytest.fixture
+def here(tiny_folder):
+    return HuggingFaceBackend.load(tiny_folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def stop_ids(tiny_folder):
+    return HuggingFaceBackend.load(tiny_folder, device="cpu").chat.stop_ids
+
+
+@pytest.fixture
+def stub(tiny_folder):
+    with stub_server(tiny_folder) as running:
+        yield running
+
+
+@pytest.fixture
+def endpoint(stub):
+    made = VLLMClient(stub.url, retries=SOON)
+    yield made
+    background_loop.run(made.close())
+
+
+@pytest.fixture
+def adapter(here, tmp_path):
+    """An adapter's folder, and the model with it."""
+    from peft import LoraConfig, get_peft_model
+
+    lora = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
+    model = get_peft_model(here.model, lora)
+    model.save_pretrained(tmp_path / "adapter")
+    return tmp_path / "adapter", model.eval()
+
+
+def complete(endpoint, model="base", prompts=(IDS,), **settings):
+    given = {"sampling": Sampling(temperature=0.0), "max_tokens": 3, "stop_ids": STOPS[0]}
+    return background_loop.run(endpoint.complete(model, prompts, **(given | settings)))
+
+
+STOPS = []
+
+
+@pytest.fixture(autouse=True)
+def stops(stop_ids):
+    STOPS[:] = [stop_ids]
+
+
+def logprobs_here(model):
+    with torch.inference_mode():
+        logits = model(torch.tensor([IDS])).logits[0, :-1].log_softmax(-1)
+    return [float(row[token]) for row, token in zip(logits, IDS[1:], strict=True)]
+
+
+def test_it_may_be_awaited_in_any_event_loop(endpoint):
+    assert run(endpoint.models()) == run(endpoint.models()) == ["base"]
+    assert background_loop.run(endpoint.models()) == ["base"]
+
+
+def test_an_adapter_is_served_from_its_loading_to_its_end(endpoint, adapter):
+    folder, model = adapter
+    background_loop.run(endpoint.load_adapter("red@1.0", folder))
+    assert background_loop.run(endpoint.models()) == ["base", "red@1.0"]
+    expected = logprobs_here(model)
+    got = background_loop.run(prompt_logprobs(endpoint, "red@1.0", IDS))
+    assert got == pytest.approx(expected, abs=1e-5)
+    with model.disable_adapter():
+        base = logprobs_here(model)
+    assert background_loop.run(prompt_logprobs(endpoint, "base", IDS)) == pytest.approx(
+        base, abs=1e-5
+    )
+    assert max(abs(a - b) for a, b in zip(base, expected, strict=True)) > 0.1
+    background_loop.run(endpoint.unload_adapter("red@1.0"))
+    with pytest.raises(ServerUnavailable, match=r"does not know 'red@1.0'"):
+        complete(endpoint, "red@1.0")
+
+
+@pytest.mark.parametrize("fault", ["closed", "cut", "timeout"])
+def test_a_change_whose_reply_was_lost_is_made_once(stub, adapter, fault):
+    folder, _ = adapter
+    stub.faults.stall, endpoint = 0.6, VLLMClient(stub.url, retries=SOON, timeout=0.4)
+    for path, change in (
+        ("/v1/load_lora_adapter", lambda: endpoint.load_adapter("red@1", folder)),
+        ("/v1/unload_lora_adapter", lambda: endpoint.unload_adapter("red@1")),
+    ):
+        stub.struck_paths = {path}
+        stub.faults.script.append(fault)
+        background_loop.run(change())
+        assert stub.counts[path] == 2
+    assert stub.adapters == {}
+    background_loop.run(endpoint.close())
+
+
+def test_changes_that_cannot_be_made_are_told_at_once(stub, endpoint, adapter, tmp_path):
+    folder, _ = adapter
+    background_loop.run(endpoint.load_adapter("red@1", folder))
+    for change, said in (
+        (endpoint.load_adapter("red@1", folder), "already been loaded"),
+        (endpoint.load_adapter("red@2", tmp_path / "nowhere"), "No adapter found"),
+        (endpoint.unload_adapter("blue@1"), "cannot be found"),
+    ):
+        with pytest.raises(BackendError, match=said):
+            background_loop.run(change)
+    assert stub.counts["/v1/load_lora_adapter"] == 3
+    assert complete(endpoint)
+
+
+def test_whole_weights_are_replaced(endpoint, here, tmp_path):
+    before = background_loop.run(prompt_logprobs(endpoint, "base", IDS))
+    with torch.no_grad():
+        for parameter in here.model.parameters():
+            parameter.mul_(1.1)
+    here.model.save_pretrained(tmp_path)
+    background_loop.run(endpoint.update_weights(tmp_path))
+    after = background_loop.run(prompt_logprobs(endpoint, "base", IDS))
+    assert after == pytest.approx(logprobs_here(here.model), abs=1e-5) != before
+
+
+def test_a_server_whose_weights_did_not_come_through_answers_nobody_until_others_do(
+    stub, endpoint, here, tmp_path
+):
+    with pytest.raises(BackendError, match=r"no .*safetensors"):
+        background_loop.run(endpoint.update_weights(tmp_path / "nowhere"))
+    assert stub.counts["/collective_rpc"] == 1, "told at once"
+    waiting = background_loop.submit(
+        endpoint.complete(
+            "base", [IDS], sampling=Sampling(), max_tokens=3, stop_ids=here.chat.stop_ids
+        )
+    )
+    with pytest.raises(TimeoutError):
+        waiting.result(0.5)
+    here.model.save_pretrained(tmp_path)
+    background_loop.run(endpoint.update_weights(tmp_path))
+    assert waiting.result(30)
+
+
+def test_readiness_is_one_real_token_at_the_first_attempt(stub, endpoint):
+    background_loop.run(endpoint.check_ready("base"))
+    assert stub.counts["prompts"] == 1
+    with pytest.raises(BackendError, match="`other` does not exist"):
+        background_loop.run(endpoint.check_ready("other"))
+    stub.faults.script.append("503")
+    with pytest.raises(BackendError, match="503"):
+        background_loop.run(endpoint.check_ready("base"))
+    stub.healthy = False
+    with pytest.raises(ServerUnavailable, match="its engine is dead"):
+        background_loop.run(endpoint.check_ready("base"))
+    stub.stop()
+    with pytest.raises(ServerUnavailable, match="Connection error"):
+        background_loop.run(endpoint.check_ready("base"))
+
+
+def test_a_server_that_stays_away_is_unavailable_and_one_that_comes_back_is_asked(stub, endpoint):
+    stub.healthy = False
+    with pytest.raises(ServerUnavailable, match="its engine is dead"):
+        complete(endpoint)
+    stub.stop()
+    with pytest.raises(ServerUnavailable):
+        complete(endpoint)
+    stub.start()
+    assert len(complete(endpoint)) == 1
+    stub.close_connections()  # as vLLM does with idle ones
+    assert len(complete(endpoint)) == 1
+
+
+def test_whom_the_answer_is_from_is_checked(stub, endpoint, tmp_path, adapter):
+    stub.faults.script.append("model")
+    with pytest.raises(WrongModel, match="'another' answered instead of 'base'"):
+        complete(endpoint)
+    # A published folder must outlive its name: an engine that reads it again would end.
+    folder, _ = adapter
+    background_loop.run(endpoint.load_adapter("red@1", folder))
+    shutil.rmtree(folder)
+    with pytest.raises(ServerUnavailable, match="its engine is dead"):
+        complete(endpoint, "red@1")
+
+
+def test_a_url_may_be_that_of_the_api_and_a_key_is_sent(stub):
+    made = VLLMClient(f"{stub.url}/v1/", api_key="secret")
+    assert made.name == made.url == stub.url
+    background_loop.run(made.models())
+    assert stub.headers[-1]["authorization"] == "Bearer secret"
+    background_loop.run(made.close())
+
+
+class Replies:
+    """A server that sends one text, whatever it is asked."""
+
+    keeps_connections, text_type = True, "application/json"
+
+    def __init__(self, status, text):
+        self.status, self.text, self.asked = status, text, 0
+
+    def struck_by_faults(self, path):
+        return False
+
+    def reply(self, path, body, headers):
+        self.asked += 1
+        return self.status, self.text
+
+
+def completed(status, text):
+    """What an endpoint makes of a completion of which the server says this."""
+    with serving(Replies(status, text)) as http:
+        endpoint = VLLMClient(f"http://127.0.0.1:{http.server_port}", retries=THREE_TRIES)
+        try:
+            return complete(endpoint, max_tokens=2)
+        finally:
+            background_loop.run(endpoint.close())
+
+
+def a_choice(ids="[5]", logprobs="[-1.0]"):
+    return (
+        f'{{"model": "base", "choices": [{{"index": 0, "token_ids": {ids}, '
+        f'"logprobs": {{"token_logprobs": {logprobs}}}, "finish_reason": "stop"}}]}}'
+    )
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        *(
+            a_choice(ids=f"[{one}]")
+            for one in ("-3", "9876543210", "1.7", '"12"', "true", "null", "Infinity")
+        ),
+        a_choice(ids='"7"'),
+        *(a_choice(logprobs=f"[{one}]") for one in ("NaN", "Infinity", "-1e999", "3.0", '"nan"')),
+        a_choice(logprobs="[-1" + 400 * "0" + "]"),
+        a_choice("[1, 2, 3]", "[-1, -1, -1]"),
+        200_000 * "[",
+        a_choice(ids=f"[{5000 * '1'}]"),
+    ],
+)
+def test_numbers_that_no_sampler_gives_are_no_answer(choice):
+    assert completed(200, a_choice())[0].ids == (5,)
+    with pytest.raises(BackendError):
+        completed(200, choice)
+
+
+def test_an_error_quotes_the_server_shortly_and_steers_no_terminal():
+    with pytest.raises(BackendError) as caught:
+        completed(400, '{"error": {"message": "\\u001b[2J' + 100_000 * "x" + '"}}')
+    assert "\\x1b[2J" in str(caught.value) and len(str(caught.value)) < 2000
+
+
+def test_a_redirection_is_not_followed(endpoint, stub, monkeypatch):
+    elsewhere = Replies(200, a_choice())
+    with serving(elsewhere) as http:
+        to = f"http://127.0.0.1:{http.server_port}/v1/completions"
+
+        def redirect(handler, body):
+            if handler.server.app is elsewhere:
+                return answer(handler, body)
+            handler.send_response(307)
+            handler.send_header("Location", to)
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+
+        answer = Handler._answer
+        monkeypatch.setattr(Handler, "_answer", redirect)
+        with pytest.raises(BackendError, match="307"):
+            complete(endpoint)
+    assert not elsewhere.asked

@@ -1,0 +1,99 @@
+"""Command lines and variables of vLLM's servers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from srl_agents.errors import ServingError
+from srl_extensions.vllm.command import PLUGINS, ServerSpec, arguments, environment
+
+CPU = ServerSpec(
+    model="/models/base", served_name="base", port=8001, log_folder=Path("logs"), python="python3"
+)
+
+
+def options(spec):
+    """Option -> its values, of a command line."""
+    found = {}
+    for word in arguments(spec)[3:]:
+        if word.startswith("--"):
+            name = word
+            found[name] = []
+        else:
+            found[name].append(word)
+    return found
+
+
+def test_a_server_on_a_cpu():
+    assert arguments(CPU)[:3] == ["python3", "-m", "vllm.entrypoints.openai.api_server"]
+    found = options(CPU)
+    assert found["--host"] == ["127.0.0.1"] and found["--port"] == ["8001"]
+    assert found["--enforce-eager"] == [] and found["--block-size"] == ["32"]
+    assert found["--kv-cache-memory-bytes"] == [str(2**30)]
+    assert found["--logprobs-mode"] == ["processed_logprobs"]
+    assert "--no-enable-chunked-prefill" in found
+    assert not {"--enable-lora", "--max-model-len", "--tensor-parallel-size"} & set(found)
+
+
+def test_a_server_on_two_gpus():
+    found = options(replace(CPU, gpus=(2, 3), memory_fraction=0.4, max_model_len=512))
+    assert found["--tensor-parallel-size"] == ["2"] and found["--max-model-len"] == ["512"]
+    assert found["--gpu-memory-utilization"] == ["0.4"]
+    assert not {"--enforce-eager", "--block-size", "--kv-cache-memory-bytes"} & set(found)
+    variables = environment(replace(CPU, gpus=(2, 3)), {})
+    assert variables["CUDA_VISIBLE_DEVICES"] == "2,3"
+    visible = {"CUDA_VISIBLE_DEVICES": "4,5,GPU-aa,7"}  # indices count within these
+    own = environment(replace(CPU, gpus=(2, 3)), visible)
+    assert own["CUDA_VISIBLE_DEVICES"] == "GPU-aa,7"
+    assert "OMP_NUM_THREADS" not in variables
+
+
+@pytest.mark.parametrize(("rank", "reserved"), [(1, "1"), (2, "8"), (16, "16"), (17, "32")])
+def test_adapters_have_slots_of_a_rank_that_vllm_knows(rank, reserved):
+    found = options(replace(CPU, adapter_slots=5, max_rank=rank))
+    assert found["--enable-lora"] == [] and found["--max-lora-rank"] == [reserved]
+    assert found["--max-loras"] == found["--max-cpu-loras"] == ["5"]
+
+
+def test_what_cannot_be_started_is_refused():
+    with pytest.raises(ServingError, match="rank 513: vLLM takes at most 512"):
+        arguments(replace(CPU, adapter_slots=1, max_rank=513))
+    for host in ("0.0.0.0", "::", "10.0.0.1", "example.com"):
+        with pytest.raises(ServingError, match="can be reached from other machines"):
+            arguments(replace(CPU, host=host))
+
+
+def test_addresses():
+    assert CPU.url == "http://127.0.0.1:8001"
+    assert replace(CPU, host="::1").url == "http://[::1]:8001"
+
+
+def test_further_arguments_come_last():
+    assert arguments(replace(CPU, extra_arguments=("--dtype", "half")))[-2:] == ["--dtype", "half"]
+
+
+def test_the_trainers_interpreter_and_processes_do_not_mislead_the_server(tmp_path):
+    inherited = {
+        "PATH": "/bin", "PYTHONPATH": "/own", "PYTHONHOME": "/own", "RANK": "1", "WORLD_SIZE": "2",
+        "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "none", "OMP_NUM_THREADS": "3",
+    }  # fmt: skip
+    variables = environment(CPU, inherited)
+    assert variables["PATH"] == "/bin" and variables["OMP_NUM_THREADS"] == "3"
+    assert variables["PYTHONPATH"] == str(PLUGINS) and (PLUGINS / "answer_trie.py").is_file()
+    assert not {"PYTHONHOME", "RANK", "WORLD_SIZE", "MASTER_PORT"} & set(variables)
+    assert "TORCHELASTIC_RUN_ID" not in variables
+    assert environment(CPU, {})["OMP_NUM_THREADS"] == "1"
+    assert "HF_HUB_OFFLINE" not in variables
+    newer = {"VLLM_USE_V2_MODEL_RUNNER": "1"}  # it takes no logits processors of ours
+    assert environment(CPU, newer)["VLLM_USE_V2_MODEL_RUNNER"] == "0"
+    assert environment(replace(CPU, model=str(tmp_path)), {})["HF_HUB_OFFLINE"] == "1"
+
+
+def test_a_server_with_a_key_has_a_gate_and_may_be_reached_from_elsewhere():
+    spec = replace(CPU, host="10.0.0.1", key="secret")
+    assert options(spec)["--middleware"] == ["gate.Gate"]
+    assert "secret" not in " ".join(arguments(spec)), "all users see command lines"
+    assert "secret" not in repr(spec)
+    assert environment(spec, {})["SRL_SERVER_KEY"] == "secret"
+    assert "--middleware" not in options(CPU)

@@ -1,0 +1,69 @@
+"""Servers that a configuration asks for."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from srl_agents.errors import PlacementError
+from srl_extensions.vllm import models, server
+from srl_extensions.vllm.placement import Gpu
+from srl_train.config.backend import ManagedServersConfig
+from srl_train.config.yaml_file import from_tree
+from srl_train.errors import ConfigError
+
+
+@pytest.mark.parametrize("python", ["/nowhere/bin/python", "~/vllm/bin/python", "/etc/passwd", ""])
+def test_a_python_that_does_not_exist_is_refused(python):
+    with pytest.raises(ConfigError, match=r"backend.managed.python: there is no program"):
+        models.check_python(ManagedServersConfig(python=python))
+
+
+def test_the_trainers_own_python_must_have_vllm(monkeypatch):
+    with pytest.raises(ConfigError, match=r"backend.managed.python: not given, and .* no vLLM"):
+        models.check_python(ManagedServersConfig())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    models.check_python(ManagedServersConfig())
+    models.check_python(ManagedServersConfig(python=sys.executable))
+
+
+def specs_of(base, there, **managed):
+    backend = {"name": "vllm", "managed": managed}
+    tree = {"models": {"adapters": {"rank": 4}, "count": 2}, "backend": backend}
+    config = from_tree(tree)
+    backend, gpus = config.backend, [Gpu(index, 80, 80) for index in there]
+    return models.server_specs(config, backend, backend.managed, {"base": base}, gpus=gpus)
+
+
+@pytest.mark.parametrize("there, shown", [((), "'?none"), ((0, 1), r"\[0, 1\]")])
+def test_gpus_that_do_not_exist_are_refused(tiny_folder, there, shown):
+    with pytest.raises(PlacementError, match=rf"got \[1, 7\], and this machine has {shown}"):
+        specs_of(tiny_folder, there, gpus=[1, 7])
+
+
+def test_settings_of_servers_follow_from_the_configuration(tiny_folder, monkeypatch):
+    options = {"swap_space": 4, "enable_prefix_caching": False, "trust-x": True}
+    one, two = specs_of(
+        tiny_folder, (0, 1, 2), replicas=2, gpus=[1, 2], base_port=9001, options=options
+    )
+    assert (one.port, one.gpus, two.port, two.gpus) == (9001, (1,), 9002, (2,))
+    assert one.adapter_slots == 2 * 3 and one.max_rank == 4 and one.memory_fraction == 0.9
+    assert one.extra_arguments == (
+        "--swap-space", "4", "--no-enable-prefix-caching", "--trust-x",
+    )  # fmt: skip
+    taken = {8001, 8003}
+    monkeypatch.setattr(server, "_is_free", lambda host, port: port not in taken)
+    monkeypatch.setattr(server, "_claimed", set)
+    assert [spec.port for spec in specs_of(tiny_folder, (0,), replicas=2)] == [8002, 8004]
+
+
+def test_adapters_of_several_bases_are_refused(tiny_folder, tmp_path):
+    config = from_tree(
+        {"models": {"adapters": {}, "count": 2}, "backend": {"name": "transformers"}}
+    )
+    starts = {"model_0": tiny_folder, "model_1": str(tmp_path)}
+    with pytest.raises(ConfigError, match=r"hold adapters of one base, and models.base comes to"):
+        models.served_bases(config, starts)
+    assert models.served_bases(config, dict.fromkeys(starts, tiny_folder)) == {
+        models.BASE: tiny_folder
+    }

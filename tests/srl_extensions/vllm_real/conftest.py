@@ -1,0 +1,89 @@
+"""One real vLLM server on a CPU for the session: the embedded model, and four adapters of it."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from srl_envs import coop_compete_v0
+from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.fleet import Fleet
+
+HERE = f"{Path(__file__).parent}/"
+PYTHON = Path(__file__).parents[3] / ".venv-vllm/bin/python"
+START = 600.0  # seconds; 40 to 150 were seen
+SLOTS = 4
+BASE = "base"
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if str(item.path).startswith(HERE):
+            item.add_marker(pytest.mark.vllm)
+            # PEFT asks transformers for a name that it will drop.
+            ours = "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"
+            item.add_marker(pytest.mark.filterwarnings(ours))
+
+
+@pytest.fixture(scope="session")
+def model_folder(embedded_models):
+    from srl_agents.llm.tiny import TinySize, folder
+
+    # vLLM's attention on CPUs takes heads of 32 numbers and more.
+    return folder(
+        lambda: coop_compete_v0.parallel_env(variant="pair", max_cycles=3),
+        size=TinySize(heads=2, key_value_heads=1),
+    )
+
+
+@pytest.fixture(scope="session")
+def adapter_folders(model_folder, tmp_path_factory):
+    """Adapters of the base on all its linear layers; the first one changes nothing (B = 0)."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    folders = []
+    for seed in range(SLOTS):
+        torch.manual_seed(seed)
+        config = LoraConfig(
+            r=8, lora_alpha=16, target_modules="all-linear", init_lora_weights=seed == 0
+        )
+        adapted = get_peft_model(AutoModelForCausalLM.from_pretrained(model_folder), config)
+        folders.append(tmp_path_factory.mktemp(f"adapter{seed}"))
+        adapted.save_pretrained(folders[-1])
+    return folders
+
+
+def unused_port():
+    """Any: sessions beside each other have caches, and so claims, of their own."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        return unused.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def server_spec(model_folder, tmp_path_factory):
+    """Settings of a server; VLLM_PYTHON names another interpreter than .venv-vllm's."""
+    return ServerSpec(
+        model=str(model_folder),
+        served_name=BASE,
+        port=unused_port(),
+        log_folder=tmp_path_factory.mktemp("logs"),
+        dtype="float32",
+        max_model_len=1024,
+        adapter_slots=SLOTS,
+        python=os.environ.get("VLLM_PYTHON", str(PYTHON)),
+    )
+
+
+@pytest.fixture(scope="session")
+def fleet(server_spec):
+    with Fleet.managed([server_spec], concurrency=16, deadline=300.0, start_timeout=START) as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def endpoint(fleet):
+    [endpoint] = fleet.clients(BASE)
+    return endpoint

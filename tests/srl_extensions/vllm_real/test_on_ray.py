@@ -1,0 +1,71 @@
+"""Training on a Ray cluster through a real server that it places, whose engine is killed once."""
+
+import os
+import signal
+import urllib.error
+import urllib.request
+
+import psutil
+import pytest
+
+from srl_extensions.vllm.server import free_port
+from tests.srl_extensions.vllm_real.conftest import PYTHON
+
+pytestmark = pytest.mark.ray
+pytest.importorskip("ray")
+
+ROUNDS = 4
+
+
+def status(url, key=None, method="GET"):
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    request = urllib.request.Request(url, headers=headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            return reply.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def engines():
+    """The processes of this run's servers in which models compute."""
+    started = psutil.Process().children(recursive=True)
+    return [one for one in started if one.is_running() and "EngineCor" in one.name()]
+
+
+@pytest.mark.parametrize("adapters", [{"rank": 8}, None], ids=["adapters", "a whole model"])
+def test_the_demo_is_trained_through_a_server_that_ray_placed(tmp_path, adapters):
+    from srl_train.config.yaml_file import from_tree
+    from srl_train.trainer import Trainer
+
+    managed = {
+        "python": os.environ.get("VLLM_PYTHON", str(PYTHON)),
+        "base_port": free_port("127.0.0.1", 8901),
+    }
+    tree = {
+        "environment": {"name": "coop_compete_v0", "options": {"num_agents": 2, "max_cycles": 4}},
+        "models": {"count": 2 if adapters else 1, "adapters": adapters},
+        "rollout": {"group_size": 4, "groups_per_round": 2},
+        "algorithm": {"learning_rate": 5e-3},
+        "logging": {"evaluation_episodes": 0},
+        "engine": {"name": "ray", "players": 2},
+        "backend": {"name": "vllm", "managed": managed, "deadline": 1200.0},
+        "rounds": ROUNDS,
+    }
+    with Trainer(from_tree(tree), tmp_path / "run") as trainer:
+        [member] = trainer.run.players.publisher.held.fleet.members
+        url, key = member.client.url, member.server.spec.key
+        assert status(f"{url}/health") == status(f"{url}/pause?mode=wait", method="POST") == 401
+        assert status(f"{url}/health", key) == 200
+        for number in range(ROUNDS):
+            if number == 1:
+                [engine] = engines()
+                engine.send_signal(signal.SIGKILL)
+            row = trainer.train_round().row
+            assert row["environment"]["failed_episodes"] == 0
+            for model in row["models"].values():
+                assert model["updates"] == number + 1 and model["staleness"]["max"] == 0
+                assert model["sampler_divergence_max"] < 1e-4
+        left = engines()
+        assert left
+    assert not any(one.is_running() for one in left)

@@ -1,0 +1,31 @@
+"""A real server whose engine is killed comes back with its adapters, and no request is lost."""
+
+import os
+import signal
+
+from srl_agents.llm.backends import background_loop
+from srl_extensions.vllm.routing import Task
+from tests.servers.prompt_logprobs import prompt_logprobs
+from tests.srl_extensions.vllm_real.conftest import BASE
+from tests.srl_extensions.vllm_real.process_groups import group
+
+
+def test_an_engine_that_was_killed_comes_back_and_no_request_is_lost(fleet, adapter_folders):
+    async def load(base, endpoint):
+        await endpoint.load_adapter("restart@1", adapter_folders[1])
+
+    [member] = fleet.members
+    before = member.restarts
+    fleet.on_up(load)
+    [endpoint] = fleet.clients(BASE)
+    background_loop.run(load(BASE, endpoint))
+    [engine] = [
+        pid for pid, name in group(member.server.process.pid).items() if "EngineCor" in name
+    ]
+    os.kill(engine, signal.SIGKILL)
+    task = Task(owner="model", base=BASE)
+    said = background_loop.run(
+        fleet.router.run(task, lambda one: prompt_logprobs(one, "restart@1", [1, 2, 3]))
+    )
+    assert len(said) == 2 and member.restarts == before + 1
+    fleet.check()
