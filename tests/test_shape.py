@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FLOORS = {
-    "srl_envs": 0, "srl_agents": 1, "srl_train": 2, "core_srl": 3, "benchmarks": 4, "examples": 4,
-    "compat": 4,
+    "srl_envs": 0, "srl_agents": 1, "srl_train": 2, "srl_extensions": 2, "core_srl": 3,
+    "benchmarks": 4, "examples": 4, "compat": 4,
 }  # fmt: skip
 TORCH_FAMILY = {
     "torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors", "peft", "trl",
@@ -34,7 +34,7 @@ PLACES = dict.fromkeys(
         "compat/*",
         "benchmarks/*",
         "examples/*",
-        "srl_agents/serving/plugins/*.py",  # vLLM's environment loads them
+        "srl_extensions/*",
         "srl_agents/integrations/areal.py",  # AReaL's environment does
     ),
 ) | {
@@ -149,7 +149,7 @@ TAKES_NO_TORCH = (
     "import srl_train.cli; srl_train.cli.main(['replay', '--help'])",
     "import srl_train.metrics.report.animation",
     "import srl_train.metrics.live.server",
-    "import srl_agents.serving.fleet",
+    "import srl_extensions.vllm.fleet",
     "import srl_train.cli; srl_train.cli.main(['serve', 'status'])",
     "import srl_train.cli; srl_train.cli.main(['eval', '--help'])",
     "import srl_train.cli; srl_train.cli.main(['eval', '--policy', 'uniform', '--episodes',"
@@ -241,7 +241,7 @@ def installed_packages() -> list[str]:
 
 def test_what_is_installed_needs_nothing_that_is_not():
     installed = installed_packages()
-    assert installed == ["srl_envs", "srl_agents", "srl_train", "core_srl"]
+    assert installed == ["srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl"]
     apart = {*FLOORS, "mrlm"} - set(installed)
     # Modules are also named in tables of text, which are imported when they are asked for.
     named = re.compile(rf"({'|'.join(apart)})(\.\w+)+")

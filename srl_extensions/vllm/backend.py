@@ -80,7 +80,7 @@ class VLLMBackend:
         """Create a backend for one base.
 
         Args:
-            router: Servers.
+            router: Router of the base's servers.
             tokenizer: Tokenizer of the model.
             base: Name of the base on the servers.
             name: Name in records; None uses `base`.
@@ -261,7 +261,6 @@ class VLLMBackend:
         task = Task(
             owner=first.adapter or self.name,
             cost=sum(len(one.request.context) + first.longest for one in group),
-            base=self.base,
             # The conversations of a group stay together on the server that caches them.
             prefix=None if first.conversation is None else (served.name, first.conversation),
         )

@@ -61,7 +61,7 @@ def served_by(*stubs, here, capacity=8, **settings):
 
     async def add():
         for endpoint in endpoints:
-            router.add(endpoint, base="base", capacity=capacity)
+            router.add(endpoint, capacity=capacity)
 
     background_loop.run(add())
     return VLLMBackend(router, here.tokenizer, base="base", **settings), endpoints
@@ -272,9 +272,9 @@ def test_a_call_is_given_up_when_nobody_waits_for_it(served, adapters, stub):
         waiting.cancel()
         await asyncio.wait([waiting])
         await served.drained("red@0")
-        while served._router.stats().owners["red"].running:
+        while served._router.owners["red"].running:
             await asyncio.sleep(0.01)
-        return served._router.stats().owners["red"].cancelled
+        return served._router.owners["red"].failed
 
     cancelled = run(gone())
     stub._running.set()

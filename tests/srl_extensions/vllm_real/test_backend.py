@@ -59,7 +59,7 @@ def test_every_token_of_games_has_the_log_probability_of_transformers(
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
-    backend = VLLMBackend(fleet.router, tokenizer, base=BASE, seeded=seeded, positions=1024)
+    backend = VLLMBackend(fleet.routers[BASE], tokenizer, base=BASE, seeded=seeded, positions=1024)
     backend.serve(None, ModelVersion(BASE), loaded[0])
     for number in (1, 2, 3):
         backend.serve(f"model_{number}", ModelVersion(BASE, 5, f"model_{number}"), loaded[number])
