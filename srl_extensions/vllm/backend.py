@@ -29,7 +29,7 @@ from srl_agents.llm.backends.token_backend import (
     check_version,
 )
 from srl_agents.llm.chat_format import ChatFormat
-from srl_extensions.vllm.client import Sampled, VLLMClient, WrongModel
+from srl_extensions.vllm.client import Sampled, VLLMClient
 from srl_extensions.vllm.routing import Router, Task
 
 PROMPTS_PER_CALL = 64
@@ -97,8 +97,6 @@ class VLLMBackend:
         self.tokenizer = tokenizer
         self.positions = positions
         self.vocabulary = len(tokenizer) if vocabulary is None else vocabulary
-        self.refused = 0
-        """Number of refused answers, which came from another model than the requested one."""
         self._router, self._seeded = router, seeded
         self.chat = ChatFormat(tokenizer, stop_ids, chat_template_kwargs)
         """Conversion of conversations to tokens."""
@@ -264,12 +262,7 @@ class VLLMBackend:
             # The conversations of a group stay together on the server that caches them.
             prefix=None if first.conversation is None else (served.name, first.conversation),
         )
-        try:
-            return await self._router.run(task, call)
-        except WrongModel:
-            with self._lock:
-                self.refused += len(group)
-            raise
+        return await self._router.run(task, call)
 
 
 class _Call:

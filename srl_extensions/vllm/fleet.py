@@ -42,7 +42,7 @@ class Member:
     server: Server | None = None
     """Process of the server; None for a server that the fleet is attached to."""
     up: bool = False
-    """Whether requests are sent to the server."""
+    """True if requests are sent to the server."""
     restarts: int = 0
 
 

@@ -289,7 +289,7 @@ def served_bases(config: RunConfig, starts: Mapping[str, str]) -> dict[str, str]
     if adapters and len({source_of(base)[0] for base in under.values()}) > 1:
         raise ConfigError(
             "models.adapters: the servers of backend.name vllm hold adapters of one base, and "
-            f"models.base comes to {sorted(set(under.values()))}: give one"
+            f"models.base is {sorted(set(under.values()))}: give one"
         )
     return {BASE if adapters else name: under[name] for name in config.models.names}
 

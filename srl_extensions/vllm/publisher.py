@@ -41,7 +41,7 @@ adapters."""
 TOLERANCES = {"float32": 1e-3}
 """Data type -> largest difference between the log-probabilities of server and learner."""
 OTHER_TOLERANCE = 0.5
-"""The same for types with fewer digits."""
+"""Largest difference for types with fewer digits."""
 PAUSE = 0.2
 """Seconds between two attempts to reach a server that is being restarted."""
 Write = Callable[[str, Mapping[str, Tensor], Sequence[Sequence[int]], Path], Tensor]
@@ -88,7 +88,7 @@ class Publication:
 
     @property
     def is_whole(self) -> bool:
-        """Whether this is a whole model, which replaces its version before."""
+        """True for a whole model, which replaces its version before."""
         return self.version.adapter is None
 
 

@@ -99,7 +99,6 @@ def test_answers_under_two_hundred_publications_are_of_the_versions_they_name(
 
     assert len(answered) == len(sent) > PUBLICATIONS  # none lost
     assert len({one.model.version for _, one in answered}) > PUBLICATIONS / 4
-    assert backend.refused == 0
     worst = max(
         farthest(learner.module, weights, [pair for pair in answered if version_of(pair) == number])
         for number, weights in published.items()
