@@ -14,6 +14,7 @@ COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY srl_envs srl_envs
 COPY srl_agents srl_agents
 COPY srl_train srl_train
+COPY srl_extensions srl_extensions
 COPY core_srl core_srl
 RUN pip install --no-cache-dir -c constraints.txt ".[train,render,plots,tasks,sandbox]"
 COPY examples examples

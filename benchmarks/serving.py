@@ -49,7 +49,7 @@ def measure(url: str, folder: Path, episodes: int, repeats: int) -> dict[str, Re
     view = game().unwrapped.text_view
 
     def rollout(seeded: bool, repeat: int) -> float:
-        backend = VLLMBackend(fleet.router, tokenizer, base="base", seeded=seeded)
+        backend = VLLMBackend(fleet.routers["base"], tokenizer, base="base", seeded=seeded)
         policy = TextPolicy(backend, view, sampling=Sampling(max_new_tokens=4))
         start = time.perf_counter()
         seats = dict.fromkeys(game().possible_agents, policy)

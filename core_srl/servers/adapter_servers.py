@@ -148,8 +148,7 @@ class DistributedLoRAScheduler:
                 Fleet.managed, specs, concurrency=CONCURRENCY, deadline=DEADLINE
             )
             self._backends = {
-                port: facts.backend(self._fleet.router, self._served_name(port))
-                for port in self._ports
+                port: facts.backend(self._fleet, self._served_name(port)) for port in self._ports
             }
             if self._configs:
                 own = {
@@ -231,12 +230,10 @@ class DistributedLoRAScheduler:
         adapters, with port, GPU, version and the name that requests ask for."""
         servers = {}
         if self._fleet is not None:
-            stats = self._fleet.router.stats().servers
             servers = {
-                port: {"url": client.url, "model": self._served_name(port), "up": own.up}
+                port: {"url": url, "model": self._served_name(port), "up": own.up}
                 for port in self._ports
-                for client in self._fleet.clients(self._served_name(port))
-                if (own := stats.get(client.name)) is not None
+                for url, own in self._fleet.routers[self._served_name(port)].servers.items()
             }
         adapters = {}
         for lora_id, config in self._configs.items():

@@ -156,7 +156,7 @@ class UnifiedScheduler:
         in common with others. Raises ServingError otherwise, and for a score that is no number."""
         if text("model_id", model_id) not in self._models:
             raise ConfigError(f"model_id is {model_id!r}: give one of {list(self._models)}")
-        self._running().router.set_score(model_id, score)
+        self._running().routers[self._models[model_id]].set_score(model_id, score)
 
     async def health_check_all(self) -> dict[str, bool]:
         """Model -> whether a server of its weights completes a token now."""
@@ -177,11 +177,11 @@ class UnifiedScheduler:
         `models` has the counts of OwnerStats, `servers` those of ServerStats by url
         (docs/agents/scheduling.md); both are there once the servers run.
         """
-        stats = self._fleet.router.stats() if self._fleet is not None else None
+        routers = self._fleet.routers if self._fleet is not None else {}
         models = {}
         for model_id, base in self._models.items():
             spec = self._specs.get(model_id) if self._fleet is not None else None
-            asked = stats.owners.get(model_id) if stats is not None else None
+            asked = routers[base].owners.get(model_id) if routers else None
             models[model_id] = {
                 "model_name": base,
                 "port": spec and spec.port,
@@ -189,7 +189,11 @@ class UnifiedScheduler:
                 "gpus": spec and spec.gpus,
                 **(asdict(asked) if asked is not None else {}),
             }
-        servers = {url: asdict(one) for url, one in stats.servers.items()} if stats else {}
+        servers = {
+            url: {"base": base, **asdict(own)}
+            for base, router in routers.items()
+            for url, own in router.servers.items()
+        }
         return {"sharing": self.sharing, "models": models, "servers": servers}
 
     def _started(self) -> Fleet:
@@ -235,10 +239,9 @@ class UnifiedScheduler:
         task = Task(
             owner=model_id,
             cost=len(prompt) // CHARACTERS_PER_TOKEN + request.sampling.max_new_tokens,
-            base=base,
             prefix=prompt,
         )
-        return await background_loop.await_(fleet.router.run(task, call))
+        return await background_loop.await_(fleet.routers[base].run(task, call))
 
     def _client(self, endpoint: VLLMClient, base: str) -> OpenAIModel:
         if endpoint not in self._clients:

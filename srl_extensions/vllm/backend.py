@@ -29,7 +29,7 @@ from srl_agents.llm.backends.token_backend import (
     check_version,
 )
 from srl_agents.llm.chat_format import ChatFormat
-from srl_extensions.vllm.client import Sampled, VLLMClient, WrongModel
+from srl_extensions.vllm.client import Sampled, VLLMClient
 from srl_extensions.vllm.routing import Router, Task
 
 PROMPTS_PER_CALL = 64
@@ -80,7 +80,7 @@ class VLLMBackend:
         """Create a backend for one base.
 
         Args:
-            router: Servers.
+            router: Router of the base's servers.
             tokenizer: Tokenizer of the model.
             base: Name of the base on the servers.
             name: Name in records; None uses `base`.
@@ -97,8 +97,6 @@ class VLLMBackend:
         self.tokenizer = tokenizer
         self.positions = positions
         self.vocabulary = len(tokenizer) if vocabulary is None else vocabulary
-        self.refused = 0
-        """Number of refused answers, which came from another model than the requested one."""
         self._router, self._seeded = router, seeded
         self.chat = ChatFormat(tokenizer, stop_ids, chat_template_kwargs)
         """Conversion of conversations to tokens."""
@@ -261,16 +259,10 @@ class VLLMBackend:
         task = Task(
             owner=first.adapter or self.name,
             cost=sum(len(one.request.context) + first.longest for one in group),
-            base=self.base,
             # The conversations of a group stay together on the server that caches them.
             prefix=None if first.conversation is None else (served.name, first.conversation),
         )
-        try:
-            return await self._router.run(task, call)
-        except WrongModel:
-            with self._lock:
-                self.refused += len(group)
-            raise
+        return await self._router.run(task, call)
 
 
 class _Call:

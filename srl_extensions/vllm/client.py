@@ -38,10 +38,6 @@ ANSWERS = "answers"
 """Argument of the logits processor plugins/answer_trie.py."""
 
 
-class WrongModel(BackendError):
-    """The server answered with another model than the requested one."""
-
-
 @dataclass(frozen=True)
 class Sampled:
     """One completion as it was sampled."""
@@ -137,7 +133,6 @@ class VLLMClient:
             seed: Seed of every prompt of the call.
 
         Raises:
-            WrongModel: If another model answered.
             ServerUnavailable: Also if the server does not know the name, as after a restart.
         """
         body = {
@@ -301,7 +296,7 @@ def _sampled(name: str, came: Any, model: str, count: int, longest: int) -> list
     """Return the completions of a reply, of at most `longest` tokens, in the order of prompts."""
     try:
         if came["model"] != model:
-            raise WrongModel(
+            raise BackendError(
                 f"{name}: {printable(came['model'])[:200]!r} answered instead of {model!r}: is "
                 "another server at this address?"
             )

@@ -8,12 +8,13 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from srl_agents.errors import BackendError, ServerUnavailable, ServingError
 from srl_agents.llm.backends import background_loop
-from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.backends.retrying import RejectedError
 from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.routing import Router
@@ -27,10 +28,6 @@ DYING = 4.0
 """Seconds in which a server ends whose engine died of a request."""
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 """Seconds before a restart, which double after each failed one."""
-TRUE_ANSWER = (1, 2)
-"""Tokens that every vocabulary has, used as the only legal answer."""
-CERTAIN = 1e-3
-"""Tolerance on a log-probability that is 0 in exact arithmetic."""
 OnUp = Callable[[str, VLLMClient], Awaitable[None]]
 
 log = logging.getLogger(__name__)
@@ -45,12 +42,12 @@ class Member:
     server: Server | None = None
     """Process of the server; None for a server that the fleet is attached to."""
     up: bool = False
-    """Whether requests are sent to the server."""
+    """True if requests are sent to the server."""
     restarts: int = 0
 
 
 class Fleet:
-    """Servers that receive requests from `router`, each for its base.
+    """Servers that receive requests from `routers`, each for its base.
 
     A server that fails receives none until it is up again and the functions of `on_up` have loaded
     the weights that it lost. Everything runs in the background loop of the process.
@@ -60,7 +57,9 @@ class Fleet:
         self, *, concurrency: int, deadline: float, sharing: Literal["fair", "priority"] = "fair"
     ) -> None:
         """Create a fleet without servers: use `managed` or `attached`."""
-        self.router: Router[VLLMClient] = Router(sharing=sharing, max_wait=deadline)
+        self._new_router = partial(Router[VLLMClient], sharing=sharing, max_wait=deadline)
+        self.routers: dict[str, Router[VLLMClient]] = {}
+        """Base -> router of its servers."""
         self.members: list[Member] = []
         self._concurrency, self._deadline = concurrency, deadline
         self._max_restarts, self._start_timeout = 0, 0.0
@@ -99,7 +98,7 @@ class Fleet:
         fleet._max_restarts, fleet._start_timeout = max_restarts, start_timeout
         for spec in specs:
             client = VLLMClient(spec.url, deadline=deadline, api_key=spec.key, owner=True)
-            fleet.members.append(Member(client, spec.served_name, run_by(spec)))
+            fleet._add(Member(client, spec.served_name, run_by(spec)))
         return fleet._opened(fleet._start())
 
     @classmethod
@@ -123,13 +122,12 @@ class Fleet:
 
         Raises:
             BackendError: If a server does not complete a token for its base.
-            ServingError: If a server lacks an option that training requires.
         """
         fleet = cls(concurrency=concurrency, deadline=deadline)
         for base, own in urls.items():
             for url in own:
                 client = VLLMClient(url, deadline=deadline, api_key=key)
-                fleet.members.append(Member(client, base))
+                fleet._add(Member(client, base))
         return fleet._opened(fleet._attach(patience))
 
     def on_up(self, load: OnUp) -> None:
@@ -180,6 +178,10 @@ class Fleet:
             raise
         return self
 
+    def _add(self, member: Member) -> None:
+        self.members.append(member)
+        self.routers.setdefault(member.base, self._new_router())
+
     def _server_of(self, client: VLLMClient) -> Server | None:
         return next(member.server for member in self.members if member.client is client)
 
@@ -198,9 +200,10 @@ class Fleet:
         async def take_in(member: Member) -> None:
             while True:
                 try:
+                    await member.client.check_ready(member.base)
                     return await self._take_in(member)
-                except ServerUnavailable:
-                    if time.monotonic() > latest:
+                except BackendError as error:
+                    if isinstance(error, RejectedError) or time.monotonic() > latest:
                         raise
                 await asyncio.sleep(LOOK)
 
@@ -215,7 +218,7 @@ class Fleet:
         while True:
             await self._until_down(member)
             member.up = False
-            self.router.mark_down(member.client)
+            self.routers[member.base].mark_down(member.client)
             if member.server is not None:
                 await self._restart(member, member.server)
                 continue
@@ -234,7 +237,7 @@ class Fleet:
         client, server = member.client, member.server
         heard = time.monotonic()
         while time.monotonic() - heard < HANGS_AFTER:
-            if server is None and not self.router.stats().servers[client.name].up:
+            if server is None and not self.routers[member.base].servers[client.name].up:
                 return
             if server is not None and not await _is_alive(server):
                 return
@@ -251,7 +254,7 @@ class Fleet:
         wait = FIRST_WAIT
         while not member.up:
             if member.restarts >= self._max_restarts:
-                self.router.remove(member.client)
+                self.routers[member.base].remove(member.client)
                 raise ServingError(
                     f"{self._max_restarts} restarts are allowed and were not enough: {cause}"
                 )
@@ -285,17 +288,14 @@ class Fleet:
 
     async def _take_in(self, member: Member) -> None:
         """Let a server receive requests once it has loaded all weights."""
-        client = member.client
-        known = client.name in self.router.stats().servers
-        if not known:
-            await _check_settings(client, member.base)
+        client, router = member.client, self.routers[member.base]
         for load in self._on_up:
             await load(member.base, client)
         member.up = True
-        if known:
-            self.router.mark_up(client)
+        if client.name in router.servers:
+            router.mark_up(client)
         else:
-            self.router.add(client, base=member.base, capacity=self._concurrency)
+            router.add(client, capacity=self._concurrency)
 
     async def _close(self, drain: float) -> None:
         for task in self._tasks:
@@ -343,28 +343,3 @@ async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     except asyncio.CancelledError:
         await asyncio.wait([running])
         raise
-
-
-async def _check_settings(client: VLLMClient, base: str) -> None:
-    """Raise ServingError for a server without the plugin or with other log-probabilities.
-
-    The request has a single legal answer, whose log-probability is therefore 0.
-    """
-    [sampled] = await client.complete(
-        base,
-        [[0]],
-        sampling=Sampling(temperature=0.5, max_new_tokens=len(TRUE_ANSWER)),
-        max_tokens=len(TRUE_ANSWER),
-        stop_ids=(),
-        answers=(TRUE_ANSWER,),
-    )
-    if sampled.ids != TRUE_ANSWER:
-        raise ServingError(
-            f"{client.name} does not restrict answers to the legal ones: start it with "
-            "--logits-processors answer_trie:AnswerTrie, as docs/agents/serving.md explains"
-        )
-    if any(abs(logprob) > CERTAIN for logprob in sampled.logprobs):
-        raise ServingError(
-            f"{client.name} returns log-probabilities of another distribution than the sampled "
-            "one: start it with --logprobs-mode processed_logprobs"
-        )

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -21,7 +21,6 @@ from srl_agents.llm.backends.huggingface.sources import folder_of, source_of
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
 from srl_extensions.vllm.backend import VLLMBackend
-from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.command import ServerSpec, program
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.placement import Gpu, find_gpus, place, weights_gib
@@ -31,14 +30,14 @@ from srl_extensions.vllm.publisher import (
     HeldWeights,
     ServedPublisher,
     VersionedSampler,
+    Write,
     write_weights,
 )
-from srl_extensions.vllm.routing import Router
 from srl_extensions.vllm.server import free_port, logs_folder
 from srl_train.checkpoints.adapter_folders import adapter_base
 from srl_train.config.backend import ManagedServersConfig, VLLMBackendConfig
 from srl_train.config.run import RunConfig
-from srl_train.errors import ConfigError, TrainingError
+from srl_train.errors import ConfigError
 from srl_train.players.learning_models import learning_models
 from srl_train.players.player_spec import TINY
 from srl_train.players.publisher import WeightPublisher
@@ -71,10 +70,10 @@ class TokenFacts:
         """Return the properties of a model that is loaded in this process."""
         return cls(own.name, own.tokenizer, own.positions, own.vocabulary, own.chat.stop_ids)
 
-    def backend(self, router: Router[VLLMClient], base: str, **settings: Any) -> VLLMBackend:
+    def backend(self, fleet: Fleet, base: str, **settings: Any) -> VLLMBackend:
         """Return a backend for the servers of `base`, with further `settings` of VLLMBackend."""
         facts = {**vars(self), **settings}
-        return VLLMBackend(router, facts.pop("tokenizer"), base=base, **facts)
+        return VLLMBackend(fleet.routers[base], facts.pop("tokenizer"), base=base, **facts)
 
 
 @dataclass(frozen=True)
@@ -88,47 +87,6 @@ class ServedModels:
     publisher: WeightPublisher
     close: Callable[[], None]
     """Unloads all publications and ends the servers that were started."""
-
-
-@dataclass(frozen=True)
-class ServerAccess:
-    """Connection details of servers that another process manages."""
-
-    urls: Mapping[str, Sequence[str]]
-    """Served base -> addresses of its servers."""
-    facts: Mapping[str, TokenFacts]
-    """Served base -> its properties."""
-    zero_adapters: Sequence[str]
-    """Frozen models that sample through adapters of zeros."""
-    concurrency: int
-    """Limit on the open requests of each server."""
-    key: str = field(repr=False)
-
-
-class PublishedElsewhere(WeightPublisher):
-    """Publisher of a process whose servers another process manages."""
-
-    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Raise TrainingError."""
-        raise TrainingError(f"{name} can be published by the process only that runs its servers")
-
-
-def attach_to(config: RunConfig, backend: VLLMBackendConfig, access: ServerAccess) -> ServedModels:
-    """Sample in servers that another process manages, without loading a model.
-
-    Raises:
-        BackendError: If a server does not answer within backend.managed.start_timeout.
-    """
-    fleet = Fleet.attached(
-        access.urls,
-        concurrency=access.concurrency,
-        deadline=backend.deadline,
-        key=access.key,
-        patience=backend.managed.start_timeout if backend.managed else 0.0,
-    )
-    own = backends_of(config, backend, fleet.router, access.facts)
-    samplers = by_player(config, own, access.zero_adapters)
-    return ServedModels({}, samplers, PublishedElsewhere(), fleet.close)
 
 
 def serve_models(
@@ -167,91 +125,77 @@ def serve_models(
         ends.callback(fleet.close)
         # Adapters share one base.
         facts = {b: TokenFacts.of(own) for b, own in zip(sources, loaded.values(), strict=False)}
-        zeros = zero_adapters(config, sources, frozen)
-        backends = by_player(config, backends_of(config, backend, fleet.router, facts), zeros)
-        shapes = {name: modules[shape] for name, shape in shapes_of(config, zeros).items()}
-        held = held_weights(
-            config, backend, backends, fleet, probe_of(make_env, next(iter(loaded.values())))
-        )
+        shapes = shapes_of(config, sources, frozen)
+        backends = backends_of(config, backend, fleet, facts, shapes)
+        probe = probe_of(make_env, next(iter(loaded.values())))
 
-        def write(name: str, weights: Mapping[str, Tensor], folder: Path) -> Tensor:
-            return write_weights(shapes[name], weights, held.probes, folder)
+        def write(name: str, weights: Mapping[str, Tensor], probes: Any, folder: Path) -> Tensor:
+            return write_weights(modules[shapes[name]], weights, probes, folder)
 
-        publisher = publisher_of(config, backend, held, write, Path(folder))
+        publisher = publisher_of(config, backend, backends, fleet, probe, write, Path(folder))
         ends.callback(publisher.close)
-        for name in zeros:
-            trained = {n: p for n, p in shapes[name].named_parameters() if p.requires_grad}
-            publisher.publish(name, 0, {n: torch.zeros_like(p) for n, p in trained.items()})
+        for name in shapes.keys() & frozen.keys():
+            trained = modules[shapes[name]].named_parameters()
+            zeros = {n: torch.zeros_like(p) for n, p in trained if p.requires_grad}
+            publisher.publish(name, 0, zeros)
         return ServedModels(modules, backends, publisher, ends.pop_all().close)
+
+
+def shapes_of(
+    config: RunConfig, sources: Mapping[str, str], frozen: Mapping[str, str]
+) -> dict[str, str]:
+    """Return a model of the same shapes for each name that the servers sample for.
+
+    These are models, pools, and frozen models (name -> start) on the base that adapters share.
+    """
+    names = config.models.names
+    shapes = {name: name for name in names}
+    if config.models.adapters is None:
+        return shapes
+    zeros = [name for name, base in frozen.items() if base == sources[BASE]]
+    shared = {pool: own.of[0] for pool, own in config.opponent_pools.items()}
+    return {**shapes, **shared, **dict.fromkeys(zeros, names[0])}
 
 
 def backends_of(
     config: RunConfig,
     backend: VLLMBackendConfig,
-    router: Router[VLLMClient],
-    facts: Mapping[str, TokenFacts],
-) -> dict[str, VLLMBackend]:
-    """Return the backend of each served base."""
-    template = config.models.chat_template_kwargs
-    return {
-        base: own.backend(router, base, seeded=backend.seeded, chat_template_kwargs=template)
-        for base, own in facts.items()
-    }
-
-
-def by_player(config: RunConfig, own: Mapping[str, T], zeros: Iterable[str]) -> dict[str, T]:
-    """Return the entry of `own` (by served base) for each model, pool and frozen model."""
-    return {
-        name: own[BASE if config.models.adapters else name] for name in shapes_of(config, zeros)
-    }
-
-
-def shapes_of(config: RunConfig, zeros: Iterable[str]) -> dict[str, str]:
-    """Return, for each model, pool and frozen model, a trained model of the same shapes."""
-    names = config.models.names
-    shapes = {name: name for name in names}
-    if config.models.adapters is None:
-        return shapes
-    shared = {pool: own.of[0] for pool, own in config.opponent_pools.items()}
-    return {**shapes, **shared, **dict.fromkeys(zeros, names[0])}
-
-
-def zero_adapters(
-    config: RunConfig, sources: Mapping[str, str], frozen: Mapping[str, str]
-) -> list[str]:
-    """Return the frozen models (name -> start) on the base that adapters share."""
-    if config.models.adapters is None:
-        return []
-    return [name for name, base in frozen.items() if base == sources[BASE]]
-
-
-def held_weights(
-    config: RunConfig,
-    backend: VLLMBackendConfig,
-    samplers: Mapping[str, VersionedSampler],
     fleet: Fleet,
-    probe: Sequence[int],
-) -> HeldWeights:
-    """Return the record of the weights that the servers of a run hold."""
-    tolerance = TOLERANCES.get(config.models.dtype, OTHER_TOLERANCE)
-    return HeldWeights(
-        samplers,
-        fleet,
-        probe=probe,
-        tolerance=backend.probe_tolerance or tolerance,
-        deadline=backend.deadline,
-        keep=backend.keep_versions,
-    )
+    facts: Mapping[str, TokenFacts],
+    names: Iterable[str],
+) -> dict[str, VLLMBackend]:
+    """Return the backend of each name that the servers sample for."""
+    template = config.models.chat_template_kwargs
+    own = {
+        base: one.backend(fleet, base, seeded=backend.seeded, chat_template_kwargs=template)
+        for base, one in facts.items()
+    }
+    return {name: own[base_of(config, name)] for name in names}
+
+
+def base_of(config: RunConfig, name: str) -> str:
+    """Return the served base of a model, pool or frozen model."""
+    return BASE if config.models.adapters else name
 
 
 def publisher_of(
     config: RunConfig,
     backend: VLLMBackendConfig,
-    held: HeldWeights,
-    write: Callable[[str, Mapping[str, Tensor], Path], Tensor],
+    samplers: Mapping[str, VersionedSampler],
+    fleet: Fleet,
+    probe: Sequence[int],
+    write: Write,
     folder: Path,
 ) -> ServedPublisher:
-    """Return the publisher of a run."""
+    """Return the publisher of a run, whose publications are written to `folder`."""
+    held = HeldWeights(
+        samplers,
+        fleet,
+        probe=probe,
+        tolerance=backend.probe_tolerance or TOLERANCES.get(config.models.dtype, OTHER_TOLERANCE),
+        deadline=backend.deadline,
+        keep=backend.keep_versions,
+    )
     return ServedPublisher(
         held,
         write,
@@ -345,7 +289,7 @@ def served_bases(config: RunConfig, starts: Mapping[str, str]) -> dict[str, str]
     if adapters and len({source_of(base)[0] for base in under.values()}) > 1:
         raise ConfigError(
             "models.adapters: the servers of backend.name vllm hold adapters of one base, and "
-            f"models.base comes to {sorted(set(under.values()))}: give one"
+            f"models.base is {sorted(set(under.values()))}: give one"
         )
     return {BASE if adapters else name: under[name] for name in config.models.names}
 

@@ -41,12 +41,12 @@ adapters."""
 TOLERANCES = {"float32": 1e-3}
 """Data type -> largest difference between the log-probabilities of server and learner."""
 OTHER_TOLERANCE = 0.5
-"""The same for types with fewer digits."""
+"""Largest difference for types with fewer digits."""
 PAUSE = 0.2
 """Seconds between two attempts to reach a server that is being restarted."""
-Write = Callable[[str, Mapping[str, Tensor], Path], Tensor]
+Write = Callable[[str, Mapping[str, Tensor], Sequence[Sequence[int]], Path], Tensor]
 """Writes the weights of a model, pool or frozen model to an empty folder. Returns the learner's
-log-probabilities (PROBES, vocabulary) after each probe."""
+log-probabilities (PROBES, vocabulary) after each of the probes."""
 
 
 class VersionedSampler(Protocol):
@@ -88,7 +88,7 @@ class Publication:
 
     @property
     def is_whole(self) -> bool:
-        """Whether this is a whole model, which replaces its version before."""
+        """True for a whole model, which replaces its version before."""
         return self.version.adapter is None
 
 
@@ -262,7 +262,8 @@ class HeldWeights:
             raise BackendError(
                 f"{new.served_as} at {client.url}: log-probabilities differ by {difference:.3g} "
                 f"from the learner's, and may by {self._tolerance:g} (backend.probe_tolerance): "
-                "does the server hold the same base, in the same dtype?"
+                "does the server hold the same base, in the same dtype, and was it started with "
+                "--logprobs-mode processed_logprobs?"
             )
 
     async def _retire(self, name: str, old: Publication) -> None:
@@ -334,7 +335,7 @@ class ServedPublisher(WeightPublisher):
             ModelVersion(sampler.name, version, adapter, digest),
             unique if self._adapters else sampler.base,
             folder,
-            self._write(name, weights, folder),
+            self._write(name, weights, self.held.probes, folder),
         )
         background_loop.run(self.held.publish(name, new))
 

@@ -46,7 +46,7 @@ class Server(ABC):
     @property
     @abstractmethod
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """True if the process runs."""
 
     @abstractmethod
     def start(self) -> None:
@@ -87,7 +87,7 @@ class ModelServer(Server):
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """True if the process runs."""
         process = self.process
         return process is not None and process.poll() is None
 

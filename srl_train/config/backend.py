@@ -31,7 +31,7 @@ class ManagedServersConfig(Section):
     """Servers for each base, among which requests are shared."""
     gpus: Annotated[tuple[int, ...], Field(strict=False, min_length=1)] | None = None
     """GPUs that the servers may use, as torch counts; null takes all that are there, and the
-    CPU where there are none. Leave the trainer one of its own where memory is short."""
+    CPU where there are none. Leave one to the trainer where memory is short."""
     max_model_len: Annotated[int, Field(ge=1)] | None = None
     """Longest context in tokens; null takes the model's own."""
     memory_fraction: Annotated[float, Field(gt=0, le=1)] = 0.9

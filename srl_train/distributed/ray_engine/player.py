@@ -26,7 +26,7 @@ from srl_train.players.assignment import matchmaking_of
 
 if TYPE_CHECKING:
     from srl_extensions.vllm.backend import VLLMBackend
-    from srl_extensions.vllm.models import ServerAccess
+    from srl_train.distributed.ray_engine.server_access import ServerAccess
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class PlayerWorker:
             self._view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
         sampling = build_sampling(config, matchmaking)
         self._make_env = make_env
-        self._players = build_backends(config, make_env, trained_here=False, servers=servers)
+        served = None if servers is None else servers.attach(config)
+        self._players = build_backends(config, make_env, trained_here=False, served=served)
         self._seated = policies_by_seats(config, make_env, self._players, self._view, sampling)
         self._seated(matchmaking.usual)  # what cannot be built is told now
         self._in_flight, self._timeout = in_flight, config.rollout.timeout

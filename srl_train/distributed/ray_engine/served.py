@@ -21,16 +21,13 @@ from srl_agents.llm.backends.registry import is_api_name
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.models import (
-    ServerAccess,
     TokenFacts,
-    by_player,
+    base_of,
     folder_for_weights,
-    held_weights,
     publisher_of,
     servable,
     served_bases,
     shapes_of,
-    zero_adapters,
 )
 from srl_extensions.vllm.publisher import ServedPublisher
 from srl_train.config.backend import VLLMBackendConfig
@@ -40,6 +37,7 @@ from srl_train.distributed.ray_engine.remote_learner import RemoteLearner
 from srl_train.distributed.ray_engine.remote_player import RemotePlayer
 from srl_train.distributed.ray_engine.remote_server import RemoteServer
 from srl_train.distributed.ray_engine.server import ServerWorker
+from srl_train.distributed.ray_engine.server_access import ServerAccess
 from srl_train.distributed.ray_engine.standing import Places, StandingWorker
 
 
@@ -83,7 +81,7 @@ class AnsweringPlayers:
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Pause the players as VersionedSampler does; players that finish wait for the end."""
+        """Run the body while all players wait."""
         over: Future[tuple[Any, ...]] = Future()
         # All at once: two that are paused for would wait for each other in another order.
         reached = [player.hold(self.base, over) for player in self._players]
@@ -123,7 +121,8 @@ class Serving:
         frozen = {n: one for n, one in models.frozen_models.items() if not is_api_name(one)}
         starts = servable(config, make_env, {**bases, **frozen})
         self._sources = served_bases(config, {name: starts[name] for name in bases})
-        self._still = zero_adapters(config, self._sources, {n: starts[n] for n in frozen})
+        self._shapes = shapes_of(config, self._sources, {n: starts[n] for n in frozen})
+        self._frozen = frozen
         self._key = secrets.token_urlsafe(32)
         if logs is not None:  # nodes that see it write there
             try:
@@ -179,7 +178,7 @@ class Serving:
         return ServerAccess(
             self._urls,
             self._facts,
-            self._still,
+            tuple(self._shapes),
             max(1, self._backend.concurrency // self._players),
             self._key,
         )
@@ -191,26 +190,22 @@ class Serving:
         config = self._config
         told = {b: AnsweringPlayers(b, own, players) for b, own in self._facts.items()}
         first = learners[config.models.names[0]]
-        held = held_weights(
-            config,
-            self._backend,
-            by_player(config, told, self._still),
-            self.fleet,
-            first.model.worker.call("probe"),
-        )
-        shapes = shapes_of(config, self._still)
 
-        def write(name: str, weights: Mapping[str, Tensor], folder: Path) -> Tensor:
-            model = learners[shapes[name]].model
-            asked = "publication", model.put(dict(weights)), held.probes
+        def write(name: str, weights: Mapping[str, Tensor], probes: Any, folder: Path) -> Tensor:
+            model = learners[self._shapes[name]].model
+            asked = "publication", model.put(dict(weights)), probes
             files, expected = model.worker.call(*asked)
             for file, content in files.items():
                 (folder / file).write_bytes(content)
             own: Tensor = expected
             return own
 
-        publisher = publisher_of(config, self._backend, held, write, self._folder)
+        samplers = {name: told[base_of(config, name)] for name in self._shapes}
+        probe = first.model.worker.call("probe")
+        publisher = publisher_of(
+            config, self._backend, samplers, self.fleet, probe, write, self._folder
+        )
         zeros = {n: torch.zeros_like(own) for n, own in first.weights().items()}
-        for name in self._still:
+        for name in self._shapes.keys() & self._frozen.keys():
             publisher.publish(name, 0, zeros)
         return publisher

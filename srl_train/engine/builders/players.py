@@ -33,7 +33,7 @@ from srl_train.players.trained_models import Loading, ModelSettings, configured_
 
 if TYPE_CHECKING:
     from srl_extensions.vllm.backend import VLLMBackend
-    from srl_extensions.vllm.models import ServerAccess
+    from srl_extensions.vllm.models import ServedModels
 
 SeatedPolicies = Callable[[Mapping[str, str]], Mapping[str, Policy]]
 KEPT_SEATINGS = 256
@@ -77,14 +77,14 @@ def build_backends(
     server_logs: Path | None = None,
     *,
     trained_here: bool = True,
-    servers: ServerAccess | None = None,
+    served: ServedModels | None = None,
     given: Mapping[str, ModelObject] = MappingProxyType({}),
 ) -> Players:
     """Load every model once; raises BackendError where one cannot be loaded or asked.
 
     `server_logs` is where servers that are started write (None: the cache folder). Where models
-    are not `trained_here`, publications bring their weights. `servers` are asked instead of
-    started. `given` are taken instead of loaded.
+    are not `trained_here`, publications bring their weights. `served` are models whose servers
+    another process manages. `given` are taken instead of loaded.
     """
     models = config.models
     chat_models = {
@@ -98,11 +98,9 @@ def build_backends(
     with ExitStack() as ends:
         if isinstance(config.backend, VLLMBackendConfig):
             # Only here: it takes the client of servers, which is an extra.
-            from srl_extensions.vllm.models import attach_to, serve_models
+            from srl_extensions.vllm.models import serve_models
 
-            if servers is not None:
-                served = attach_to(config, config.backend, servers)
-            else:
+            if served is None:
                 served = serve_models(config, config.backend, make_env, bases, still, server_logs)
             ends.callback(served.close)
             backends = {**served.backends}

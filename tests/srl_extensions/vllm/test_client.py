@@ -11,7 +11,7 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run
-from srl_extensions.vllm.client import VLLMClient, WrongModel
+from srl_extensions.vllm.client import VLLMClient
 from tests.servers.faulty_http import Handler, serving
 from tests.servers.prompt_logprobs import prompt_logprobs
 from tests.servers.three_tries import THREE_TRIES
@@ -189,7 +189,7 @@ def test_a_server_that_stays_away_is_unavailable_and_one_that_comes_back_is_aske
 
 def test_whom_the_answer_is_from_is_checked(stub, endpoint, tmp_path, adapter):
     stub.faults.script.append("model")
-    with pytest.raises(WrongModel, match="'another' answered instead of 'base'"):
+    with pytest.raises(BackendError, match="'another' answered instead of 'base'"):
         complete(endpoint)
     # A published folder must outlive its name: an engine that reads it again would end.
     folder, _ = adapter

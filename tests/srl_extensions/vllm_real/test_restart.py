@@ -23,9 +23,9 @@ def test_an_engine_that_was_killed_comes_back_and_no_request_is_lost(fleet, adap
         pid for pid, name in group(member.server.process.pid).items() if "EngineCor" in name
     ]
     os.kill(engine, signal.SIGKILL)
-    task = Task(owner="model", base=BASE)
+    task = Task(owner="model")
     said = background_loop.run(
-        fleet.router.run(task, lambda one: prompt_logprobs(one, "restart@1", [1, 2, 3]))
+        fleet.routers[BASE].run(task, lambda one: prompt_logprobs(one, "restart@1", [1, 2, 3]))
     )
     assert len(said) == 2 and member.restarts == before + 1
     fleet.check()

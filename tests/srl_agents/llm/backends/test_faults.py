@@ -82,7 +82,7 @@ def test_every_request_to_vllm_has_its_own_answer_once(tiny_folder, monkeypatch,
 
         assert [answer.ids for answer in run(ask())] == expected
         assert set(stub.faults.struck) == set(FAULTS)
-        [owner] = backend._router.stats().owners.values()
+        [owner] = backend._router.owners.values()
         assert owner.done == count // 4 and owner.failed == 0
         background_loop.run(endpoint.close())
 
@@ -91,7 +91,7 @@ def served_by(endpoint, here, **settings):
     router = Router()
 
     async def add():
-        router.add(endpoint, base="base", capacity=8)
+        router.add(endpoint, capacity=8)
 
     background_loop.run(add())
     return VLLMBackend(router, here.tokenizer, base="base", **settings)

@@ -4,10 +4,10 @@ import pickle
 import threading
 from contextlib import nullcontext
 
-from srl_extensions.vllm.models import PublishedElsewhere
 from srl_train.distributed.ray_engine.engine import engine_on
 from srl_train.distributed.ray_engine.player import PlayerWorker
 from srl_train.distributed.ray_engine.server import ServerWorker
+from srl_train.distributed.ray_engine.server_access import PublishedElsewhere
 from srl_train.distributed.ray_engine.standing import WorkerLost
 
 ONE_AT_A_TIME = threading.Lock()
