@@ -43,7 +43,7 @@ PLACES = dict.fromkeys(
         "srl_train/credit.py",
         "srl_train/modes.py",
         "srl_train/config/*",
-        "compat/mrlm/mrlm/config/*",
+        "compat/mrlm/mrlm/config.py",
         "core_srl/config/multi_model.py",
         "benchmarks/*",
         "examples/*",

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from mrlm.algorithms import games
 from mrlm.algorithms.grpo import GRPOTrainer
-from mrlm.algorithms.trainer import held
 from mrlm.config import ExperimentConfig
 from mrlm.core import EnvironmentMode, Message, Observation, Reward, SimulatedEnvironment
-from mrlm.core.written_game import WrittenGame
-from mrlm.environments import make
 from mrlm.environments.code import CodeExecutionEnvironment
 from mrlm.environments.debate import DebateEnvironment
 from mrlm.environments.math import MathProblemGenerator, MathReasoningEnvironment
-from mrlm.environments.tools import Tool, ToolRegistry, ToolUseEnvironment, ToolUseTask
+from mrlm.environments.task import registered_name
+from mrlm.environments.tools import Tool, ToolCollection, ToolUseEnvironment
+from mrlm.games import WrittenGame, as_parallel_env, named_environment
+from srl_envs import registry
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.tasks.tool_use.generators import asked
 from srl_train.errors import TrainingError
 from tests.docs.mrlm.lengths import Lengths
 
@@ -28,13 +28,13 @@ def say(text):
 
 
 def test_an_environment_of_ones_own_keeps_the_contract():
-    check_environment(Lengths().parallel_env)
+    check_environment(lambda: as_parallel_env(Lengths()))
 
 
 def test_a_game_is_the_environment_turn_by_turn():
-    game = Lengths().parallel_env()
+    game = as_parallel_env(Lengths())
     seen, _ = game.reset(seed=7)
-    again, _ = Lengths().parallel_env().reset(seed=7)
+    again, _ = as_parallel_env(Lengths()).reset(seed=7)
     assert seen["agent_0"]["text"] == again["agent_0"]["text"]
     assert seen["agent_0"]["text"].startswith("Write.\n\nSay ")
     seen, rewards, ended, _, infos = game.step({"agent_0": "four"})
@@ -57,9 +57,9 @@ class Wrong(Lengths):
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        (None, "give \\(Observation, Reward\\)"),
-        ((Observation([]), 1.0), "give a Reward"),
-        (("text", Reward(1.0)), "give an Observation"),
+        (None, "must return \\(Observation, Reward\\)"),
+        ((Observation([]), 1.0), "must return a Reward"),
+        (("text", Reward(1.0)), "must return an Observation"),
     ],
     ids=["nothing", "number", "text"],
 )
@@ -73,32 +73,31 @@ def test_what_is_no_step_is_refused(told, message):
 def test_roles_are_checked():
     with pytest.raises(EnvConfigError, match="system, user, assistant, environment"):
         Message("wizard", "x")
-    message = Message("user", "x", {"n": 1})
-    assert Message.from_dict(message.to_dict()) == message
+    with pytest.raises(EnvConfigError, match="content"):
+        Message("user", None)
 
 
-def test_several_environments_are_played_in_turn():
+def test_several_environments_are_drawn_by_chance():
     generator = MathProblemGenerator(difficulty_range=(1, 1))
-    environments = [MathReasoningEnvironment(generator), MathReasoningEnvironment(generator)]
-    assert games.named(environments, 512) == (
-        "math_v0",
-        {"max_cycles": 2, "difficulty": (1, 1)},
-    )  # two of a kind are one
-    game = games.make_env([*environments, Lengths(), Lengths(5)], longest=1)()
-    assert sorted(game.environments) == ["Lengths_0", "Lengths_1", "math"]
+    problems = [MathReasoningEnvironment(generator), MathReasoningEnvironment(generator)]
+    options = {"max_cycles": 2, "difficulty": (1, 1)}
+    assert named_environment(problems, 512) == ("math_v0", options)  # Equal ones are one member.
+    name, options = named_environment([*problems, Lengths(), Lengths(5)], max_steps=1)
+    game = registry.make(name, **options)
+    assert sorted(game.environments) == ["Lengths", "Lengths_2", "math"]
     assert game.max_cycles == 1
     drawn = [game.reset(seed=seed)[1]["agent_0"]["environment"] for seed in range(60)]
-    assert drawn.count("math") > drawn.count("Lengths_0") > 0
+    assert drawn.count("math") > drawn.count("Lengths") > 0
 
 
-def test_environments_that_are_none_are_refused():
-    with pytest.raises(EnvConfigError, match="there are none"):
-        games.make_env([], 4)
-    with pytest.raises(EnvConfigError, match="give environments"):
-        games.make_env(["math"], 4)
+def test_wrong_environments_are_refused():
+    with pytest.raises(EnvConfigError, match="got none"):
+        named_environment([])
+    with pytest.raises(EnvConfigError, match="got 'math'"):
+        named_environment(["math"])
     with pytest.raises(EnvConfigError, match="did you mean 'math'"):
-        make("maths")
-    with pytest.raises(EnvConfigError, match="nothing in this environment learns"):
+        registered_name("maths")
+    with pytest.raises(EnvConfigError, match="mode"):
         MathReasoningEnvironment(mode=EnvironmentMode.SERVER)
     with pytest.raises(EnvConfigError, match="gsm8k"):
         MathReasoningEnvironment(dataset="gsm8k").reset()
@@ -111,24 +110,24 @@ def test_the_model_talks_and_freezes(policy):
     told, reward = policy.step(asked)
     assert [str(one.role) for one in told.messages] == ["user", "assistant"]
     assert reward.value == 0.0
-    policy.set_reward_function(lambda messages: float(len(messages)))
+    policy.reward_fn = lambda messages: float(len(messages))
     assert policy.step(asked)[1].value == 4.0
     assert policy.reply([asked], seed=5) == policy.reply([asked], seed=5)
     policy.set_mode("client")
     assert not any(one.requires_grad for one in policy.model.parameters())
-    with pytest.raises(EnvConfigError, match="client mode, which is frozen"):
+    with pytest.raises(EnvConfigError, match=r"policy_env.*client mode"):
         GRPOTrainer(policy, [Lengths()])
 
 
 def test_trainers_move_a_policy_to_the_accelerator(policy, monkeypatch):
-    moved = []
+    def moved(device):
+        raise RuntimeError(f"moved to {device}")
+
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(policy.model, "to", moved.append)
+    monkeypatch.setattr(policy.model, "to", moved)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    held(policy)
-    policy.device = "cpu"
-    held(policy)
-    assert moved == ["cuda:1"]  # and where the policy names a device, it stays
+    with pytest.raises(RuntimeError, match="moved to cuda:1"):
+        GRPOTrainer(policy, [Lengths()]).train(1)
 
 
 def test_an_environment_may_offer_the_embedded_model_answers():
@@ -137,8 +136,8 @@ def test_an_environment_may_offer_the_embedded_model_answers():
             return ["4", "five", "4"][:count]
 
     rng = np.random.default_rng(0)
-    assert Lengths().parallel_env().sample_answers("agent_0", rng, 2) is None
-    assert Offering().parallel_env().sample_answers("agent_0", rng, 3) == ("4", "five")
+    assert as_parallel_env(Lengths()).sample_answers("agent_0", rng, 2) is None
+    assert as_parallel_env(Offering()).sample_answers("agent_0", rng, 3) == ("4", "five")
 
 
 def test_a_model_may_be_the_opponent(policy):
@@ -146,10 +145,10 @@ def test_a_model_may_be_the_opponent(policy):
         debate.seed(0)
         debate.reset()
         told, _ = debate.step(say("I say so because it is so."))
-        assert told.done and policy.get_conversation() == []
+        assert told.done and policy.conversation == []
 
 
-def test_tools_of_ones_own(tmp_path):
+def test_tools_of_ones_own():
     def double(number: int) -> int:
         return 2 * number
 
@@ -158,14 +157,13 @@ def test_tools_of_ones_own(tmp_path):
         "properties": {"number": {"type": "integer"}},
         "required": ["number"],
     }
-    registry = ToolRegistry([Tool("double", "Twice a number.", schema, double)])
-    assert registry.get("double").call(number=3) == 6
-    assert registry.get_schemas()[0]["function"]["name"] == "double"
+    tools = ToolCollection([Tool("double", "Twice a number.", schema, double)])
+    assert tools.get("double").function(number=3) == 6
     with pytest.raises(EnvConfigError, match="did you mean 'double'"):
-        registry.get("duoble")
-    tasks = [ToolUseTask("What is 21 doubled?", ["double"], "42", hints=["Use double."])]
-    with ToolUseEnvironment(registry, tasks) as env:
-        assert "Hint: Use double." in env.reset().messages[-1].content
+        tools.get("duoble")
+    problems = [asked("What is 21 doubled?", "42", required_tools=["double"])]
+    with ToolUseEnvironment(tools, problems) as env:
+        assert "doubled?" in env.reset().messages[-1].content
         call = '<tool_call>{"name": "double", "arguments": {"number": 21}}</tool_call>'
         told, earned = env.step(say(call))
         assert "42" in told.messages[-1].content and earned.value > 0

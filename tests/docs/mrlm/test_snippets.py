@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM
 from mrlm.cli import main
 from mrlm.config import ExperimentConfig, TrainingConfig
 from mrlm.core import Message, SimulatedEnvironment
+from mrlm.games import as_parallel_env
 from tests.docs.mrlm.conftest import NAMES, SOURCES
 from tests.docs.mrlm.lengths import Lengths
 
@@ -145,11 +146,11 @@ def test_tools_are_real():
     assert registry.list_tools() == [
         "calculator", "read_file", "write_file", "list_files", "search", "python",
     ]  # fmt: skip
-    assert registry.get("calculator").call(expression="sqrt(16) + sin(pi / 2)") == "5"
-    registry.get("write_file").call(path="a.txt", content="hello")
-    assert registry.get("read_file").call(path="a.txt") == "hello"
-    assert registry.get("python").call(code="print(6 * 7)").strip() == "42"
-    assert registry.get("search").call(query="photosynthesis")
+    assert registry.get("calculator").function(expression="sqrt(16) + sin(pi / 2)") == "5"
+    registry.get("write_file").function(path="a.txt", content="hello")
+    assert registry.get("read_file").function(path="a.txt") == "hello"
+    assert registry.get("python").function(code="print(6 * 7)").strip() == "42"
+    assert registry.get("search").function(query="photosynthesis")
     env.reset()
     called = '<tool_call>{"name": "calculator", "arguments": {"expression": "2**10"}}</tool_call>'
     told, _ = answered(env, called)
@@ -159,7 +160,7 @@ def test_tools_are_real():
 def test_an_environment_of_ones_own_needs_two_methods():
     kind = run("custom environment")["MyEnvironment"]
     assert issubclass(kind, SimulatedEnvironment)
-    assert kind().parallel_env().possible_agents == ["agent_0"]
+    assert as_parallel_env(kind()).possible_agents == ["agent_0"]
 
 
 @pytest.fixture(scope="module")
@@ -182,27 +183,18 @@ def test_train_then_eval(workplace, commands, capsys):
     assert "the model is in outputs/ppo/final" in capsys.readouterr().out
     assert main([*commands["eval"], "--output", "results/math.json"]) == 0
     found = json.loads((workplace / "results/math.json").read_text())
-    assert (found["model"], found["environment"]) == ("outputs/ppo/final", "math")
-    assert len(found["episodes"]) == found["num_episodes"] == 3
-    totals = [sum(step["reward"] for step in one["steps"]) for one in found["episodes"]]
-    assert totals == [one["total_reward"] for one in found["episodes"]]
-    assert found["average_reward"] == pytest.approx(sum(totals) / 3)
-    assert all(one["steps"][-1]["done"] for one in found["episodes"])
+    [score] = found["scores"]
+    assert found["focal"]["name"] == "outputs/ppo/final" and len(score["episodes"]) == 3
 
 
 def test_collect(workplace, commands, capsys):
     assert main([*commands["collect"]]) == 0
-    found = json.loads((workplace / "data/trajectories.json").read_text())
-    assert found["num_trajectories"] == len(found["trajectories"]) == 4
-    first = found["trajectories"][0]
-    steps = first["metadata"]["num_steps"]
-    assert len(first["observations"]) == len(first["actions"]) == len(first["rewards"]) == steps
-    assert first["observations"][0]["messages"][0]["role"] == "system"
-    if steps > 1:  # the conversation so far, the answer in it
-        assert first["actions"][0] in first["observations"][1]["messages"]
-    few = [*commands["collect"], "--filter-reward", "2"]
-    assert main(few) == 0
-    assert json.loads((workplace / "data/trajectories.json").read_text())["trajectories"] == []
+    lines = (workplace / "data/trajectories.json").read_text().splitlines()
+    assert len(lines) == 4
+    roles = [message["role"] for message in json.loads(lines[0])["messages"]]
+    assert roles == ["system", *["user", "assistant"] * (len(roles) // 2)]
+    assert main([*commands["collect"], "--filter-reward", "2"]) == 0
+    assert not (workplace / "data/trajectories.json").read_text()
 
 
 def test_info(commands, capsys):

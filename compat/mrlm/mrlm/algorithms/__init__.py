@@ -1,10 +1,10 @@
-"""Algorithms: PPO, GRPO, DPO and SFT, each a trainer of a model in environments or from data."""
+"""Algorithms: PPO, GRPO, DPO and SFT, with one trainer class each."""
 
 from mrlm.algorithms.dpo import DPOTrainer, PreferenceDataset, PreferencePair
 from mrlm.algorithms.grpo import GRPOTrainer
-from mrlm.algorithms.policy import load_policy
 from mrlm.algorithms.ppo import PPOTrainer
 from mrlm.algorithms.sft import SFTTrainer
+from mrlm.algorithms.trainer import load_policy
 
 __all__ = [
     "DPOTrainer",

@@ -1,25 +1,32 @@
-"""Code: programs to write, run against tests in a sandbox."""
+"""Programming problems, checked by tests in a sandbox."""
 
 from __future__ import annotations
 
 import os
 
-from mrlm.core.environment import EnvironmentMode, frozen_only
-from mrlm.environments.task import ProblemGenerator, TaskEnvironment, problems
+from mrlm.core.environment import EnvironmentMode
+from mrlm.environments.task import ProblemEnvironment, ProblemGenerator
 
 __all__ = ["CodeExecutionEnvironment", "CodeProblemGenerator"]
 
 
 class CodeProblemGenerator(ProblemGenerator):
-    """Functions to write, from one expression to dynamic programming; see ProblemGenerator."""
+    """Selection among functions to write, from one expression to dynamic programming."""
 
 
-class CodeExecutionEnvironment(TaskEnvironment):
-    """code_v0 of srl_envs: problems of a generator, or of a file in HumanEval's or MBPP's layout.
+class CodeExecutionEnvironment(ProblemEnvironment):
+    """code_v0 of srl_envs: programs are run against shown and hidden tests in a sandbox.
 
-    A program runs in a process apart, confined, and has `timeout` seconds for all its tests, some
-    of which are not shown. Raises EnvConfigError for wrong arguments, and SandboxError where
-    programs cannot be confined.
+    Args:
+        generator: Selection of generated problems.
+        dataset: File of problems in the layout of HumanEval or MBPP, instead of generated problems.
+        timeout: Seconds for all tests of a program.
+        max_attempts: Number of attempts per episode.
+        mode: Must be CLIENT.
+
+    Raises:
+        EnvConfigError: An argument is not allowed, or the file does not exist.
+        SandboxError: Programs cannot be confined on this machine.
     """
 
     def __init__(
@@ -30,6 +37,5 @@ class CodeExecutionEnvironment(TaskEnvironment):
         max_attempts: int = 3,
         mode: EnvironmentMode | str = EnvironmentMode.CLIENT,
     ) -> None:
-        frozen_only(mode)
-        options = {"max_cycles": max_attempts, "wall": timeout, **problems(generator, dataset)}
-        super().__init__("code_v0", options)
+        limits = {"max_cycles": max_attempts, "wall": timeout}
+        super().__init__("code_v0", generator, dataset, mode, **limits)

@@ -1,24 +1,33 @@
-"""Mathematics: questions with one right answer, checked by exact arithmetic."""
+"""Mathematical problems with one correct answer, compared by exact arithmetic."""
 
 from __future__ import annotations
 
 import os
 
-from mrlm.core.environment import EnvironmentMode, frozen_only
-from mrlm.environments.task import ProblemGenerator, TaskEnvironment, problems
+from mrlm.core.environment import EnvironmentMode
+from mrlm.environments.task import ProblemEnvironment, ProblemGenerator
 
 __all__ = ["MathProblemGenerator", "MathReasoningEnvironment"]
 
 
 class MathProblemGenerator(ProblemGenerator):
-    """Arithmetic, algebra, word problems and multi-step problems; see ProblemGenerator."""
+    """Selection among arithmetic, algebra, word problems and multi-step problems."""
 
 
-class MathReasoningEnvironment(TaskEnvironment):
-    """math_v0 of srl_envs: problems of a generator, or of a file in GSM8K's or MATH's layout.
+class MathReasoningEnvironment(ProblemEnvironment):
+    """math_v0 of srl_envs.
 
-    A turn earns what its score adds to the best so far; every turn after the first costs a little.
-    Raises EnvConfigError for wrong arguments, such as a file that is not there.
+    The reward of an attempt is the increase over the best score so far. Every attempt after the
+    first has a small cost.
+
+    Args:
+        generator: Selection of generated problems.
+        dataset: File of problems in the layout of GSM8K or MATH, instead of generated problems.
+        max_attempts: Number of attempts per episode.
+        mode: Must be CLIENT.
+
+    Raises:
+        EnvConfigError: An argument is not allowed, or the file does not exist.
     """
 
     def __init__(
@@ -28,5 +37,4 @@ class MathReasoningEnvironment(TaskEnvironment):
         max_attempts: int = 2,
         mode: EnvironmentMode | str = EnvironmentMode.CLIENT,
     ) -> None:
-        frozen_only(mode)
-        super().__init__("math_v0", {"max_cycles": max_attempts, **problems(generator, dataset)})
+        super().__init__("math_v0", generator, dataset, mode, max_cycles=max_attempts)
