@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from mrlm.environments.task import REGISTERED, registered_name
 from srl_train import cli as srl
 from srl_train.cli import notices
-from srl_train.cli.info import accelerators, print_table, versions
+from srl_train.cli.info import print_table
 from srl_train.cli.notices import tell
 from srl_train.cli.options import Parser, add_command, prepare_torch
 
@@ -30,13 +29,6 @@ ALGORITHMS = {
     "dpo": "offline, from pairs of a better and a worse answer",
     "sft": "supervised, imitation of answers and prediction of the environment's messages",
 }
-SCENARIOS = {
-    "code": "code_v0.all",
-    "math": "math_v0.all",
-    "debate": "debate_v0.both_sides",
-    "tool": "tool_use_v0.all",
-}
-"""Environment type -> scenario of `srl eval`."""
 MAX_NEW_TOKENS = "256"
 
 
@@ -68,22 +60,28 @@ def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
         config = config.replaced(output_dir=None)
     prepare_torch()
     from mrlm.algorithms.trainer import FINAL, train_configured
-    from srl_train.distributed import processes
 
     with notices.shown(quiet=True, command="mrlm", packages=(*notices.PACKAGES, "mrlm")):
         folder, results = train_configured(config, args.resume)
+    if print_results(results):
+        tell(f"the model is in {folder / FINAL}; for the report: srl report {folder}")
+    return 0
+
+
+def print_results(results: Mapping[str, Any]) -> bool:
+    """Print rewards and losses in the first of several processes, where True is returned."""
+    from srl_train.distributed import processes
+
     processes.leave()
     if not processes.is_main():
-        return 0
+        return False
     for when, found in results["evaluation"].items():
         if found["raw_reward"] is not None:
-            episodes = f"{found['episodes']} episodes"
-            tell(f"reward per turn, {when}: {found['raw_reward']:.4f} ({episodes})")
+            tell(f"{when}: reward {found['raw_reward']:.4f} per step, {found['episodes']} episodes")
     for stage in results["stages"]:
         losses = stage["models"]["model_0"]
-        tell(f"loss: {losses['first_loss']:.4f} at first, {losses['last_loss']:.4f} at last")
-    tell(f"the model is in {folder / FINAL}; for the report: srl report {folder}")
-    return 0
+        tell(f"loss: {losses['first_loss']:.4f} -> {losses['last_loss']:.4f}")
+    return True
 
 
 def serve(args: argparse.Namespace, rest: Sequence[str]) -> int:
@@ -95,7 +93,9 @@ def serve(args: argparse.Namespace, rest: Sequence[str]) -> int:
 def evaluate(args: argparse.Namespace, rest: Sequence[str]) -> int:
     """Evaluate a model by `srl eval`."""
     output = [] if args.output is None else ["--out", args.output]
-    words = ["--scenario", SCENARIOS[args.environment], "--policy", args.model]
+    kind = "both_sides" if args.environment == "debate" else "all"
+    scenario = f"{REGISTERED[args.environment]}.{kind}"
+    words = ["--scenario", scenario, "--policy", args.model]
     tokens = ["--max-new-tokens", MAX_NEW_TOKENS]
     return srl.main(["eval", *words, "--episodes", args.num_episodes, *tokens, *output, *rest])
 
@@ -111,13 +111,11 @@ def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def info(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Print tables of the machine, versions, algorithms and environments."""
-    system = {"system": f"{platform.system()} {platform.machine()}", "cores": str(os.cpu_count())}
-    print_table("system", {**system, "python": platform.python_version()} | accelerators())
-    print_table("versions", versions())
+    """Print the tables of `srl info`, the algorithms and the environment types."""
+    status = srl.main(["info", "--devices"])
     print_table("algorithms", ALGORITHMS)
-    print_table("environments", REGISTERED)
-    return 0
+    print_table("environment types", REGISTERED)
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,13 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from srl_agents.atomic_files import whole_file
 from srl_train.config.section import Names, Section
-from srl_train.config.yaml_file import read_tree, section_from_tree, to_tree
-from srl_train.errors import ConfigError
+from srl_train.config.yaml_file import read_tree, section_from_tree
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -36,8 +33,6 @@ class TrainingConfig(Section):
     """Algorithm of `mrlm train`; in Python, the class of the trainer selects the algorithm."""
     num_epochs: int = 100
     """Number of iterations. An iteration of DPO and SFT is a pass over the data."""
-    num_iterations: int | None = None
-    """Number of iterations, instead of num_epochs."""
     batch_size: Positive = 32
     """Episodes per optimizer step; samples per optimizer step in DPO and SFT."""
     gradient_accumulation_steps: Positive = 1
@@ -52,10 +47,8 @@ class TrainingConfig(Section):
     """Episodes per iteration; in SFT without a file of data, episodes in total."""
     max_episode_length: Positive = 512
     """Upper limit of the number of steps per episode."""
-    eval_every: Annotated[int, Field(ge=0)] = 10
-    """Iterations between two evaluations of PPO and GRPO; 0 evaluates before and after only."""
     eval_episodes: int = setting("logging.evaluation_episodes", 10)
-    """Episodes per evaluation; 0 disables evaluations."""
+    """Episodes per evaluation, before and after training; 0 disables evaluations."""
     save_every: int = setting("checkpoints.every", 10)
     """Iterations between two checkpoints; 0 saves only the last."""
     save_total_limit: int = setting("checkpoints.keep", -1)
@@ -68,11 +61,6 @@ class TrainingConfig(Section):
     """Project of Weights & Biases that records the run."""
     seed: int = setting("seed", 0)
 
-    @property
-    def iterations(self) -> int:
-        """Number of iterations."""
-        return self.num_epochs if self.num_iterations is None else self.num_iterations
-
 
 class ModelConfig(Section):
     """Model of `mrlm train`; in Python, the trainer receives the model as a policy."""
@@ -81,9 +69,6 @@ class ModelConfig(Section):
     """Hub name or folder of a model with a chat template, or "tiny"."""
     torch_dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Data type of the weights: float16 becomes bfloat16, and auto becomes float32."""
-    use_flash_attention: bool = False
-    gradient_checkpointing: bool = False
-    """Recompute activations in the backward pass of PPO and GRPO to save memory."""
     load_in_8bit: bool = False
     """Quantize the base model below the LoRA adapter to 8 bits."""
     load_in_4bit: bool = False
@@ -169,30 +154,18 @@ class SFTConfig(Section):
 
 
 class EvalEnvironmentConfig(Section):
-    """Environment to train and evaluate in; null selects the environment's own default."""
+    """Environment to train and evaluate in."""
 
-    env_type: Literal["code", "math", "debate", "tool", "custom"]
+    env_type: str
+    """code, math, debate or tool, or "module:Class" of an own SimulatedEnvironment."""
     mode: Literal["client"] = "client"
     """No environment of this section has weights to train."""
     max_turns: Positive | None = None
-    """Number of steps per episode."""
-    dataset: str | None = None
-    """File of problems, for code and math."""
-    difficulty_range: Annotated[tuple[int, int], Field(strict=False)] | None = None
-    """Lowest and highest difficulty from 1 to 5, for code and math."""
-    timeout: float | None = None
-    """Seconds for all tests of a program, for code."""
+    """Number of steps per episode; null selects the environment's own default."""
     server_address: str | None = None
     """Address ("host:port") of the server that runs the environment."""
-    custom_class: str | None = None
-    """Class ("module:Class") of an own environment, for custom."""
-    custom_kwargs: Mapping[str, Any] = {}
-
-    @model_validator(mode="after")
-    def _check(self) -> EvalEnvironmentConfig:
-        if (self.env_type == "custom") != (self.custom_class is not None):
-            raise ConfigError("custom_class: required for env_type 'custom', and only allowed then")
-        return self
+    options: Mapping[str, Any] = {}
+    """Other options: those of srl_envs, of DebateEnvironment, or of the own class."""
 
 
 class DistributedConfig(Section):
@@ -230,9 +203,3 @@ def load_config(path: str | Path) -> ExperimentConfig:
     """
     tree = read_tree(path)
     return section_from_tree(ExperimentConfig, {} if tree is None else tree, "")
-
-
-def save_config(config: ExperimentConfig, path: str | Path) -> None:
-    """Write an experiment with all its settings to a YAML file."""
-    with whole_file(Path(path)) as file:
-        file.write(yaml.safe_dump(to_tree(config), sort_keys=False))

@@ -62,21 +62,17 @@ class WrittenGame(FreeTextGame):
     def begin(self, options: Mapping[str, Any]) -> None:
         """Start an episode with a seed from the game's random generator."""
         self.environment.seed(int(self.np_random.integers(2**31)))
-        self._read(self.environment.reset())
+        self._text = _unanswered(self.environment.reset())
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
         """Pass the answer to the environment."""
-        result = self.environment.step(Message(MessageRole.ASSISTANT, answers[AGENT]))
-        if not (isinstance(result, tuple) and len(result) == 2):
-            raise EnvError(
-                f"{self.name}.step() must return (Observation, Reward), got {result!r:.80}"
-            )
-        observation, reward = result
-        self._read(observation)
-        if not isinstance(reward, Reward):
-            raise EnvError(f"{self.name}.step() must return a Reward, got {reward!r:.80}")
-        info = {**observation.info, **reward.info, **reward.components}
-        return {AGENT: Outcome(float(reward.value), bool(observation.done), info)}
+        result: Any = self.environment.step(Message(MessageRole.ASSISTANT, answers[AGENT]))
+        match result:
+            case (Observation() as observation, Reward() as reward):
+                self._text = _unanswered(observation)
+                info = {**observation.info, **reward.info, **reward.components}
+                return {AGENT: Outcome(float(reward.value), bool(observation.done), info)}
+        raise EnvError(f"{self.name}.step() must return (Observation, Reward), got {result!r:.80}")
 
     def prompt(self, agent: str) -> str:
         """Return the messages since the last answer."""
@@ -96,16 +92,13 @@ class WrittenGame(FreeTextGame):
         """Close the copy of the environment."""
         self.environment.close()
 
-    def _read(self, observation: Any) -> None:
-        if not isinstance(observation, Observation):
-            raise EnvError(f"{self.name} must return an Observation, got {observation!r:.80}")
-        unanswered: list[str] = []
-        for message in observation.messages:
-            if message.role is MessageRole.ASSISTANT:
-                unanswered.clear()
-            else:
-                unanswered.append(message.content)
-        self._text = "\n\n".join(unanswered)
+
+def _unanswered(observation: Observation) -> str:
+    """Return the text of all messages after the last answer."""
+    texts: list[str] = []
+    for message in observation.messages:
+        texts = [] if message.role is MessageRole.ASSISTANT else [*texts, message.content]
+    return "\n\n".join(texts)
 
 
 def as_parallel_env(environment: SimulatedEnvironment) -> Any:

@@ -6,14 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mrlm.algorithms.trainer import PolicyTrainer
 from mrlm.config import ExperimentConfig
 from mrlm.core.language_model import LLMEnvironment
-from mrlm.core.types import Message, MessageRole
+from mrlm.core.types import Message
 from srl_agents.atomic_files import whole_file
-from srl_train.distributed import processes
 from srl_train.errors import DataError
 
 
@@ -29,18 +28,14 @@ class PreferencePair:
     """Worse answer."""
 
     def row(self) -> dict[str, list[dict[str, str]]]:
-        """Return the pair in TRL's conversational format."""
-        # Chat templates have no role for environments.
-        roles = {MessageRole.ENVIRONMENT: "user"}
-        prompt = [(roles.get(MessageRole(m.role), str(m.role)), m.content) for m in self.prompt]
-        columns = {
-            "prompt": prompt,
-            "chosen": [("assistant", self.chosen)],
-            "rejected": [("assistant", self.rejected)],
-        }
+        """Return the pair in TRL's conversational format, which has no role for environments."""
+        answers = {"chosen": self.chosen, "rejected": self.rejected}
         return {
-            column: [{"role": role, "content": content} for role, content in messages]
-            for column, messages in columns.items()
+            "prompt": [
+                {"role": "user" if m.role == "environment" else m.role, "content": m.content}
+                for m in self.prompt
+            ],
+            **{name: [{"role": "assistant", "content": text}] for name, text in answers.items()},
         }
 
 
@@ -56,16 +51,7 @@ class PreferenceDataset(tuple[PreferencePair, ...]):
 class DPOTrainer(PolicyTrainer):
     """Trainer with DPO on pairs of answers, by `config.dpo`; an iteration is a pass over the pairs.
 
-    The reference is the model at the start of training.
-
-    Args:
-        policy_env: Policy in SERVER mode.
-        preference_dataset: Pairs of answers.
-        config: Settings of the experiment.
-
-    Raises:
-        DataError: There are no pairs.
-        EnvConfigError: The policy is frozen.
+    The reference is the model at the start of training. Raises DataError without pairs.
     """
 
     algorithm: ClassVar[str] = "dpo"
@@ -79,12 +65,11 @@ class DPOTrainer(PolicyTrainer):
         self.dataset = PreferenceDataset(preference_dataset)
         if not self.dataset:
             raise DataError("preference_dataset must contain one or more pairs, got none")
+        config = config or ExperimentConfig()
+        self._path = Path(config.output_dir or "outputs/dpo") / "data" / "preferences.jsonl"
+        config = config.replaced(dpo=config.dpo.replaced(data=str(self._path)))
         super().__init__(policy_env, (), config)
 
-    def prepare(self, config: ExperimentConfig, folder: Path) -> ExperimentConfig:
+    def write_data(self) -> None:
         """Write the pairs into the run's folder."""
-        path = folder / "data" / "preferences.jsonl"
-        if processes.is_main():
-            self.dataset.to_json(path)
-        settings: dict[str, Any] = {"data": str(path)}
-        return config.replaced(dpo=config.dpo.replaced(**settings))
+        self.dataset.to_json(self._path)

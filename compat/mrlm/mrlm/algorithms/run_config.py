@@ -47,7 +47,7 @@ def run_config(
         settings[f"{learner}.schedule"] = "constant_with_warmup"
     settings |= _trackers(config)
     if sampling is None:
-        settings |= _model(config.model, learner)
+        settings |= _model(config.model)
     else:
         settings |= {f"models.sampling.{name}": value for name, value in vars(sampling).items()}
     if environment is None:
@@ -81,16 +81,12 @@ def _trackers(config: ExperimentConfig) -> Settings:
     return named
 
 
-def _model(model: ModelConfig, learner: str) -> Settings:
+def _model(model: ModelConfig) -> Settings:
     settings = _direct(model)
     if not model.use_lora:
         settings = {p: v for p, v in settings.items() if not p.startswith("models.adapters.")}
     if model.load_in_4bit or model.load_in_8bit:
         settings["models.quantization"] = "nf4" if model.load_in_4bit else "int8"
-    if model.use_flash_attention:
-        settings["models.attn_implementation"] = "flash_attention_2"
-    if model.gradient_checkpointing:
-        settings[f"{learner}.trl"] = {"activation_checkpointing": True}
     if model.torch_dtype == "float16":
         log.warning(
             "model.torch_dtype: training in bfloat16 instead of float16, with the same memory and "
@@ -130,13 +126,12 @@ def _rounds(training: TrainingConfig, group: int | None) -> Settings:
     uneven = played > training.batch_size and played % training.batch_size
     if uneven or played % group or group % parts:
         raise ConfigError(
-            f"training.batch_size: got {training.batch_size}, which divides "
-            f"num_rollouts_per_iteration ({played}) into {played / training.batch_size:g} steps of "
-            f"{passes} passes: both numbers of episodes must be multiples of the group size "
-            f"({group}), and the group size a multiple of steps x passes"
+            f"training.batch_size: got {training.batch_size}: num_rollouts_per_iteration "
+            f"({played}) must be a multiple of batch_size and of the group size ({group}), and the "
+            f"group size a multiple of steps x passes ({parts})"
         )
     return {
-        "rounds": training.iterations,
+        "rounds": training.num_epochs,
         "rollout.group_size": group,
         "rollout.groups_per_round": played // group,
         "algorithm.minibatches": steps,
@@ -170,7 +165,7 @@ def _stage(training: TrainingConfig, name: str) -> Settings:
             f"training.gradient_accumulation_steps: must be 1 for {name}, got "
             f"{training.gradient_accumulation_steps}"
         )
-    return {f"{name}.epochs": training.iterations, f"{name}.batch_size": training.batch_size}
+    return {f"{name}.epochs": training.num_epochs, f"{name}.batch_size": training.batch_size}
 
 
 def _parallel(config: ExperimentConfig) -> str:

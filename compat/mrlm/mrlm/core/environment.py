@@ -11,7 +11,6 @@ from typing import Self
 import numpy as np
 
 from mrlm.core.types import Message, Observation, Reward
-from srl_envs.errors import EnvConfigError
 
 
 class EnvironmentMode(StrEnum):
@@ -71,11 +70,3 @@ class SimulatedEnvironment(ABC):
 
     def __exit__(self, *raised: object) -> None:
         self.close()
-
-
-def refuse_server_mode(mode: EnvironmentMode | str) -> None:
-    """Raise EnvConfigError if an environment without a model is to be trained."""
-    if EnvironmentMode(mode) is not EnvironmentMode.CLIENT:
-        raise EnvConfigError(
-            f"mode must be 'client' for an environment without a model, got {str(mode)!r}"
-        )

@@ -67,11 +67,7 @@ class LLMEnvironment:
         return Observation(list(self.conversation))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Send a message to the model; return the conversation with the answer, and its reward.
-
-        Raises:
-            BackendError: The conversation exceeds the context of the model.
-        """
+        """Send a message to the model; return the conversation with the answer, and its reward."""
         if not self.conversation:
             self.reset()
         self.conversation.append(action)
@@ -82,17 +78,12 @@ class LLMEnvironment:
     def reply(self, messages: Sequence[Message], seed: int | None = None) -> Message:
         """Sample an answer to other messages, outside the environment's own conversation.
 
-        Args:
-            messages: Conversation to answer.
-            seed: Seed of the sampling; by default, the number of answers so far.
+        The default seed is the number of answers sampled without one.
         """
         seed = next(self._seeds) if seed is None else seed
         request = Request(self._prompt_ids(messages), self.generation_config, seed)
         [completion] = self._backend.sample([request])
         return Message(MessageRole.ASSISTANT, self._backend.chat.text(completion.ids))
-
-    def close(self) -> None:
-        """Do nothing: the model belongs to the caller."""
 
     def _prompt_ids(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Tokenize a conversation turn by turn, as the model reads it in training."""

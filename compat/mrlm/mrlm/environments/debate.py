@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mrlm.core.environment import EnvironmentMode, SimulatedEnvironment, refuse_server_mode
+from mrlm.core.environment import SimulatedEnvironment
 from mrlm.core.language_model import LLMEnvironment
 from mrlm.core.types import Message, MessageRole, Observation, Reward
 from mrlm.environments.task import first_messages, observe
@@ -34,7 +34,6 @@ class DebateEnvironment(SimulatedEnvironment):
         judge: Judge of the speeches; by default, RuleBasedJudge.
         opponent_model: Model of the opponent; by default, random sample speeches.
         server_address: Address ("host:port") of a server that runs the debate.
-        mode: Must be CLIENT.
 
     Raises:
         EnvConfigError: An argument is not allowed.
@@ -47,9 +46,7 @@ class DebateEnvironment(SimulatedEnvironment):
         judge: Judge | None = None,
         opponent_model: LLMEnvironment | None = None,
         server_address: str | None = None,
-        mode: EnvironmentMode | str = EnvironmentMode.CLIENT,
     ) -> None:
-        refuse_server_mode(mode)
         self.max_turns, self.opponent_model = max_turns, opponent_model
         self._arguments = (topics, max_turns, judge, opponent_model, server_address)
         options: dict[str, Any] = {"debate_rounds": max_turns, "scoring": "quality"}
@@ -74,11 +71,7 @@ class DebateEnvironment(SimulatedEnvironment):
         return Observation(list(self._messages[self._side]), info=dict(infos[self._side]))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Speak.
-
-        Raises:
-            EnvError: No debate is running.
-        """
+        """Speak; raises EnvError if no debate is running."""
         if not self._debate.agents:
             raise EnvError("step() without a running debate: call reset() first")
         speeches = {self._side: action, self._opponent: self._opponent_speech()}

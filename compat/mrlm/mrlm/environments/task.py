@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
-from mrlm.core.environment import EnvironmentMode, SimulatedEnvironment, refuse_server_mode
+from mrlm.core.environment import SimulatedEnvironment
 from mrlm.core.types import Message, MessageRole, Observation, Reward
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
@@ -83,11 +82,7 @@ class TaskEnvironment(SimulatedEnvironment):
         return Observation(list(self._messages), info=dict(infos[self._agent]))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Submit an answer.
-
-        Raises:
-            EnvError: No episode is running.
-        """
+        """Submit an answer; raises EnvError if no episode is running."""
         if not self._game.agents:
             raise EnvError("step() without a running episode: call reset() first")
         result = self._game.step({self._agent: action.content})
@@ -100,43 +95,28 @@ class TaskEnvironment(SimulatedEnvironment):
 
 
 class ProblemEnvironment(TaskEnvironment):
-    """Environment of problems from a generator or a file; base class of code and mathematics."""
+    """Environment of problems; base class of code and mathematics.
 
-    def __init__(
-        self,
-        name: str,
-        generator: ProblemGenerator | None,
-        dataset: str | os.PathLike[str] | None,
-        mode: EnvironmentMode | str,
-        **options: Any,
-    ) -> None:
-        refuse_server_mode(mode)
-        if dataset is not None:
-            options["path"] = os.fspath(dataset)
-        super().__init__(name, options | (generator or ProblemGenerator()).options())
+    Args:
+        generator: Selection of generated problems.
+        options: Options of the environment in srl_envs, such as `max_cycles` (attempts) and `path`
+            (a file of problems instead of generated ones).
+    """
+
+    registered: ClassVar[str]
+
+    def __init__(self, generator: ProblemGenerator | None = None, **options: Any) -> None:
+        super().__init__(self.registered, (generator or ProblemGenerator()).options() | options)
 
 
 class RemoteEnvironment(TaskEnvironment):
     """Environment on a server that `mrlm serve` or `srl serve env` runs, with its own session.
 
-    Args:
-        environment_id: "math", "code" or "tool", or a name of srl_envs' registry.
-        server_address: Address as "host:port".
-        mode: Must be CLIENT.
-        options: Options of the environment, by srl_envs' names.
-
-    Raises:
-        RemoteError: No server answers at the address.
+    `environment_id` is "math", "code", "tool" or a name of srl_envs' registry, `server_address` is
+    "host:port". Raises RemoteError if no server answers.
     """
 
-    def __init__(
-        self,
-        environment_id: str,
-        server_address: str,
-        mode: EnvironmentMode | str = EnvironmentMode.CLIENT,
-        **options: Any,
-    ) -> None:
-        refuse_server_mode(mode)
+    def __init__(self, environment_id: str, server_address: str, **options: Any) -> None:
         name = f"{registry.SERVED}{server_address}/{registered_name(environment_id)}"
         super().__init__(name, options)
 

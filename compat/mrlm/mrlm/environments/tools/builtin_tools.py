@@ -19,4 +19,4 @@ def create_default_tool_registry(
     Raises:
         SandboxError: Python cannot be confined on this machine.
     """
-    return ToolCollection(kits=TOOLS, search=search, workspace=workspace)
+    return ToolCollection(TOOLS, search, workspace)
