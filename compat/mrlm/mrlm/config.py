@@ -121,7 +121,7 @@ class GRPOConfig(Section):
     reward_normalization: Literal["group", "batch"] = "group"
     """Samples of the standard deviation: those of the group or of the batch."""
     temperature: float = setting("models.sampling.temperature", 1.0)
-    """Sampling temperature, in place of the model's."""
+    """Sampling temperature, instead of `model.temperature`."""
     clip_range: float = setting("algorithm.clip_range", 0.2)
     num_grpo_epochs: int = setting("algorithm.num_iterations", 1)
 
@@ -196,10 +196,6 @@ class ExperimentConfig(Section):
 
 
 def load_config(path: str | Path) -> ExperimentConfig:
-    """Read an experiment from a YAML file.
-
-    Raises:
-        ConfigError: A setting is unknown, has the wrong type, or its value is not allowed.
-    """
+    """Read an experiment from a YAML file; raises ConfigError for unknown or wrong settings."""
     tree = read_tree(path)
     return section_from_tree(ExperimentConfig, {} if tree is None else tree, "")

@@ -1,4 +1,4 @@
-"""Environments in messages: of one's own, as games, with models, and side by side."""
+"""Environments of messages: own ones, as games, with models, and several as one."""
 
 import itertools
 
@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from mrlm.algorithms import trainer
 from mrlm.algorithms.grpo import GRPOTrainer
-from mrlm.config import ExperimentConfig
-from mrlm.core import Message, Observation, Reward, SimulatedEnvironment
+from mrlm.algorithms.ppo import PPOTrainer
+from mrlm.core import Message, Observation, Reward
 from mrlm.environments.code import CodeExecutionEnvironment
 from mrlm.environments.debate import DebateEnvironment
 from mrlm.environments.math import MathProblemGenerator, MathReasoningEnvironment
@@ -27,50 +28,32 @@ def say(text):
     return Message("assistant", text)
 
 
-def test_an_environment_of_ones_own_keeps_the_contract():
+def test_own_environments_are_parallel_environments():
     check_environment(lambda: as_parallel_env(Lengths()))
-
-
-def test_a_game_is_the_environment_turn_by_turn():
     game = as_parallel_env(Lengths())
     seen, _ = game.reset(seed=7)
     again, _ = as_parallel_env(Lengths()).reset(seed=7)
     assert seen["agent_0"]["text"] == again["agent_0"]["text"]
     assert seen["agent_0"]["text"].startswith("Write.\n\nSay ")
     seen, rewards, ended, _, infos = game.step({"agent_0": "four"})
-    assert seen["agent_0"]["text"] == "And again."  # what is new, not the answer itself
+    assert seen["agent_0"]["text"] == "And again."  # New messages without the answer.
     assert rewards["agent_0"] == pytest.approx(0.4) and not ended["agent_0"]
     assert infos["agent_0"]["length"] == 4.0
     *_, cut, _ = game.step({"agent_0": "x"})
-    assert cut["agent_0"] and not game.agents  # max_turns
+    assert cut["agent_0"] and not game.agents  # After max_turns.
 
 
-class Wrong(Lengths):
-    def __init__(self, told):
-        super().__init__()
-        self.told = told
-
-    def step(self, action):
-        return self.told
-
-
-@pytest.mark.parametrize(
-    ("told", "message"),
-    [
-        (None, "must return \\(Observation, Reward\\)"),
-        ((Observation([]), 1.0), "must return a Reward"),
-        (("text", Reward(1.0)), "must return an Observation"),
-    ],
-    ids=["nothing", "number", "text"],
-)
-def test_what_is_no_step_is_refused(told, message):
-    game = WrittenGame(Wrong(told))
+@pytest.mark.parametrize("result", [None, (Observation([]), 1.0), ("text", Reward(1.0))])
+def test_steps_with_wrong_results_are_refused(result):
+    environment = Lengths()
+    environment.step = lambda action: result
+    game = WrittenGame(environment)
     game.reset(seed=0)
-    with pytest.raises(EnvError, match=message):
+    with pytest.raises(EnvError, match="must return"):
         game.step({"agent_0": "x"})
 
 
-def test_roles_are_checked():
+def test_messages_are_checked():
     with pytest.raises(EnvConfigError, match="system, user, assistant, environment"):
         Message("wizard", "x")
     with pytest.raises(EnvConfigError, match="content"):
@@ -103,7 +86,7 @@ def test_wrong_environments_are_refused():
         CodeExecutionEnvironment().step(say("x"))
 
 
-def test_the_model_talks_and_freezes(policy):
+def test_a_model_answers_and_is_frozen_in_client_mode(policy):
     asked = Message("user", "cooperate or compete?")
     told, reward = policy.step(asked)
     assert [str(one.role) for one in told.messages] == ["user", "assistant"]
@@ -118,17 +101,18 @@ def test_the_model_talks_and_freezes(policy):
 
 
 def test_trainers_move_a_policy_to_the_accelerator(policy, monkeypatch):
-    def moved(device):
-        raise RuntimeError(f"moved to {device}")
-
+    moved = []
+    monkeypatch.setattr(trainer, "_train", lambda *args, **kwargs: (None, None))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(policy.model, "to", moved)
+    monkeypatch.setattr(policy.model, "to", moved.append)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    with pytest.raises(RuntimeError, match="moved to cuda:1"):
-        GRPOTrainer(policy, [Lengths()]).train(1)
+    PPOTrainer(policy, [Lengths()]).train()
+    policy.device = "cpu"  # The user's choice is kept.
+    PPOTrainer(policy, [Lengths()]).train()
+    assert moved == ["cuda:1"]
 
 
-def test_an_environment_may_offer_the_embedded_model_answers():
+def test_sample_answers_have_no_duplicates():
     class Offering(Lengths):
         def sample_answers(self, rng, count):
             return ["4", "five", "4"][:count]
@@ -138,7 +122,7 @@ def test_an_environment_may_offer_the_embedded_model_answers():
     assert as_parallel_env(Offering()).sample_answers("agent_0", rng, 3) == ("4", "five")
 
 
-def test_a_model_may_be_the_opponent(policy):
+def test_a_model_is_the_opponent_in_a_debate(policy):
     with DebateEnvironment(max_turns=1, opponent_model=policy) as debate:
         debate.seed(0)
         debate.reset()
@@ -146,16 +130,16 @@ def test_a_model_may_be_the_opponent(policy):
         assert told.done and policy.conversation == []
 
 
-def test_tools_of_ones_own():
+def test_own_tools():
     def double(number: int) -> int:
+        """Double a number.
+
+        Args:
+            number: A number.
+        """
         return 2 * number
 
-    schema = {
-        "type": "object",
-        "properties": {"number": {"type": "integer"}},
-        "required": ["number"],
-    }
-    tools = ToolCollection([Tool("double", "Twice a number.", schema, double)])
+    tools = ToolCollection([Tool.of(double)])
     assert tools.by_name()["double"].function(number=3) == 6
     problems = [asked("What is 21 doubled?", "42", required_tools=["double"])]
     with ToolUseEnvironment(tools, problems=problems) as env:
@@ -167,14 +151,12 @@ def test_tools_of_ones_own():
         assert told.done and reward.components == {"score": 1.0}
 
 
-class Restless(Lengths):
-    asked = itertools.count()
+def test_grpo_refuses_environments_that_ignore_their_seed(policy):
+    class Unseeded(Lengths):
+        count = itertools.count()
 
-    def reset(self) -> Observation:
-        return Observation([Message("user", f"Say {next(self.asked)}.")])
+        def reset(self) -> Observation:
+            return Observation([Message("user", f"Say {next(self.count)}.")])
 
-
-def test_groups_need_one_start(policy):
-    assert issubclass(Restless, SimulatedEnvironment)
-    with pytest.raises(TrainingError, match=r"Restless.*self\.rng"):
-        GRPOTrainer(policy, [Restless()], ExperimentConfig()).train(1)
+    with pytest.raises(TrainingError, match=r"Unseeded.*self\.rng"):
+        GRPOTrainer(policy, [Unseeded()]).train(1)

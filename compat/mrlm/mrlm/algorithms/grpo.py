@@ -18,11 +18,7 @@ class GRPOTrainer(PolicyTrainer):
     algorithm: ClassVar[str] = "grpo"
 
     def train(self, num_iterations: int | None = None) -> dict[str, Any]:
-        """Train the policy; see PolicyTrainer.train.
-
-        Raises:
-            TrainingError: The seed of an environment does not determine its first observation.
-        """
+        """Train the policy; raises TrainingError if seeds do not determine first observations."""
         for environment in self.eval_envs:
             _check_seeding(environment)
         return super().train(num_iterations)

@@ -27,9 +27,6 @@ class LLMEnvironment:
         system_prompt: First message of every conversation.
         device: Device to which the model is moved. Without one, trainers move a model from the
             CPU to an accelerator if there is one.
-
-    Raises:
-        BackendError: The tokenizer has no usable chat template.
     """
 
     def __init__(

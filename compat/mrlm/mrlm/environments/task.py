@@ -21,11 +21,7 @@ REGISTERED: Mapping[str, str] = MappingProxyType(
 
 
 def registered_name(name: str) -> str:
-    """Return the registry's name of an environment type; names of the registry are unchanged.
-
-    Raises:
-        EnvConfigError: The type is unknown.
-    """
+    """Return the registry's name of an environment type; names of the registry are unchanged."""
     if name not in REGISTERED and not name.endswith("_v0"):
         raise EnvConfigError(f"there is no environment {name!r}{nearest(name, REGISTERED)}")
     return REGISTERED.get(name, name)
