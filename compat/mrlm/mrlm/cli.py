@@ -15,6 +15,7 @@ from srl_train.cli import notices
 from srl_train.cli.info import print_table
 from srl_train.cli.notices import tell
 from srl_train.cli.options import Parser, add_command, prepare_torch
+from srl_train.players.player_spec import parse_player
 
 COMMANDS = {
     "train": "train a model as a YAML file describes",
@@ -30,6 +31,7 @@ ALGORITHMS = {
     "sft": "supervised, imitation of answers and prediction of the environment's messages",
 }
 MAX_NEW_TOKENS = "256"
+"""Default limit of an answer; a model given by its run has the limit of its training."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,7 +98,7 @@ def evaluate(args: argparse.Namespace, rest: Sequence[str]) -> int:
     kind = "both_sides" if args.environment == "debate" else "all"
     scenario = f"{REGISTERED[args.environment]}.{kind}"
     words = ["--scenario", scenario, "--policy", args.model]
-    tokens = ["--max-new-tokens", MAX_NEW_TOKENS]
+    tokens = [] if parse_player(args.model).run else ["--max-new-tokens", MAX_NEW_TOKENS]
     return srl.main(["eval", *words, "--episodes", args.num_episodes, *tokens, *output, *rest])
 
 
@@ -104,10 +106,11 @@ def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
     """Collect episodes by `srl collect`, one conversation per line."""
     threshold = [] if args.filter_reward is None else ["--min-return", args.filter_reward]
     words = ["--environment", REGISTERED[args.environment], "--players", args.model]
-    tokens = [] if ":" in args.model else [f"models.sampling.max_new_tokens={MAX_NEW_TOKENS}"]
+    tokens = ["--set", f"models.sampling.max_new_tokens={MAX_NEW_TOKENS}"]
+    if parse_player(args.model).run:
+        tokens = []
     words += ["--episodes", args.num_episodes, "--out", args.output, "--format", "messages"]
-    settings = [word for token in tokens for word in ("--set", token)]
-    return srl.main(["collect", *words, *threshold, *settings, *rest])
+    return srl.main(["collect", *words, *threshold, *tokens, *rest])
 
 
 def info(args: argparse.Namespace, rest: Sequence[str]) -> int:

@@ -182,6 +182,10 @@ def _configured(section: EvalEnvironmentConfig) -> SimulatedEnvironment:
         made = references.code(kind)(**options)
         if not isinstance(made, SimulatedEnvironment):
             raise ConfigError(f"env_type: {kind} must be a SimulatedEnvironment, got {made!r:.80}")
+        if server is not None:
+            raise ConfigError(f"server_address: not allowed for env_type {kind!r}, got {server!r}")
+        if section.max_turns is not None:
+            made.max_turns = section.max_turns
         return made
     if section.max_turns is not None:
         options["max_turns" if kind == "debate" else "max_cycles"] = section.max_turns
