@@ -45,7 +45,7 @@ PLACES = dict.fromkeys(
         "srl_train/config/*",
         "srl_extensions/*",
         "srl_train/engine/saved_state.py",
-        "compat/mrlm/mrlm/config/*",
+        "compat/mrlm/mrlm/config.py",
         "core_srl/config/multi_model.py",
         "benchmarks/*",
         "examples/*",

@@ -1,5 +1,4 @@
-"""MRLM's documented names, over Core SRL: environments, trainers, configuration and the command.
+"""MRLM's documented names: thin interfaces to Core SRL's environments, models and training.
 
-Every name is a thin face: environments are srl_envs', models answer by srl_agents, and srl_train
-trains them. docs/project/mrlm.md of Core SRL says what each does and where it differs.
+docs/project/mrlm.md of Core SRL describes each name and lists the differences.
 """

@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM
 from mrlm.cli import main
 from mrlm.config import ExperimentConfig, TrainingConfig
 from mrlm.core import Message, SimulatedEnvironment
+from mrlm.games import as_parallel_env
 from tests.docs.mrlm.conftest import NAMES, SOURCES
 from tests.docs.mrlm.lengths import Lengths
 
@@ -108,9 +109,7 @@ def test_code_is_run_against_tests():
     told = env.reset()
     assert [str(message.role) for message in told.messages] == ["system", "user"]
     assert "f(" in told.messages[-1].content
-    wrong, reward = answered(
-        env, "```python\ndef f(*anything):\n    return 'nothing of the kind'\n```"
-    )
+    wrong, reward = answered(env, "```python\ndef f(*anything):\n    return 'wrong'\n```")
     assert reward.value < 1 and not wrong.info["success"]
     solved, reward = answered(env, right_answer(env).data["solution"])
     assert solved.done and solved.info["success"] and reward.components == {"score": 1.0}
@@ -120,8 +119,7 @@ def test_mathematics_is_checked():
     env = run("math environment")["env"]
     env.reset()
     assert right_answer(env).difficulty in (1, 2, 3)
-    wrong, reward = answered(env, "Answer: 123456789")
-    assert (reward.value, wrong.done) == (0.0, False)
+    assert answered(env, "Answer: 123456789")[1].value == 0.0
     right, reward = answered(env, f"Answer: {right_answer(env).answer}")
     assert right.done and reward.value == pytest.approx(0.95)
 
@@ -129,27 +127,25 @@ def test_mathematics_is_checked():
 def test_debates_are_judged():
     env = run("debate environment")["env"]
     env.seed(3)
-    told = env.reset()
-    assert told.info["side"] in ("pro", "con") and told.info["motion"] in told.messages[1].content
-    speech = "This motion matters because {} shows it. For example, {} people said so in {}."
-    for turn in range(6):
-        told, reward = answered(env, speech.format(*[f"thing{turn}{n}" for n in range(3)]))
-        assert told.done == (turn == 5)
-    assert 0 < reward.value <= 1 and reward.components["score"] == reward.value
-    assert "Motion:" in told.messages[-1].content
+    assert env.reset().info["side"] in ("pro", "con")
+    speech = "This motion matters because it helps. For example, many people said so."
+    steps = [answered(env, speech) for _ in range(6)]
+    assert [told.done for told, _ in steps] == [False] * 5 + [True]
+    assert 0 < steps[-1][1].value <= 1
 
 
 def test_tools_are_real():
     names = run("tool environment")
     registry, env = names["registry"], names["env"]
-    assert registry.list_tools() == [
+    tools = registry.by_name()
+    assert {*tools} == {
         "calculator", "read_file", "write_file", "list_files", "search", "python",
-    ]  # fmt: skip
-    assert registry.get("calculator").call(expression="sqrt(16) + sin(pi / 2)") == "5"
-    registry.get("write_file").call(path="a.txt", content="hello")
-    assert registry.get("read_file").call(path="a.txt") == "hello"
-    assert registry.get("python").call(code="print(6 * 7)").strip() == "42"
-    assert registry.get("search").call(query="photosynthesis")
+    }  # fmt: skip
+    assert tools["calculator"].function(expression="sqrt(16) + sin(pi / 2)") == "5"
+    tools["write_file"].function(path="a.txt", content="hello")
+    assert tools["read_file"].function(path="a.txt") == "hello"
+    assert tools["python"].function(code="print(6 * 7)").strip() == "42"
+    assert tools["search"].function(query="photosynthesis")
     env.reset()
     called = '<tool_call>{"name": "calculator", "arguments": {"expression": "2**10"}}</tool_call>'
     told, _ = answered(env, called)
@@ -159,7 +155,7 @@ def test_tools_are_real():
 def test_an_environment_of_ones_own_needs_two_methods():
     kind = run("custom environment")["MyEnvironment"]
     assert issubclass(kind, SimulatedEnvironment)
-    assert kind().parallel_env().possible_agents == ["agent_0"]
+    assert as_parallel_env(kind()).possible_agents == ["agent_0"]
 
 
 @pytest.fixture(scope="module")
@@ -182,27 +178,18 @@ def test_train_then_eval(workplace, commands, capsys):
     assert "the model is in outputs/ppo/final" in capsys.readouterr().out
     assert main([*commands["eval"], "--output", "results/math.json"]) == 0
     found = json.loads((workplace / "results/math.json").read_text())
-    assert (found["model"], found["environment"]) == ("outputs/ppo/final", "math")
-    assert len(found["episodes"]) == found["num_episodes"] == 3
-    totals = [sum(step["reward"] for step in one["steps"]) for one in found["episodes"]]
-    assert totals == [one["total_reward"] for one in found["episodes"]]
-    assert found["average_reward"] == pytest.approx(sum(totals) / 3)
-    assert all(one["steps"][-1]["done"] for one in found["episodes"])
+    [score] = found["scores"]
+    assert found["focal"]["name"] == "outputs/ppo/final" and len(score["episodes"]) == 3
 
 
 def test_collect(workplace, commands, capsys):
     assert main([*commands["collect"]]) == 0
-    found = json.loads((workplace / "data/trajectories.json").read_text())
-    assert found["num_trajectories"] == len(found["trajectories"]) == 4
-    first = found["trajectories"][0]
-    steps = first["metadata"]["num_steps"]
-    assert len(first["observations"]) == len(first["actions"]) == len(first["rewards"]) == steps
-    assert first["observations"][0]["messages"][0]["role"] == "system"
-    if steps > 1:  # the conversation so far, the answer in it
-        assert first["actions"][0] in first["observations"][1]["messages"]
-    few = [*commands["collect"], "--filter-reward", "2"]
-    assert main(few) == 0
-    assert json.loads((workplace / "data/trajectories.json").read_text())["trajectories"] == []
+    lines = (workplace / "data/trajectories.json").read_text().splitlines()
+    assert len(lines) == 4
+    roles = [message["role"] for message in json.loads(lines[0])["messages"]]
+    assert roles == ["system", *["user", "assistant"] * (len(roles) // 2)]
+    assert main([*commands["collect"], "--filter-reward", "2"]) == 0
+    assert not (workplace / "data/trajectories.json").read_text()
 
 
 def test_info(commands, capsys):

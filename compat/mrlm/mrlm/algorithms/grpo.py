@@ -1,4 +1,6 @@
-"""GRPO: group relative policy optimisation (Shao et al. 2024)."""
+"""GRPO: group relative policy optimization (Shao et al. 2024)."""
+
+from __future__ import annotations
 
 from typing import Any, ClassVar
 
@@ -8,29 +10,28 @@ from srl_train.errors import TrainingError
 
 
 class GRPOTrainer(PolicyTrainer):
-    """GRPO over groups of episodes from one start, by `config.training` and `config.grpo`.
+    """Trainer with GRPO over groups of episodes from the same start, by `config.grpo`.
 
-    An environment of yours has to draw from its `rng`, so that a group has one start.
+    Own environments must draw from `self.rng`, so that the episodes of a group start equally.
     """
 
     algorithm: ClassVar[str] = "grpo"
 
     def train(self, num_iterations: int | None = None) -> dict[str, Any]:
-        """See PolicyTrainer.train; raises TrainingError for an environment whose seed does not
-        decide what it asks."""
+        """Train the policy; raises TrainingError if seeds do not determine first observations."""
         for environment in self.eval_envs:
-            _refuse_own_randomness(environment)
+            _check_seeding(environment)
         return super().train(num_iterations)
 
 
-def _refuse_own_randomness(environment: SimulatedEnvironment) -> None:
-    """Ask twice from one seed, a few times: chance may have it that both ask the same."""
+def _check_seeding(environment: SimulatedEnvironment) -> None:
+    """Compare first observations from four seeds; those of one seed may be equal by chance."""
     with environment.copy() as one, environment.copy() as other:
         for seed in range(4):
             one.seed(seed)
             other.seed(seed)
             if one.reset().messages != other.reset().messages:
                 raise TrainingError(
-                    f"{type(environment).__name__}.reset() asks differently from one and the same "
-                    "seed, and GRPO compares answers to one start: draw from self.rng"
+                    f"{type(environment).__name__}.reset() returns different observations for "
+                    "equal seeds, and GRPO compares answers to the same one: draw from self.rng"
                 )

@@ -6,6 +6,6 @@ from mrlm.algorithms.trainer import PolicyTrainer
 
 
 class PPOTrainer(PolicyTrainer):
-    """PPO with a critic on the model's own backbone, by `config.training` and `config.ppo`."""
+    """Trainer with PPO, by `config.training` and `config.ppo`."""
 
     algorithm: ClassVar[str] = "ppo"

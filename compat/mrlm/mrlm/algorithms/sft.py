@@ -1,4 +1,4 @@
-"""SFT: imitation of answers, and prediction of what the environment tells next."""
+"""SFT: imitation of answers, and prediction of the environment's messages."""
 
 from typing import ClassVar
 
@@ -6,9 +6,9 @@ from mrlm.algorithms.trainer import PolicyTrainer
 
 
 class SFTTrainer(PolicyTrainer):
-    """Supervised learning from games that the policy plays when training begins.
+    """Trainer with supervised learning from episodes that the policy plays before training.
 
-    `config.sft` says what is learned of them; an iteration is a pass over them.
+    `config.sft` selects the tokens to learn. An iteration is a pass over the episodes.
     """
 
     algorithm: ClassVar[str] = "sft"

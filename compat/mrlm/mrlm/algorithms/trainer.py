@@ -1,30 +1,55 @@
-"""Trainer of a policy in environments, whatever it learns by."""
+"""Training of one model by Core SRL's Trainer, from Python objects or from a configuration."""
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 
-from mrlm.algorithms import games
 from mrlm.algorithms.run_config import run_config
-from mrlm.algorithms.training import Place, train
-from mrlm.config.experiment import ExperimentConfig
+from mrlm.config import EvalEnvironmentConfig, ExperimentConfig
 from mrlm.core.environment import EnvironmentMode, SimulatedEnvironment
 from mrlm.core.language_model import LLMEnvironment
+from mrlm.core.types import GenerationConfig
+from mrlm.environments.debate import DebateEnvironment
+from mrlm.environments.task import RemoteEnvironment, TaskEnvironment, registered_name
+from mrlm.games import is_plain, named_environment
+from srl_envs import registry
 from srl_envs.errors import EnvConfigError
+from srl_envs.loading import references
+from srl_envs.tasks.tool_use.toolbox import TOOLS
+from srl_train.distributed import processes
+from srl_train.engine.run_files import RunFiles
 from srl_train.errors import ConfigError
+from srl_train.metrics import Progress
+from srl_train.players.load import load_backend
+from srl_train.players.trained_models import Loading
+from srl_train.trainer import Trainer
+
+log = logging.getLogger("mrlm")
+
+FINAL = "final"
+"""Link in the run's folder to the trained model."""
 
 
 class PolicyTrainer:
-    """Trains the model of `policy_env`, in SERVER mode, on episodes of `eval_envs`.
+    """Trainer of the model of `policy_env` on episodes of `eval_envs`.
 
-    Several environments are played in turn by chance, those of one kind as often as there are of
-    them. The model object itself learns. Raises EnvConfigError for a frozen policy and for what is
-    no environment.
+    Each episode is one of a random environment. Equal environments are drawn in proportion to their
+    number. The model object itself is trained.
+
+    Args:
+        policy_env: Policy in SERVER mode.
+        eval_envs: Environments.
+        config: Settings of the experiment.
+
+    Raises:
+        EnvConfigError: The policy is frozen.
     """
 
     algorithm: ClassVar[str]
@@ -35,70 +60,139 @@ class PolicyTrainer:
         eval_envs: Sequence[SimulatedEnvironment],
         config: ExperimentConfig | None = None,
     ) -> None:
-        refuse_frozen(policy_env)
+        if not isinstance(policy_env, LLMEnvironment):
+            raise EnvConfigError(f"policy_env must be an LLMEnvironment, got {policy_env!r:.80}")
+        if policy_env.mode is not EnvironmentMode.SERVER:
+            raise EnvConfigError(
+                f"policy_env must be in server mode, got {policy_env.mode} mode, which is frozen"
+            )
         self.policy_env, self.eval_envs = policy_env, list(eval_envs)
         self.config = config or ExperimentConfig()
 
+    def write_data(self) -> None:
+        """Write data for the run into its folder, in the first of several processes."""
+
     def train(self, num_iterations: int | None = None) -> dict[str, Any]:
-        """A run of that many iterations (the configured ones where not given) from the policy as it
-        is now, into the experiment's folder; a run that lies there is moved beside it.
+        """Train the policy from its current weights, in the experiment's folder.
 
-        Returns results by name, `evaluation` and `training_metrics` among them.
+        A run that the folder already contains is moved to a folder next to it.
+
+        Args:
+            num_iterations: Number of iterations instead of `config.training.num_epochs`.
+
+        Returns:
+            Results of Trainer.fit, such as `evaluation` and `training_metrics`.
         """
-        config, place = self.config, Place.of(self.config, self.algorithm)
-        longest, data = config.training.max_episode_length, self.data_in(place)
-        named = games.named(self.eval_envs, longest)
-        run = run_config(
-            config,
-            self.algorithm,
-            number_of(num_iterations, config),
-            environment=named,
-            model=None,
-            generation=self.policy_env.generation_config,
-            data=None if data is None else str(data),
-        )
-        place.cleared()
-        self.write_data(place)
-        return train(
-            run,
-            place,
-            evaluate_every=config.every("eval"),
-            make_env=games.make_env(self.eval_envs, longest) if named is None else None,
-            models=held(self.policy_env),
-        )
-
-    def data_in(self, place: Place) -> Path | None:
-        """The file in the run's folder that it learns from; None where it plays for that."""
-        return None
-
-    def write_data(self, place: Place) -> None:
-        """Write that file."""
+        training: dict[str, Any] = {"algorithm": self.algorithm}
+        if num_iterations is not None:
+            training["num_epochs"] = num_iterations
+        config = self.config.replaced(training=self.config.training.replaced(**training))
+        policy = self.policy_env
+        on_cpu = next(policy.model.parameters()).device.type == "cpu"
+        if policy.device is None and on_cpu and torch.cuda.is_available():
+            policy.model.to(f"cuda:{os.environ.get('LOCAL_RANK', 0)}")
+        return _train(config, self.eval_envs, policy=policy, write_data=self.write_data)[1]
 
 
-def held(policy: LLMEnvironment) -> dict[str, tuple[Any, Any]]:
-    """The policy's model as a run takes it: on this process's accelerator where there is one,
-    unless the policy names a device or its model is on another than the CPU already."""
-    on = next(policy.model.parameters()).device.type
-    if policy.device is None and on == "cpu" and torch.cuda.is_available():
-        policy.model.to(f"cuda:{os.environ.get('LOCAL_RANK', 0)}")
-    return {"model_0": (policy.model, policy.tokenizer)}
+def train_configured(
+    config: ExperimentConfig, checkpoint: Path | None = None
+) -> tuple[Path, dict[str, Any]]:
+    """Train as an experiment describes; return the run's folder and the results of Trainer.fit.
+
+    Args:
+        config: Settings of the experiment.
+        checkpoint: Folder of a checkpoint to continue from. The run continues in the checkpoint's
+            run folder, unless `config.output_dir` names another.
+
+    Raises:
+        CheckpointNotFound: There is no such checkpoint.
+        ConfigError: Settings are missing or not allowed.
+    """
+    environments = [_configured(section) for section in config.eval_envs]
+    return _train(config, environments, checkpoint=checkpoint)
 
 
-def number_of(iterations: int | None, config: ExperimentConfig) -> int:
-    """The iterations asked for; raises ConfigError for none."""
-    if iterations is None:
-        return config.training.iterations
-    if iterations < 1:
-        raise ConfigError(f"num_iterations: got {iterations}: give 1 or more")
-    return iterations
+def load_policy(
+    name: str,
+    environments: Sequence[SimulatedEnvironment],
+    generation_config: GenerationConfig | None = None,
+) -> LLMEnvironment:
+    """Load a model as a policy in SERVER mode, on an accelerator if there is one.
+
+    Args:
+        name: Folder, hub name, or "tiny": the embedded model, prepared for `environments`.
+        environments: Environments that the policy will play.
+        generation_config: Sampling settings.
+
+    Raises:
+        BackendError: The model cannot be loaded.
+    """
+    registered, options = named_environment(environments)
+    backend = load_backend(name, partial(registry.make, registered, **options), Loading())
+    model, tokenizer = backend.model, backend.tokenizer
+    return LLMEnvironment(model, tokenizer, EnvironmentMode.SERVER, generation_config)
 
 
-def refuse_frozen(policy: LLMEnvironment) -> None:
-    """Raise EnvConfigError for what cannot be trained."""
-    if not isinstance(policy, LLMEnvironment):
-        raise EnvConfigError(f"policy_env: got {policy!r:.80}: give an LLMEnvironment")
-    if policy.mode is not EnvironmentMode.SERVER:
-        raise EnvConfigError(
-            f"policy_env: got one in {policy.mode} mode, which is frozen: make it with "
-            "mode=EnvironmentMode.SERVER, or set_mode"
-        )
+def _train(
+    config: ExperimentConfig,
+    environments: Sequence[SimulatedEnvironment],
+    *,
+    policy: LLMEnvironment | None = None,
+    write_data: Callable[[], None] | None = None,
+    checkpoint: Path | None = None,
+) -> tuple[Path, dict[str, Any]]:
+    environment = make_env = None
+    if environments or config.training.algorithm != "dpo":
+        environment = named_environment(environments, config.training.max_episode_length)
+        if not is_plain(environment[1]):
+            make_env = partial(registry.make, environment[0], **environment[1])
+    run = run_config(config, environment, None if policy is None else policy.generation_config)
+    folder = Path(config.output_dir or f"outputs/{config.training.algorithm}")
+    if checkpoint is not None:
+        checkpoint = checkpoint.resolve()
+        folder = Path(config.output_dir or checkpoint.parents[1])
+    elif processes.is_main():
+        moved = RunFiles(folder, folder / "checkpoints").set_aside()
+        if moved is not None:
+            log.warning("the run in %s was moved to %s", folder, moved)
+        if write_data is not None:
+            write_data()
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # The threads cost more than they save
+    with Trainer(
+        run,
+        folder,
+        make_env=make_env,
+        models=None if policy is None else {"model_0": (policy.model, policy.tokenizer)},
+        sinks=(Progress(run.rounds, log_every=run.logging.every),) if processes.is_main() else (),
+        checkpoint_dir=None if checkpoint is None else checkpoint.parent,
+    ) as trainer:
+        if checkpoint is not None:
+            trainer.load_checkpoint(checkpoint.name)
+        results = trainer.fit()
+    if processes.is_main():
+        final = folder / FINAL
+        final.unlink(missing_ok=True)
+        final.symlink_to(Path("models", "model_0"), target_is_directory=True)
+    return folder, results
+
+
+def _configured(section: EvalEnvironmentConfig) -> SimulatedEnvironment:
+    kind, server, options = section.env_type, section.server_address, dict(section.options)
+    if ":" in kind:
+        made = references.code(kind)(**options)
+        if not isinstance(made, SimulatedEnvironment):
+            raise ConfigError(f"env_type: {kind} must be a SimulatedEnvironment, got {made!r:.80}")
+        if server is not None:
+            raise ConfigError(f"server_address: not allowed for env_type {kind!r}, got {server!r}")
+        if section.max_turns is not None:
+            made.max_turns = section.max_turns
+        return made
+    if section.max_turns is not None:
+        options["max_turns" if kind == "debate" else "max_cycles"] = section.max_turns
+    if kind == "debate":
+        return DebateEnvironment(server_address=server, **options)
+    if server is not None:
+        return RemoteEnvironment(kind, server, **options)
+    if kind == "tool":
+        options.setdefault("tools", TOOLS)
+    return TaskEnvironment(registered_name(kind), options)

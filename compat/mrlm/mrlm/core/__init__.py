@@ -1,4 +1,4 @@
-"""Core: environments, the language model as one of them, and what they exchange."""
+"""Environments, language models as environments, and the data types that both exchange."""
 
 from mrlm.core.environment import EnvironmentMode, SimulatedEnvironment
 from mrlm.core.language_model import LLMEnvironment

@@ -1,6 +1,5 @@
-"""Environments: code, mathematics, debate and tools, here or on a server."""
+"""Environments for code, mathematics, debate and tool use, local or on a server."""
 
-from mrlm.environments.catalogue import ENVIRONMENTS, make, registered_name
-from mrlm.environments.remote import RemoteEnvironment
+from mrlm.environments.task import RemoteEnvironment
 
-__all__ = ["ENVIRONMENTS", "RemoteEnvironment", "make", "registered_name"]
+__all__ = ["RemoteEnvironment"]

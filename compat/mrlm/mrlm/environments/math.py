@@ -1,32 +1,23 @@
-"""Mathematics: questions with one right answer, checked by exact arithmetic."""
+"""Mathematical problems with one correct answer, compared by exact arithmetic."""
 
 from __future__ import annotations
 
-import os
+from typing import ClassVar
 
-from mrlm.core.environment import EnvironmentMode, frozen_only
-from mrlm.environments.task import ProblemGenerator, TaskEnvironment, problems
+from mrlm.environments.task import ProblemEnvironment, ProblemGenerator
 
 __all__ = ["MathProblemGenerator", "MathReasoningEnvironment"]
 
 
 class MathProblemGenerator(ProblemGenerator):
-    """Arithmetic, algebra, word problems and multi-step problems; see ProblemGenerator."""
+    """Selection among arithmetic, algebra, word problems and multi-step problems."""
 
 
-class MathReasoningEnvironment(TaskEnvironment):
-    """math_v0 of srl_envs: problems of a generator, or of a file in GSM8K's or MATH's layout.
+class MathReasoningEnvironment(ProblemEnvironment):
+    """math_v0 of srl_envs, with the increase over the best score so far as reward.
 
-    A turn earns what its score adds to the best so far; every turn after the first costs a little.
-    Raises EnvConfigError for wrong arguments, such as a file that is not there.
+    Every attempt after the first has a small cost. Files of the option `path` have the layout of
+    GSM8K or MATH.
     """
 
-    def __init__(
-        self,
-        generator: MathProblemGenerator | None = None,
-        dataset: str | os.PathLike[str] | None = None,
-        max_attempts: int = 2,
-        mode: EnvironmentMode | str = EnvironmentMode.CLIENT,
-    ) -> None:
-        frozen_only(mode)
-        super().__init__("math_v0", {"max_cycles": max_attempts, **problems(generator, dataset)})
+    registered: ClassVar[str] = "math_v0"

@@ -1,109 +1,134 @@
-"""Environments of one agent over the tasks of srl_envs: the same rules, problems and rewards."""
+"""Environments of one agent over the tasks of srl_envs: same problems, rules and rewards."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from mrlm.core.environment import SimulatedEnvironment
 from mrlm.core.types import Message, MessageRole, Observation, Reward
 from srl_envs import registry
-from srl_envs.errors import EnvError
+from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text.env import TextEnv
-from srl_envs.validation import Step
+from srl_envs.validation import Step, nearest
+
+REGISTERED: Mapping[str, str] = MappingProxyType(
+    {"code": "code_v0", "math": "math_v0", "debate": "debate_v0", "tool": "tool_use_v0"}
+)
+"""Environment type in configurations and on the command line -> name in srl_envs' registry."""
+
+
+def registered_name(name: str) -> str:
+    """Return the registry's name of an environment type; names of the registry are unchanged."""
+    if name not in REGISTERED and not name.endswith("_v0"):
+        raise EnvConfigError(f"there is no environment {name!r}{nearest(name, REGISTERED)}")
+    return REGISTERED.get(name, name)
 
 
 @dataclass(frozen=True)
 class ProblemGenerator:
-    """Problems drawn anew for every episode, of difficulty `difficulty_range[0]` to `[1]`."""
+    """Selection of generated problems, drawn anew for every episode."""
 
     difficulty_range: tuple[int, int] | None = None
-    """The easiest and the hardest, 1 to 5; all where not given."""
+    """Lowest and highest difficulty, from 1 to 5; None selects all."""
     families: Sequence[str] | str | None = None
-    """Kinds of problems, by srl_envs' names; all where not given."""
+    """Kinds of problems, by srl_envs' names; None selects all."""
 
-
-def problems(
-    generator: ProblemGenerator | None, dataset: str | os.PathLike[str] | None
-) -> dict[str, Any]:
-    """The arguments of srl_envs' environment that stand for a generator and a file."""
-    drawn = generator or ProblemGenerator()
-    given = {"difficulty": drawn.difficulty_range, "families": drawn.families, "path": dataset}
-    return {name: value for name, value in given.items() if value is not None}
+    def options(self) -> dict[str, Any]:
+        """Return the options of the environment in srl_envs."""
+        options = {"difficulty": self.difficulty_range, "families": self.families}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 class TaskEnvironment(SimulatedEnvironment):
-    """The environment `name` of srl_envs' registry, made with `options`, played by one agent.
+    """Environment `name` of srl_envs' registry, made with `options`, for one agent.
 
-    Observations are the conversation so far. `info` is the task's own, such as `score` and
-    `success`. Raises EnvConfigError for wrong options, and where it has several agents.
+    Observations contain the whole conversation. `info` is the task's own, such as `score` and
+    `success`.
+
+    Raises:
+        EnvConfigError: An option is unknown or its value is not allowed.
+        EnvError: The environment has several agents.
     """
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name, self.options = name, dict(options)
-        self._game: TextEnv | None = None
-        self._said: list[Message] = []
-        self._open()
-
-    def parallel_env(self) -> Any:
-        """Another of its kind, as srl_envs has it."""
-        return registry.make(self.name, **self.options)
+        self._messages: list[Message] = []
+        self._game = TextEnv(registry.make(name, **options))
+        agents = self._game.possible_agents
+        if len(agents) != 1:
+            raise EnvError(f"{name} must have one agent, got {', '.join(agents)}")
+        self._agent = agents[0]
 
     def copy(self) -> TaskEnvironment:
-        """Another of its kind."""
+        """Return another environment with the same name and options."""
         return TaskEnvironment(self.name, self.options)
 
     @property
     def max_turns(self) -> int:  # type: ignore[override]
-        """Turns after which an episode is cut off."""
-        return int(self._open().unwrapped.max_cycles)
+        """Number of steps after which an episode is truncated."""
+        return int(self._game.unwrapped.max_cycles)
 
     def reset(self) -> Observation:
-        """Ask a problem."""
-        game = self._open()
-        texts, infos = game.reset(seed=int(self.rng.integers(2**31)))
-        [agent] = game.possible_agents
-        self._said = opening(game, agent, texts)
-        return Observation(list(self._said), info=dict(infos[agent]))
+        """Start an episode with a new problem."""
+        texts, infos = self._game.reset(seed=int(self.rng.integers(2**31)))
+        self._messages = first_messages(self._game, self._agent, texts)
+        return Observation(list(self._messages), info=dict(infos[self._agent]))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Take an answer. Raises EnvError where no episode is under way."""
-        game = self._open()
-        if not game.agents:
+        """Submit an answer; raises EnvError if no episode is running."""
+        if not self._game.agents:
             raise EnvError("step() without a running episode: call reset() first")
-        [agent] = game.possible_agents
-        outcome = game.step({agent: action.content})
-        self._said.append(action)
-        return told(self._said, agent, outcome)
+        result = self._game.step({self._agent: action.content})
+        self._messages.append(action)
+        return observe(self._messages, self._agent, result)
 
     def close(self) -> None:
-        """Let go of what the task holds; `reset` opens it again."""
-        if self._game is not None:
-            self._game.close()
-            self._game = None
-
-    def _open(self) -> TextEnv:
-        if self._game is None:
-            self._game = TextEnv(self.parallel_env())
-            agents = self._game.possible_agents
-            if len(agents) != 1:
-                raise EnvError(f"{self.name} has the agents {', '.join(agents)}: give one for one")
-        return self._game
+        """Release the task's resources."""
+        self._game.close()
 
 
-def opening(game: TextEnv, agent: str, texts: Mapping[str, str]) -> list[Message]:
-    """The rules and the first situation, as a conversation begins."""
+class ProblemEnvironment(TaskEnvironment):
+    """Environment of problems; base class of code and mathematics.
+
+    Args:
+        generator: Selection of generated problems.
+        options: Options of the environment in srl_envs, such as `max_cycles` (attempts) and `path`
+            (a file of problems instead of generated ones).
+    """
+
+    registered: ClassVar[str]
+
+    def __init__(self, generator: ProblemGenerator | None = None, **options: Any) -> None:
+        super().__init__(self.registered, (generator or ProblemGenerator()).options() | options)
+
+
+class RemoteEnvironment(TaskEnvironment):
+    """Environment on a server that `mrlm serve` or `srl serve env` runs, with its own session.
+
+    `environment_id` is "math", "code", "tool" or a name of srl_envs' registry, `server_address` is
+    "host:port". Raises RemoteError if no server answers.
+    """
+
+    def __init__(self, environment_id: str, server_address: str, **options: Any) -> None:
+        name = f"{registry.SERVED}{server_address}/{registered_name(environment_id)}"
+        super().__init__(name, options)
+
+
+def first_messages(game: TextEnv, agent: str, texts: Mapping[str, str]) -> list[Message]:
+    """Return the first messages of a conversation: the rules, then the first situation."""
     rules = game.unwrapped.text_view.rules(agent)
     start = texts[agent].removeprefix(rules).strip()
     return [Message(MessageRole.SYSTEM, rules), Message(MessageRole.USER, start)]
 
 
-def told(said: list[Message], agent: str, outcome: Step) -> tuple[Observation, Reward]:
-    """What an agent observes after a step, all that was `said` to it, and what it earned."""
-    texts, rewards, ended, cut, infos = outcome
-    said.append(Message(MessageRole.ENVIRONMENT, texts[agent]))
-    done, info = bool(ended[agent] or cut[agent]), dict(infos[agent])
+def observe(messages: list[Message], agent: str, result: Step) -> tuple[Observation, Reward]:
+    """Append the text of a step to `messages`; return the agent's observation and reward."""
+    texts, rewards, terminated, truncated, infos = result
+    messages.append(Message(MessageRole.ENVIRONMENT, texts[agent]))
+    done, info = bool(terminated[agent] or truncated[agent]), dict(infos[agent])
     components = {"score": float(info["score"])} if "score" in info else {}
-    return Observation(list(said), done=done, info=info), Reward(float(rewards[agent]), components)
+    observation = Observation(list(messages), done=done, info=info)
+    return observation, Reward(float(rewards[agent]), components)

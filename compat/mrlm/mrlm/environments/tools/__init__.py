@@ -1,6 +1,48 @@
-"""Tool use: questions that need tools, several turns of calls, and one answer."""
+"""Tool use: questions that need several calls of tools, and one answer."""
 
-from mrlm.environments.tools.environment import ToolUseEnvironment, ToolUseTask
-from mrlm.environments.tools.registry import Tool, ToolRegistry
+from __future__ import annotations
 
-__all__ = ["Tool", "ToolRegistry", "ToolUseEnvironment", "ToolUseTask"]
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mrlm.environments.task import TaskEnvironment
+from srl_envs.tasks.tool_use.registry import Tool
+from srl_envs.tasks.tool_use.search import SearchProvider
+from srl_envs.tasks.tool_use.toolbox import Toolbox
+
+__all__ = ["Tool", "ToolCollection", "ToolUseEnvironment"]
+
+
+@dataclass(frozen=True)
+class ToolCollection:
+    """Tools of an environment."""
+
+    tools: Sequence[str | Tool]
+    """Own tools, and names of built-in sets, as in srl_envs.tasks.tool_use.toolbox.TOOLS."""
+    search: SearchProvider | None = None
+    """Provider of the search tool; None searches the documents that srl_envs contains."""
+    workspace: str | None = None
+    """Existing folder for the files of the agents, one subfolder each; None keeps files in memory.
+    """
+
+    def by_name(self) -> dict[str, Tool]:
+        """Return the tools by name, with files in memory, to call their functions directly."""
+        names = [tool for tool in self.tools if isinstance(tool, str)]
+        own = [tool for tool in self.tools if isinstance(tool, Tool)]
+        return dict(Toolbox(names, search=self.search, tools=own).registry.tools)
+
+
+class ToolUseEnvironment(TaskEnvironment):
+    """tool_use_v0 of srl_envs.
+
+    The first call of each required tool has a share of the reward, and the correct answer the rest.
+
+    Args:
+        tool_registry: Tools of the agent.
+        options: Other options of the environment, such as `problems` (own questions, made by
+            srl_envs.tasks.tool_use.generators.asked) and `max_cycles`.
+    """
+
+    def __init__(self, tool_registry: ToolCollection, **options: Any) -> None:
+        super().__init__("tool_use_v0", {**vars(tool_registry), **options})

@@ -1,19 +1,22 @@
-"""Built-in tools: calculator, web search, Python and files."""
+"""Built-in tools: calculator, files, search and Python."""
 
 from __future__ import annotations
 
-from mrlm.environments.tools.registry import ToolRegistry
+from mrlm.environments.tools import ToolCollection
 from srl_envs.tasks.tool_use.search import SearchProvider
 from srl_envs.tasks.tool_use.toolbox import TOOLS
 
 
 def create_default_tool_registry(
     search: SearchProvider | None = None, workspace: str | None = None
-) -> ToolRegistry:
-    """All built-in tools: calculator, read_file, write_file, list_files, search and python.
+) -> ToolCollection:
+    """Return all built-in tools; Python runs in the sandbox.
 
-    Python runs in the sandbox. Search is over shipped documents; for the web give a provider, such
-    as srl_envs.tasks.tool_use.search.SearxngSearch. Raises SandboxError where Python cannot be
-    confined.
+    Args:
+        search: Search provider; by default, search is over documents that srl_envs contains.
+        workspace: Existing folder for the files of the agents; by default, files are in memory.
+
+    Raises:
+        SandboxError: Python cannot be confined on this machine.
     """
-    return ToolRegistry(kits=TOOLS, search=search, workspace=workspace)
+    return ToolCollection(TOOLS, search, workspace)

@@ -1,0 +1,201 @@
+"""Configuration of experiments, in Python and in YAML.
+
+A field declared by `setting` has the value of one setting of Core SRL's RunConfig, which checks the
+value. mrlm/algorithms/run_config.py computes the other settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from srl_train.config.section import Names, Section
+from srl_train.config.yaml_file import read_tree, section_from_tree
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+def setting(path: str, default: Any) -> Any:
+    """Return a field with a default that sets `path` of the RunConfig.
+
+    "learner" in a path is `algorithm` for PPO and GRPO, and `sft` or `dpo` for these stages.
+    """
+    return Field(default, serialization_alias=path)
+
+
+class TrainingConfig(Section):
+    """Length, step size and amount of training."""
+
+    algorithm: Literal["ppo", "grpo", "dpo", "sft"] = "ppo"
+    """Algorithm of `mrlm train`; in Python, the class of the trainer selects the algorithm."""
+    num_epochs: int = 100
+    """Number of iterations. An iteration of DPO and SFT is a pass over the data."""
+    batch_size: Positive = 32
+    """Episodes per optimizer step; samples per optimizer step in DPO and SFT."""
+    gradient_accumulation_steps: Positive = 1
+    """Forward and backward passes per optimizer step of PPO and GRPO."""
+    learning_rate: float = setting("learner.learning_rate", 3e-4)
+    max_grad_norm: float = setting("learner.max_grad_norm", 0.5)
+    weight_decay: float = setting("learner.weight_decay", 0.01)
+    lr_scheduler: Literal["constant", "linear", "cosine"] = "constant"
+    """Schedule of the learning rate over all iterations."""
+    warmup_steps: int = setting("learner.warmup_steps", 0)
+    num_rollouts_per_iteration: Positive = 128
+    """Episodes per iteration; in SFT without a file of data, episodes in total."""
+    max_episode_length: Positive = 512
+    """Upper limit of the number of steps per episode."""
+    eval_episodes: int = setting("logging.evaluation_episodes", 10)
+    """Episodes per evaluation, before and after training; 0 disables evaluations."""
+    save_every: int = setting("checkpoints.every", 10)
+    """Iterations between two checkpoints; 0 saves only the last."""
+    save_total_limit: int = setting("checkpoints.keep", -1)
+    """Number of checkpoints to keep, newest first; -1 keeps all."""
+    log_every: int = setting("logging.every", 1)
+    """Iterations between two lines of progress."""
+    use_tensorboard: bool = False
+    """Write TensorBoard's files into the run's folder."""
+    wandb_project: str | None = None
+    """Project of Weights & Biases that records the run."""
+    seed: int = setting("seed", 0)
+
+
+class ModelConfig(Section):
+    """Model of `mrlm train`; in Python, the trainer receives the model as a policy."""
+
+    model_name_or_path: str = setting("models.base", "gpt2")
+    """Hub name or folder of a model with a chat template, or "tiny"."""
+    torch_dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Data type of the weights: float16 becomes bfloat16, and auto becomes float32."""
+    load_in_8bit: bool = False
+    """Quantize the base model below the LoRA adapter to 8 bits."""
+    load_in_4bit: bool = False
+    """Quantize the base model below the LoRA adapter to 4 bits."""
+    use_lora: bool = False
+    """Train a LoRA adapter instead of the whole model."""
+    lora_r: int = setting("models.adapters.rank", 8)
+    lora_alpha: float = setting("models.adapters.alpha", 16.0)
+    lora_dropout: float = setting("models.adapters.dropout", 0.05)
+    lora_target_modules: str | Names = setting("models.adapters.target_modules", "all-linear")
+    """Names of the linear layers to adapt."""
+    max_new_tokens: int = setting("models.sampling.max_new_tokens", 256)
+    temperature: float = setting("models.sampling.temperature", 1.0)
+    top_p: float = setting("models.sampling.top_p", 0.9)
+    """Probability mass of nucleus sampling."""
+    top_k: int = setting("models.sampling.top_k", 50)
+    """Number of most likely tokens to sample from; 0 samples from all."""
+    device: str = setting("models.device", "auto")
+    """auto (an accelerator if there is one), cpu or cuda."""
+
+
+class PPOConfig(Section):
+    """Proximal policy optimization, with a critic on the model's own backbone."""
+
+    clip_range: float = setting("algorithm.clip_range", 0.2)
+    clip_range_vf: float | None = setting("algorithm.value_clip", None)
+    """Maximum change of a value per update, in units of return; null sets no limit."""
+    gamma: float = setting("rollout.discount", 0.99)
+    """Discount of rewards per step of the environment."""
+    gae_lambda: float = setting("algorithm.gae_lambda", 0.95)
+    num_ppo_epochs: int = setting("algorithm.num_iterations", 4)
+    value_loss_coef: float = setting("algorithm.value_coefficient", 0.5)
+    entropy_coef: float = setting("algorithm.entropy_coef", 0.01)
+    """Weight of the entropy bonus, in nats per token."""
+    target_kl: float | None = setting("algorithm.target_kl", None)
+    """KL divergence; at 1.5 times this value, an update stops early."""
+    normalize_advantages: bool = True
+    """Normalize the advantages of an update to mean 0 and standard deviation 1."""
+
+
+class GRPOConfig(Section):
+    """Group relative policy optimization: answers to the same start are compared."""
+
+    group_size: Annotated[int, Field(ge=2)] = 4
+    """Episodes from the same start."""
+    gamma: float = setting("rollout.discount", 0.99)
+    """Discount of rewards per step of the environment."""
+    normalize_rewards: bool = True
+    """Divide advantages by a standard deviation."""
+    reward_normalization: Literal["group", "batch"] = "group"
+    """Samples of the standard deviation: those of the group or of the batch."""
+    temperature: float = setting("models.sampling.temperature", 1.0)
+    """Sampling temperature, instead of `model.temperature`."""
+    clip_range: float = setting("algorithm.clip_range", 0.2)
+    num_grpo_epochs: int = setting("algorithm.num_iterations", 1)
+
+
+class DPOConfig(Section):
+    """Direct preference optimization, from pairs of a better and a worse answer."""
+
+    beta: float = setting("dpo.beta", 0.1)
+    """Strength of the constraint to the model at the start of training."""
+    loss_type: str = setting("dpo.loss", "sigmoid")
+    """Loss by TRL's name, such as sigmoid, hinge, ipo or robust."""
+    label_smoothing: float = setting("dpo.label_smoothing", 0.0)
+    """Expected share of wrongly ordered pairs, for the loss robust."""
+    data: str | None = None
+    """File of pairs for `mrlm train`, as PreferenceDataset.to_json writes the pairs."""
+
+
+class SFTConfig(Section):
+    """Supervised learning from episodes."""
+
+    mode: Literal["behavioral_cloning", "world_model", "combined"] = "combined"
+    """Tokens to learn: the answers, the environment's messages, or both."""
+    bc_weight: float = 0.5
+    world_model_weight: float = 0.5
+    """Weight of the mean loss on the environment's messages."""
+    min_reward_threshold: float | None = setting("sft.min_return", None)
+    """Learn only from episodes with at least this return; null selects all."""
+    data: str | None = None
+    """File of `mrlm collect` to learn from, instead of episodes of the model itself."""
+
+
+class EvalEnvironmentConfig(Section):
+    """Environment to train and evaluate in."""
+
+    env_type: str
+    """code, math, debate or tool, or "module:Class" of an own SimulatedEnvironment."""
+    mode: Literal["client"] = "client"
+    """No environment of this section has weights to train."""
+    max_turns: Positive | None = None
+    """Number of steps per episode; null selects the environment's own default."""
+    server_address: str | None = None
+    """Address ("host:port") of the server that runs the environment."""
+    options: Mapping[str, Any] = {}
+    """Other options: those of srl_envs, of DebateEnvironment, or of the own class."""
+
+
+class DistributedConfig(Section):
+    """Use of several processes, which torchrun starts."""
+
+    enabled: bool = False
+    """Apply `strategy` if torchrun started several processes."""
+    strategy: Literal["ddp", "fsdp"] = "ddp"
+    """Replicate the model in each process (ddp) or shard the model (fsdp)."""
+
+
+class ExperimentConfig(Section):
+    """Experiment: model, environments, algorithm and output."""
+
+    experiment_name: str = "mrlm_experiment"
+    """Name of the run in trackers."""
+    training: TrainingConfig = TrainingConfig()
+    model: ModelConfig = ModelConfig()
+    ppo: PPOConfig = PPOConfig()
+    grpo: GRPOConfig = GRPOConfig()
+    dpo: DPOConfig = DPOConfig()
+    sft: SFTConfig = SFTConfig()
+    eval_envs: Annotated[tuple[EvalEnvironmentConfig, ...], Field(strict=False)] = ()
+    """Environments of `mrlm train`; in Python, the trainer receives environments."""
+    distributed: DistributedConfig = DistributedConfig()
+    output_dir: str | None = None
+    """Folder of the run; null is outputs/<algorithm>."""
+
+
+def load_config(path: str | Path) -> ExperimentConfig:
+    """Read an experiment from a YAML file; raises ConfigError for unknown or wrong settings."""
+    tree = read_tree(path)
+    return section_from_tree(ExperimentConfig, {} if tree is None else tree, "")

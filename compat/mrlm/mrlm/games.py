@@ -1,0 +1,170 @@
+"""Environments of messages as PettingZoo games, alone or several as one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mrlm.core.environment import SimulatedEnvironment
+from mrlm.core.types import Message, MessageRole, Observation, Reward
+from mrlm.environments.task import TaskEnvironment
+from srl_envs import registry
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.games.round_game import metadata_of
+from srl_envs.tasks.free_text_game import RENDER_MODES, FreeTextGame, FreeTextView, Outcome
+from srl_envs.text.spaces import TEXT_LENGTH
+
+AGENT = "agent_0"
+RULES = "You are given a task. What you write is your answer."
+NamedEnvironment = tuple[str, dict[str, Any]]
+"""Name and options of an environment, as srl_envs.registry.make takes them."""
+
+
+class WrittenGame(FreeTextGame):
+    """PettingZoo ParallelEnv of one agent, over a copy of a SimulatedEnvironment.
+
+    Actions are the texts of answers. An observation is the text of all messages since the last
+    answer. Infos contain those of the observation and of the reward, and the reward's components.
+
+    Raises:
+        EnvError: The environment returns something other than (Observation, Reward).
+    """
+
+    metadata: ClassVar[dict[str, Any]] = metadata_of("mrlm_v0", render_modes=RENDER_MODES)
+
+    def __init__(
+        self,
+        environment: SimulatedEnvironment,
+        max_cycles: int | None = None,
+        obs_mode: str = "llm",
+        render_mode: str | None = None,
+    ) -> None:
+        self.environment = environment.copy()
+        self.name = type(environment).__name__
+        self.metadata = {**type(self).metadata, "name": self.name}  # type: ignore[misc]
+        self._text = ""
+        super().__init__(
+            [AGENT],
+            low=(0.0,),
+            high=(1.0,),
+            max_cycles=environment.max_turns if max_cycles is None else max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def make_view(self) -> FreeTextView:
+        """Return the view; the environment's own messages contain the rules."""
+        return FreeTextView(RULES)
+
+    def begin(self, options: Mapping[str, Any]) -> None:
+        """Start an episode with a seed from the game's random generator."""
+        self.environment.seed(int(self.np_random.integers(2**31)))
+        self._text = _unanswered(self.environment.reset())
+
+    def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
+        """Pass the answer to the environment."""
+        result: Any = self.environment.step(Message(MessageRole.ASSISTANT, answers[AGENT]))
+        match result:
+            case (Observation() as observation, Reward() as reward):
+                self._text = _unanswered(observation)
+                info = {**observation.info, **reward.info, **reward.components}
+                return {AGENT: Outcome(float(reward.value), bool(observation.done), info)}
+        raise EnvError(f"{self.name}.step() must return (Observation, Reward), got {result!r:.80}")
+
+    def prompt(self, agent: str) -> str:
+        """Return the messages since the last answer."""
+        return self._text[:TEXT_LENGTH]
+
+    def numbers(self, agent: str) -> tuple[float]:
+        """Return the number of the current step as a share of all steps."""
+        return ((self.played + 1) / (self.rounds + 1),)
+
+    def sample_answers(
+        self, agent: str, rng: np.random.Generator, count: int
+    ) -> tuple[str, ...] | None:
+        """Return the environment's sample answers without duplicates, or None."""
+        return tuple(dict.fromkeys(self.environment.sample_answers(rng, count))) or None
+
+    def close(self) -> None:
+        """Close the copy of the environment."""
+        self.environment.close()
+
+
+def _unanswered(observation: Observation) -> str:
+    """Return the text of all messages after the last answer."""
+    texts: list[str] = []
+    for message in observation.messages:
+        texts = [] if message.role is MessageRole.ASSISTANT else [*texts, message.content]
+    return "\n\n".join(texts)
+
+
+def as_parallel_env(environment: SimulatedEnvironment) -> Any:
+    """Return a new PettingZoo ParallelEnv of one agent with an environment's settings."""
+    name, options = named_environment([environment])
+    return registry.make(name, **options)
+
+
+def named_environment(
+    environments: Sequence[SimulatedEnvironment], max_steps: int | None = None
+) -> NamedEnvironment:
+    """Return the name and options of one environment that plays all `environments`.
+
+    Several are members of multitask_v0, which draws one for each episode. Equal environments are
+    one member, drawn in proportion to their number.
+
+    Args:
+        environments: Environments to play.
+        max_steps: Upper limit of the number of steps of an episode.
+
+    Raises:
+        EnvConfigError: There is no environment, or one is not a SimulatedEnvironment.
+    """
+    members: list[NamedEnvironment] = []
+    weights: list[float] = []
+    for environment in environments:
+        if not isinstance(environment, SimulatedEnvironment):
+            raise EnvConfigError(
+                f"eval_envs must contain SimulatedEnvironment objects, got {environment!r:.80}"
+            )
+        member = _member(environment, max_steps)
+        if member in members:
+            weights[members.index(member)] += 1.0
+        else:
+            members.append(member)
+            weights.append(1.0)
+    if not members:
+        raise EnvConfigError("eval_envs must contain one or more environments, got none")
+    if len(members) == 1:
+        return members[0]
+    named: dict[str, dict[str, Any]] = {}
+    for name, options in members:
+        own = options.get("environment")
+        kind = type(own).__name__ if own else registry.served_name(name).removesuffix("_v0")
+        label = kind if kind not in named else f"{kind}_{len(named)}"
+        named[label] = {"name": name, "options": options}
+    return "multitask_v0", {
+        "environments": named,
+        "weights": dict(zip(named, weights, strict=True)),
+    }
+
+
+def is_plain(options: Mapping[str, Any]) -> bool:
+    """Return True if options are plain data, which a configuration file can contain."""
+    try:
+        json.dumps(options)
+    except TypeError:
+        return False
+    return True
+
+
+def _member(environment: SimulatedEnvironment, max_steps: int | None) -> NamedEnvironment:
+    if isinstance(environment, TaskEnvironment):
+        name, options = environment.name, environment.options
+    else:
+        name, options = f"{__name__}:{WrittenGame.__name__}", {"environment": environment}
+    if max_steps is None:
+        return name, options
+    return name, {**options, "max_cycles": min(environment.max_turns, max_steps)}
