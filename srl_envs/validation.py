@@ -20,6 +20,8 @@ LARGEST = 1e30
 """Where a number has no limit of its own: sums of several still fit into a float32 observation."""
 LARGEST_WHOLE = sys.float_info.max
 """The same for whole numbers, by which rounds, for one, are divided."""
+MOST_PLAYERS = 10_000
+"""Upper bound of the agents of a game, for all of which it allocates."""
 
 Reset = tuple[dict[str, Any], dict[str, dict[str, Any]]]
 """What a reset of a ParallelEnv gives: observations and infos, by agent."""

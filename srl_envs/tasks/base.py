@@ -42,7 +42,13 @@ from srl_envs.tasks.grading.extract import final_answer
 from srl_envs.tasks.problem import Attempt, Grade, Problem
 from srl_envs.text.spaces import TEXT_LENGTH
 from srl_envs.text.view import ParseFailure, Samples
-from srl_envs.validation import check_choice, number_between, true_or_false, whole_number
+from srl_envs.validation import (
+    MOST_PLAYERS,
+    check_choice,
+    number_between,
+    true_or_false,
+    whole_number,
+)
 
 __all__ = ["Attempt", "Grade", "Problem", "Task", "TaskEnv", "TaskView", "final_answer"]
 
@@ -162,7 +168,7 @@ class TaskEnv(FreeTextGame):
         self._attempts: dict[str, Attempt] = {}
         self._seeds: dict[str, int] = {}
         self._open: set[str] = set()
-        agents = whole_number("num_agents", num_agents, low=1)
+        agents = whole_number("num_agents", num_agents, 1, MOST_PLAYERS)
         super().__init__(
             [f"agent_{index}" for index in range(agents)],
             low=(0.0,) * 4,

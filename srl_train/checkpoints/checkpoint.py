@@ -107,7 +107,7 @@ def save(
     }
     texts = {
         "state.json": json.dumps(plain),
-        "metadata.json": json.dumps(_finite(described), indent=2),
+        "metadata.json": json.dumps(finite(described), indent=2),
     }
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -304,12 +304,12 @@ def _write_tensors(file: Path, named: Mapping[str, Tensor]) -> None:
     save_file(written, file)
 
 
-def _finite(value: Any) -> Any:
-    """NaN and infinities as None: they are not JSON, and metadata is read by other tools."""
+def finite(value: Any) -> Any:
+    """Return the value with None for NaN and infinities, which JSON cannot hold."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
-        return {key: _finite(entry) for key, entry in value.items()}
+        return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
+        return [finite(entry) for entry in value]
     return value

@@ -85,7 +85,10 @@ def is_inside(name: str) -> bool:
     """Return True if the path, relative to a folder, stays in that folder."""
     path = PurePath(name)
     return (
-        bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+        bool(path.parts)
+        and not path.is_absolute()
+        and ".." not in path.parts
+        and name.isprintable()  # a NUL or a lone surrogate is in no file's name
     )
 
 

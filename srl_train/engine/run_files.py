@@ -163,8 +163,10 @@ class RunFiles:
         write_whole(self.config, dump(config))
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write summary.json."""
-        write_whole(self.folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+        """Write summary.json, with null for numbers that are not finite."""
+        from srl_train.checkpoints.checkpoint import finite  # only here: evaluations need no torch
+
+        write_whole(self.folder / "summary.json", json.dumps(finite(summary), indent=2) + "\n")
 
     def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
         """Keep sample episodes of a round."""

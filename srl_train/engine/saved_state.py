@@ -10,15 +10,18 @@ from torch import Tensor
 from srl_train.data.samples import TokenSample
 from srl_train.engine.state import ModelTotals
 
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        strict=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False
+    )
 
 
 def _record_of(kind: type) -> Any:
-    fields: Any = {name: (hint, ...) for name, hint in get_type_hints(kind).items()}
+    hints = get_type_hints(kind).items()
+    fields: Any = {name: (Count if hint is int else hint, ...) for name, hint in hints}
     return create_model(kind.__name__, __base__=_Record, **fields)
 
 

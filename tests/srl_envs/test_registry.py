@@ -68,7 +68,17 @@ def test_parameters_go_over_the_defaults():
             {"n": 3},
             "coop_compete_v0 has no parameter 'n'; there are: num_agents",
         ),
-        ("coop_compete_v0", {"num_agents": -1}, "num_agents must be a whole number of at least 1"),
+        (
+            "coop_compete_v0",
+            {"num_agents": -1},
+            "num_agents must be a whole number from 1 to 10000",
+        ),
+        ("coop_compete_v0", {"num_agents": 10**12}, "a whole number from 1 to 10000, got 1000000"),
+        ("team_battle_v0", {"team_size": 10**12}, "a whole number from 1 to 10000, got 1000000"),
+        ("staged_v0", {"num_agents": 10**12}, "a whole number from 1 to 10000, got 1000000"),
+        ("bandit_v0", {"num_agents": 10**12}, "a whole number from 1 to 10000, got 1000000"),
+        ("maze_v0", {"num_agents": 10**12}, "a whole number from 1 to 10000, got 1000000"),
+        ("math_v0", {"num_agents": 10**12}, "a whole number from 1 to 10000, got 1000000"),
     ],
 )
 def test_mistakes_are_named_in_one_line(name, parameters, said):

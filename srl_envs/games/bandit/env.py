@@ -14,7 +14,13 @@ from typing import Any, ClassVar
 
 from srl_envs.games import base
 from srl_envs.text.view import FixedChoices, round_of
-from srl_envs.validation import number_between, parallel_form, true_or_false, whole_number
+from srl_envs.validation import (
+    MOST_PLAYERS,
+    number_between,
+    parallel_form,
+    true_or_false,
+    whole_number,
+)
 
 ANSWERS = ("left", "right")
 """In action order: arm 0, arm 1."""
@@ -54,7 +60,7 @@ class Bandit(base.SimultaneousGame):
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
-        agents = whole_number("num_agents", num_agents, low=1)
+        agents = whole_number("num_agents", num_agents, 1, MOST_PLAYERS)
         left = number_between("arm0_prob", arm0_prob, 0.0, 1.0)
         before = left, number_between("arm1_prob_start", arm1_prob_start, 0.0, 1.0)
         after = left, number_between("arm1_prob_after", arm1_prob_after, 0.0, 1.0)

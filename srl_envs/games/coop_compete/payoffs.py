@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from math import comb, isnan, nan
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.validation import LARGEST, check_choice, number_between, set_fields, whole_number
+from srl_envs.validation import (
+    LARGEST,
+    MOST_PLAYERS,
+    check_choice,
+    number_between,
+    set_fields,
+    whole_number,
+)
 
 VARIANTS = ("population", "pair")
 BASE_FLOOR = 0.1  # base reward at the greatest difficulty, as a share of the scale
@@ -33,7 +40,7 @@ class CoopCompeteRules:
         set_fields(
             self,
             variant=check_choice("variant", self.variant, VARIANTS),
-            num_agents=whole_number("num_agents", self.num_agents, low=1),
+            num_agents=whole_number("num_agents", self.num_agents, 1, MOST_PLAYERS),
         )
         if self.variant == "pair" and self.num_agents != 2:
             raise EnvConfigError(f"num_agents must be 2 in the pair variant, got {self.num_agents}")

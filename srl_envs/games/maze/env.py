@@ -29,7 +29,13 @@ from srl_envs.games.maze.generator import MazeRecipe, first_levels
 from srl_envs.games.maze.grid import board_of
 from srl_envs.games.maze.level import ANSWERS, LAYOUTS, SPLITS, STEPS, Level
 from srl_envs.games.maze.view import FARTHEST_VIEW, OBSERVATION_FIELDS, VISITS_SHOWN, MazeView
-from srl_envs.validation import check_choice, parallel_form, true_or_false, whole_number
+from srl_envs.validation import (
+    MOST_PLAYERS,
+    check_choice,
+    parallel_form,
+    true_or_false,
+    whole_number,
+)
 
 __all__ = ["OBSERVATION_FIELDS", "Maze", "parallel_env"]
 
@@ -97,7 +103,7 @@ class Maze(base.SimultaneousGame):
         if layout is not None:
             chosen = {"level_seed": level_seed, "num_levels": num_levels, "split": split}
             _refuse_beside_a_layout({**recipe, **chosen})
-        agents = whole_number("num_agents", num_agents, low=1)
+        agents = whole_number("num_agents", num_agents, 1, MOST_PLAYERS)
         self.task: str = check_choice("task", task, TASKS)
         if self.task == "meet" and agents < 2:
             raise EnvConfigError(f"num_agents must be at least 2 to meet, got {agents}")

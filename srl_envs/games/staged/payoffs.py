@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
-from srl_envs.validation import number_between, set_fields, whole_number
+from srl_envs.validation import MOST_PLAYERS, number_between, set_fields, whole_number
 
 BASE_FLOOR = 0.1  # base reward at the greatest difficulty
 ADVERSARIES = 0.25  # share of the agents, rounded down but at least one, that are adversaries
@@ -35,7 +35,7 @@ class StagedRules:
     def __post_init__(self) -> None:
         set_fields(
             self,
-            num_agents=whole_number("num_agents", self.num_agents, low=1),
+            num_agents=whole_number("num_agents", self.num_agents, 1, MOST_PLAYERS),
             difficulty=number_between("difficulty", self.difficulty, 0.0, 1.0),
             cooperation_weight=number_between("cooperation_weight", self.cooperation_weight, 0.0),
             warmup_episodes=whole_number("warmup_episodes", self.warmup_episodes, low=0),

@@ -24,7 +24,13 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
 from srl_envs.games.team_battle.payoffs import RAID, TeamBattleRules
 from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
-from srl_envs.validation import number_between, parallel_form, true_or_false, whole_number
+from srl_envs.validation import (
+    MOST_PLAYERS,
+    number_between,
+    parallel_form,
+    true_or_false,
+    whole_number,
+)
 
 DRAW = 1e-9  # difference in mean reward per member that still counts as equal
 
@@ -175,9 +181,9 @@ def _sizes(team_size: int | Sequence[int]) -> tuple[int, int]:
     if isinstance(team_size, Sequence) and not isinstance(team_size, str):
         if len(team_size) != 2:
             raise EnvConfigError(f"team_size must be one number or (red, blue), got {team_size!r}")
-        red, blue = (whole_number("team_size", size, low=1) for size in team_size)
+        red, blue = (whole_number("team_size", size, 1, MOST_PLAYERS) for size in team_size)
         return red, blue
-    size = whole_number("team_size", team_size, low=1)
+    size = whole_number("team_size", team_size, 1, MOST_PLAYERS)
     return size, size
 
 

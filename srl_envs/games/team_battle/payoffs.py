@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import comb, nan
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.validation import number_between, set_fields, whole_number
+from srl_envs.validation import MOST_PLAYERS, number_between, set_fields, whole_number
 
 BASE_FLOOR = 0.1  # base reward at the greatest difficulty
 RAID = 0.15  # a competitor's bonus when all rivals cooperate
@@ -31,7 +31,9 @@ class TeamBattleRules:
     def __post_init__(self) -> None:
         set_fields(
             self,
-            team_sizes=tuple(whole_number("team_size", size, low=1) for size in self.team_sizes),
+            team_sizes=tuple(
+                whole_number("team_size", size, 1, MOST_PLAYERS) for size in self.team_sizes
+            ),
             difficulty=number_between("difficulty", self.difficulty, 0.0, 1.0),
             cooperation_weight=number_between("cooperation_weight", self.cooperation_weight, 0.0),
         )

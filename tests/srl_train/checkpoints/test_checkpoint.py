@@ -178,6 +178,7 @@ def manifest(**changed):
         (manifest(files={"a": {"bytes": "1", "sha256": ""}}), "is not as this release"),
         (manifest(files={"/etc/passwd": {"bytes": 1, "sha256": ""}}), "is not as this release"),
         (manifest(files={"../x": {"bytes": 1, "sha256": ""}}), "is not as this release writes"),
+        (manifest(files={"\ud800": {"bytes": 1, "sha256": ""}}), "is not as this release writes"),
         (manifest(sequence="last"), "is not as this release writes it"),
         (manifest(checkpoint_id=None), "is not as this release writes it"),
     ],

@@ -130,3 +130,26 @@ def test_tensors_of_another_shape_or_dtype_are_refused(file, key, change, says, 
     ):
         trainer.load_checkpoint(NAME)
     assert same(everything(trainer.run), before)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("seconds",), float("nan")),
+        (("mode", "balance"), float("inf")),
+        (("totals", "model_0", "reward"), float("nan")),
+        (("totals", "model_0", "turns"), -1),
+        (("totals", "model_0", "turns"), 10**400),
+        (("versions", "model_0"), 10**400),
+    ],
+    ids=lambda value: ".".join(value) if isinstance(value, tuple) else str(value)[:4],
+)
+def test_numbers_that_no_run_counts_are_refused(path, value, trainer):
+    content = changed(trainer.files.checkpoints / NAME / "state.json", path, value)
+    before = everything(trainer.run)
+    with (
+        resealed(trainer, "state.json", content),
+        pytest.raises(CheckpointError, match=rf"state.json: {'.'.join(path)}: "),
+    ):
+        trainer.load_checkpoint(NAME)
+    assert same(everything(trainer.run), before)

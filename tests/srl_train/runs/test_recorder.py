@@ -1,3 +1,7 @@
+import json
+import math
+
+from srl_train.engine.run_files import RunFiles
 from srl_train.trainer import Trainer
 
 
@@ -23,3 +27,9 @@ def test_a_sink_that_watches_gets_all_games_and_evaluations(short_run, tmp_path)
     assert kept.got == [
         ("before", 3), ("row", 0), (0, 4, 2), ("row", 1), (1, 4, 2), "closed", ("after", 3)
     ]  # fmt: skip
+
+
+def test_a_summary_is_json_whatever_was_measured(tmp_path):
+    RunFiles(tmp_path, tmp_path).write_summary({"evaluation": {"before": {"error": math.nan}}})
+    text = (tmp_path / "summary.json").read_text()
+    assert json.loads(text, parse_constant=str) == {"evaluation": {"before": {"error": None}}}

@@ -21,7 +21,8 @@ class TokenDraw:
         shares = [row.top_p for row in rows]
         self._temperatures = _column(temperatures, device) if set(temperatures) != {1.0} else None
         self._narrowed = any(counts) or any(share < 1 for share in shares)
-        self._counts = _column([count or torch.iinfo(torch.int64).max for count in counts], device)
+        most = torch.iinfo(torch.int64).max
+        self._counts = _column([min(count, most) or most for count in counts], device)
         self._shares = _column(shares, device)
         # Cumulative sums over a large vocabulary want double precision; Apple's GPUs have none.
         self._wide = torch.float32 if device.type == "mps" else torch.float64

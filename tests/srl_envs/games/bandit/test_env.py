@@ -112,7 +112,7 @@ def test_an_episode_ends_at_max_cycles():
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"num_agents": 0}, "num_agents must be a whole number of at least 1, got 0"),
+        ({"num_agents": 0}, "num_agents must be a whole number from 1 to 10000, got 0"),
         ({"arm0_prob": 1.2}, "arm0_prob must be a number between 0 and 1, got 1.2"),
         ({"arm1_prob_start": -0.1}, "arm1_prob_start"),
         ({"arm1_prob_after": "often"}, "arm1_prob_after"),

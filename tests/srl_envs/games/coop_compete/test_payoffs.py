@@ -134,7 +134,7 @@ def test_selfish_equilibrium():
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"num_agents": 0}, "num_agents must be a whole number of at least 1, got 0"),
+        ({"num_agents": 0}, "num_agents must be a whole number from 1 to 10000, got 0"),
         ({"num_agents": 2.5}, "num_agents"),
         ({"num_agents": True}, "num_agents"),
         ({"num_agents": 3, "variant": "pair"}, "num_agents must be 2 in the pair variant, got 3"),

@@ -373,7 +373,7 @@ def test_a_level_made_by_hand():
         ({"min_path": 200}, "min_path must be below 81 in a 9x9 maze, got 200"),
         ({"level_seed": -3}, "level_seed must be a whole number of at least 0, got -3"),
         ({"split": "held-out"}, "split must be one of 'train', 'test', 'any', got 'held-out'"),
-        ({"num_agents": 0}, "num_agents must be a whole number of at least 1, got 0"),
+        ({"num_agents": 0}, "num_agents must be a whole number from 1 to 10000, got 0"),
         ({"task": "hunt"}, "task must be one of 'race', 'own', 'meet', got 'hunt'"),
         ({"task": "meet"}, "num_agents must be at least 2 to meet, got 1"),
         ({"view_radius": 0}, "view_radius must be a whole number from 1 to 40, got 0"),

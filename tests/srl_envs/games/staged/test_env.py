@@ -177,7 +177,7 @@ def test_values_are_those_of_all_joint_actions():
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"num_agents": 0}, "num_agents must be a whole number of at least 1, got 0"),
+        ({"num_agents": 0}, "num_agents must be a whole number from 1 to 10000, got 0"),
         ({"difficulty": 1.5}, "difficulty must be a number between 0 and 1, got 1.5"),
         ({"cooperation_weight": -1}, "cooperation_weight must be a number at least 0, got -1"),
         ({"warmup_episodes": -1}, "warmup_episodes must be a whole number of at least 0, got -1"),

@@ -32,6 +32,7 @@ SETTINGS = [
     Sampling(),
     Sampling(temperature=0.5),
     Sampling(temperature=2.0, top_k=3),
+    Sampling(top_k=10**30),
     Sampling(top_p=0.8),
     Sampling(temperature=1.5, top_p=0.7, top_k=4),
     Sampling(top_p=0.01),
