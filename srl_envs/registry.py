@@ -48,6 +48,8 @@ class Entry:
     """'module:class' of the same rules on arrays; where None, vector.make steps single ones."""
     gymnasium_id: str | None = None
     """Its name in Gymnasium's registry, for a game that is one agent's unless told otherwise."""
+    extras: tuple[str, ...] = ()
+    """Extras that must be installed to make the environment with its defaults."""
 
 
 ENTRIES: dict[str, Entry] = {
@@ -161,6 +163,7 @@ ENTRIES: dict[str, Entry] = {
             "programs to write, generated or from a file, run against tests in a sandbox",
             ("task", "generated", "sandbox", "one-player", "n-player", "free text"),
             gymnasium_id="srl/Code-v0",
+            extras=("sandbox",),
         ),
         Entry(
             "tool_use_v0",
@@ -168,6 +171,7 @@ ENTRIES: dict[str, Entry] = {
             "questions that want tools: a calculator, files, search, Python, or your own",
             ("task", "generated", "one-player", "n-player", "free text", "tools"),
             gymnasium_id="srl/ToolUse-v0",
+            extras=("tasks",),
         ),
         Entry(
             "debate_v0",
@@ -181,6 +185,7 @@ ENTRIES: dict[str, Entry] = {
             "several of these as one: each episode plays another",
             ("task", "generated", "sandbox", "one-player", "n-player", "free text", "tools"),
             gymnasium_id="srl/Multitask-v0",
+            extras=("tasks", "sandbox"),
         ),
     )
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 TRAIN = ("torch", "transformers", "tokenizers", "trl", "peft", "accelerate", "datasets",
          "safetensors", "pydantic", "rich")  # fmt: skip
@@ -42,9 +43,15 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
 """Package, as it is imported -> the extra that brings it."""
 
 
-def pip_line(extra: str) -> str:
-    """The line that installs an extra."""
-    return f'pip install "core-srl[{extra}]"'
+def pip_line(*extras: str) -> str:
+    """Return the line that installs these extras."""
+    return f'pip install "core-srl[{",".join(extras)}]"'
+
+
+def missing(extras: Iterable[str]) -> list[str]:
+    """Return those of the extras that have a package which is not installed."""
+    absent = {extra for package, extra in EXTRAS.items() if find_spec(package) is None}
+    return [extra for extra in extras if extra in absent]
 
 
 def install_line(error: ImportError, what: str) -> str | None:

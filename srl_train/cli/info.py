@@ -7,11 +7,15 @@ import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from srl_envs.loading.extras import install_line
+from srl_envs.loading.extras import install_line, missing, pip_line
 from srl_train.cli.notices import tell
 from srl_train.engine.run_files import installed
 from srl_train.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from srl_envs.registry import Entry
 
 PACKAGES = (
     "core-srl", "numpy", "gymnasium", "pettingzoo", "torch", "transformers", "trl", "peft",
@@ -57,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from srl_envs.scenarios import lookup
 
     print_table("versions", {"python": platform.python_version()} | versions())
-    games = {name: registry.entry(name).description for name in registry.names()}
+    games = {name: _readiness(registry.entry(name)) for name in registry.names()}
     print_table("environments", games)
     kept = {name: lookup.names(name, holdout=True) for name in lookup.environments()}
     counts = {
@@ -76,6 +80,12 @@ def run(args: argparse.Namespace) -> int:
         machine |= accelerators()
     print_table("machine", machine)
     return 0
+
+
+def _readiness(environment: Entry) -> str:
+    lacking = missing(environment.extras)
+    needed = f" (not ready: {pip_line(*lacking)})" if lacking else ""
+    return f"{environment.description}{needed}"
 
 
 def _verify(folder: Path) -> int:
