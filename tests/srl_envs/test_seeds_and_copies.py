@@ -93,7 +93,7 @@ def acts(env, agent, info, rng):
 
 
 def played_on(env, infos, rng, steps):
-    """What the next steps return, and the last infos."""
+    """Play the next steps; return their outcomes and the last infos."""
     returned = []
     while env.agents and len(returned) < steps:
         outcome = env.step({a: acts(env, a, infos[a], rng) for a in env.agents})
@@ -103,7 +103,7 @@ def played_on(env, infos, rng, steps):
 
 
 def episode(env, seed=None):
-    """All that a whole episode returns."""
+    """Play a whole episode; return all outcomes."""
     first = copy.deepcopy(env.reset(seed=seed))
     return [first, *played_on(env, first[1], np.random.default_rng(1), SHORT["max_cycles"])[0]]
 

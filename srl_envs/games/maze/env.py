@@ -50,10 +50,10 @@ class Maze(base.SimultaneousGame):
     Agents agent_0, agent_1, ...; actions 0 up, 1 down, 2 left, 3 right. All are legal, also those
     that a wall blocks, but with `mask_walls` the masks leave those out. Observations:
     OBSERVATION_FIELDS, per agent; the last, `walls`, stands for (2 * view_radius + 1)^2 numbers.
-    Infos of a step: `shortest_path` (the fewest rounds from this agent's start to its goal; in "meet", until
-    all can be in one cell), `steps` (moves this agent made), `success`, `level_seed` (None for a
-    layout) and `layout_hash`; in the last round of a race of several also `winner`: an agent, or
-    "draw". There are no `baselines`: arriving ends the episode, so compare `steps` with
+    Infos of a step: `shortest_path` (the fewest rounds from this agent's start to its goal; in
+    "meet", until all can be in one cell), `steps` (moves this agent made), `success`, `level_seed`
+    (None for a layout) and `layout_hash`; in the last round of a race of several also `winner`: an
+    agent, or "draw". There are no `baselines`: arriving ends the episode, so compare `steps` with
     `shortest_path` instead of means per step.
 
     `layout` is "simple", "medium", "complex", a Level, or the lines that draw one (see

@@ -182,7 +182,7 @@ def test_a_pickled_copy_plays_on_alike(name):
 
 
 def course(games, seed=None):
-    """What is observed and earned in the episodes from a reset, as bytes."""
+    """Play from a reset; return observations and rewards as bytes."""
     seen = [games.reset(seed)[0]]
     generator = np.random.default_rng(0)
     for _ in range(6):
