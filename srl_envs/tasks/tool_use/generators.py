@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from srl_envs.tasks.problem import Problem, pick
+from srl_envs.tasks.tool_use.builtin_tools import Toolbox
 from srl_envs.tasks.tool_use.file_store import MemoryFiles
 from srl_envs.tasks.tool_use.parsing import ToolCall
-from srl_envs.tasks.tool_use.registry import ToolResult
 from srl_envs.tasks.tool_use.search import CORPUS
-from srl_envs.tasks.tool_use.toolbox import Toolbox
+from srl_envs.tasks.tool_use.tools import ToolResult
 
 FILE_NAMES = tuple(f"f{number}.txt" for number in range(1, 9))
 FACTS = MappingProxyType(
@@ -272,7 +272,7 @@ class Family:
     """Problems of one kind."""
 
     tools: tuple[str, ...]
-    """What of srl_envs.tasks.tool_use.toolbox.TOOLS they need."""
+    """What of srl_envs.tasks.tool_use.builtin_tools.TOOLS they need."""
     draw: Callable[[np.random.Generator, int], Problem]
 
 

@@ -18,7 +18,7 @@ from srl_envs.loading.data_files import read_rows
 from srl_envs.loading.extras import needed_by
 from srl_envs.loading.http_reply import read_reply
 from srl_envs.loading.untrusted import read_json
-from srl_envs.tasks.tool_use.errors import ToolError
+from srl_envs.tasks.tool_use.tools import ToolError
 
 CORPUS = Path(__file__).with_name("corpus.jsonl")
 SHOWN = 3  # documents a search gives

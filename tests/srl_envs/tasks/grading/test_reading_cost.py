@@ -24,7 +24,7 @@ from srl_envs.tasks.debate import heuristic_judge
 from srl_envs.tasks.grading import expressions, extract, math_answers
 from srl_envs.tasks.programming import env as programming
 from srl_envs.tasks.tool_use import calculator, env as tool_use, parsing, search
-from srl_envs.tasks.tool_use.errors import ToolError
+from srl_envs.tasks.tool_use.tools import ToolError
 from srl_envs.text import view
 
 def computed(said):

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.tool_use import registry
+from srl_envs.tasks.tool_use import tools
+from srl_envs.tasks.tool_use.builtin_tools import Toolbox
 from srl_envs.tasks.tool_use.search import SearchProvider
-from srl_envs.tasks.tool_use.toolbox import Toolbox
 from srl_envs.validation import nearest
 
 
-class Tool(registry.Tool):
+class Tool(tools.Tool):
     """A function that an agent may call; `parameters` are a JSON schema."""
 
     def call(self, **arguments: Any) -> Any:
@@ -34,7 +34,7 @@ class ToolRegistry:
 
     def __init__(
         self,
-        tools: Iterable[registry.Tool] = (),
+        tools: Iterable[tools.Tool] = (),
         *,
         kits: Iterable[str] = (),
         search: SearchProvider | None = None,
@@ -44,7 +44,7 @@ class ToolRegistry:
         self.search, self.workspace = search, workspace
         self._box = self._filled()
 
-    def register(self, tool: registry.Tool) -> None:
+    def register(self, tool: tools.Tool) -> None:
         """Add a tool of yours."""
         self.own = (*self.own, tool)
         self._box = self._filled()
