@@ -123,7 +123,7 @@ def _value(node: ast.expr, text: str, depth: int) -> Number:
     raise ToolError(f"{source[:20]!r} is out of place")
 
 
-def _bounded(function: Callable[..., Number | int], *values: Any) -> Number:
+def _bounded(function: Callable[..., Any], *values: Any) -> Number:
     """Return the result of a function; raise ToolError if it is undefined or too large."""
     try:
         value = function(*values)
@@ -135,13 +135,14 @@ def _bounded(function: Callable[..., Number | int], *values: Any) -> Number:
         raise ToolError("the number is too large") from None
     except (ValueError, TypeError) as error:
         raise ToolError(f"not defined there ({error})") from None
-    if not isinstance(value, float):
-        value = Fraction(value)
-        if _bits(value) > BITS:
-            raise ToolError(f"a number may have {BITS} bits")
-    elif not math.isfinite(value):
-        raise ToolError("the number is too large")
-    return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ToolError("the number is too large")
+        return value
+    fraction = Fraction(value)
+    if _bits(fraction) > BITS:
+        raise ToolError(f"a number may have {BITS} bits")
+    return fraction
 
 
 def _bits(value: Fraction) -> int:
@@ -158,7 +159,7 @@ def _power(base: Number, exponent: Number) -> Number:
         return base**exponent.numerator
     if base < 0 and exponent != math.floor(exponent):
         raise ToolError("that power of a negative number is not real")
-    return float(base) ** float(exponent)
+    return math.pow(base, exponent)
 
 
 def _root(value: Number) -> Number:
@@ -186,10 +187,11 @@ def _factorial(value: Number) -> int:
 def _round(value: Number, places: Number = Fraction(0)) -> Number:
     if abs(_whole(places)) > PLACES:
         raise ToolError(f"round takes at most {PLACES} places")
-    return round(value, _whole(places))
+    digits = _whole(places)
+    return round(value, digits) if isinstance(value, float) else Fraction(round(value, digits))
 
 
-_OPERATIONS: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
+_OPERATIONS: dict[type[ast.operator], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -199,7 +201,7 @@ _OPERATIONS: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
     ast.Pow: _power,
 }
 _MANY = 100
-FUNCTIONS: dict[str, tuple[Callable[..., Number | int], int, int]] = {
+FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int]] = {
     "sqrt": (_root, 1, 1),
     "abs": (abs, 1, 1),
     "min": (lambda *values: min(values), 1, _MANY),

@@ -23,7 +23,7 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.loading import references
 from srl_envs.loading.untrusted import framed
 from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, TaskView
-from srl_envs.tasks.grading.math_answers import same_value, words_of
+from srl_envs.tasks.grading import same_value, words_of
 from srl_envs.tasks.problem import pick
 from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, Toolbox
 from srl_envs.tasks.tool_use.file_store import FileStore, JailedFolder, MemoryFiles, new_folder
@@ -401,8 +401,8 @@ def parallel_env(
             `tools` suffice for.
         tools: Names of srl_envs.tasks.tool_use.builtin_tools.TOOLS ("python" needs the sandbox) and
             Tool objects.
-        problems: Problems from srl_envs.tasks.tool_use.generators.asked, in place of families.
-        search: Search provider in place of the shipped corpus.
+        problems: Problems from srl_envs.tasks.tool_use.generators.asked, instead of families.
+        search: Search provider instead of the shipped corpus.
         workspace: Existing folder in which every agent receives a jailed folder for the episode.
             By default, files are in memory.
         history: Number of earlier turns in the observation.

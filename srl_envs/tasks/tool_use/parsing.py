@@ -16,7 +16,7 @@ from typing import Any
 
 from srl_envs.errors import DocumentError
 from srl_envs.loading.untrusted import read_json, read_json_at
-from srl_envs.tasks.grading.extract import final_answer
+from srl_envs.tasks.grading import final_answer
 from srl_envs.text.view import ParseFailure
 
 CALLS_A_TURN = 8

@@ -185,11 +185,11 @@ def function_schema(function: Callable[..., Any], name: str | None = None) -> di
     Raises:
         EnvConfigError: The function or an argument lacks a description or a type hint.
     """
-    name = name or getattr(function, "__name__", type(function).__name__)
+    name = name or str(getattr(function, "__name__", type(function).__name__))
     docstring = inspect.getdoc(function) or ""
     description = re.split(r"^\w[\w ]*:[ \t]*$", docstring, maxsplit=1, flags=re.M)[0].strip()
     if not description:
-        raise EnvConfigError(f"tool {name} has no docstring: say what it does")
+        raise EnvConfigError(f"tool {name} has no docstring: describe the tool in one")
     section = _ARGUMENTS.search(docstring)
     described = dict(_ARGUMENT.findall(section.group(1))) if section else {}
     hints = get_type_hints(function)
