@@ -38,7 +38,7 @@ from srl_envs.tasks.free_text_game import (
     Outcome,
     readable_text,
 )
-from srl_envs.tasks.grading.extract import final_answer
+from srl_envs.tasks.grading import final_answer
 from srl_envs.tasks.problem import Attempt, Grade, Problem
 from srl_envs.text.spaces import TEXT_LENGTH
 from srl_envs.text.view import ParseFailure, Samples

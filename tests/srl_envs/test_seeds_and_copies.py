@@ -14,7 +14,7 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
 
 from srl_envs import make, registry
-from srl_envs.tasks.tool_use.registry import Tool
+from srl_envs.tasks.tool_use.tools import Tool
 from srl_envs.text.env import TextEnv
 from srl_envs.text.view import TextAction
 from srl_envs.wrappers.reward_function import CustomRewards

@@ -2,7 +2,7 @@
 
 Families: arithmetic, algebra (equations, inequalities, expansions), word problems and multi-step
 problems, each of difficulty 1 to 5 (srl_envs.tasks.mathematics). An answer is right or not: exact
-arithmetic decides (srl_envs.tasks.grading.math_answers).
+arithmetic decides (srl_envs.tasks.grading).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.loading import references
+from srl_envs.tasks import expressions, grading
 from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv
-from srl_envs.tasks.grading import expressions, math_answers, math_verify_answers
-from srl_envs.tasks.grading.extract import final_answer
+from srl_envs.tasks.grading import final_answer
 from srl_envs.tasks.mathematics import algebra, arithmetic, datasets, multi_step, word_problems
 from srl_envs.tasks.problem import pick
 from srl_envs.text.view import ParseFailure, Samples
@@ -64,7 +64,7 @@ class Mathematics(Task):
                     "grader='math_verify' is for problems of files, and these are generated: give "
                     "a path, or grader='exact'"
                 )
-            math_verify_answers.same_answer("1", "1")  # says so where it is missing
+            grading.same_by_math_verify("1", "1")  # says so where it is missing
         self.families = some_of("families", families, FAMILIES)
         self.problems = None if problems is None else tuple(problems)
         if self.problems is not None:
@@ -90,17 +90,17 @@ class Mathematics(Task):
     def read(self, text: str) -> str | ParseFailure:
         """The final answer; in this task it may not be longer than a line."""
         answer = final_answer(text)
-        if isinstance(answer, str) and len(answer) > math_answers.LONGEST:
-            return ParseFailure(f"an answer may have {math_answers.LONGEST} characters")
+        if isinstance(answer, str) and len(answer) > grading.LONGEST:
+            return ParseFailure(f"an answer may have {grading.LONGEST} characters")
         return answer
 
     def grade(self, problem: Problem, answer: str) -> Grade:
         """Right or not; the feedback says no more than that."""
         truth = str(problem.answer)
         if self.grader == "math_verify":
-            same = math_verify_answers.same_answer(truth, answer)
+            same = grading.same_by_math_verify(truth, answer)
             return Grade.right() if same else Grade.wrong()
-        if not math_answers.same_answer(truth, answer, math_answers.words_of(problem.question)):
+        if not grading.same_answer(truth, answer, grading.words_of(problem.question)):
             return Grade.wrong()
         if problem.data.get("expanded") and not _is_collected(answer, truth):
             return Grade.wrong(EXPANDED)
@@ -154,7 +154,7 @@ def parallel_env(
 
     `families` are one or several of FAMILIES, all where not given. `path` is a file of problems in
     GSM8K's or MATH's layout in their place, whose answers `grader` may leave to "math_verify" (see
-    srl_envs.tasks.grading.math_verify_answers for what that costs). Raises EnvConfigError for
+    srl_envs.tasks.grading.same_by_math_verify for what that costs). Raises EnvConfigError for
     wrong arguments.
     """
     if path is not None and families is not None:

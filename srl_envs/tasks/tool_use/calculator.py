@@ -1,10 +1,7 @@
-"""Calculator: arithmetic on Python's syntax tree with a list of allowed nodes.
+"""Exact calculator on Python's syntax tree, with a list of permitted nodes.
 
-Precedence and meaning are Python's: `**` binds to the right and tighter than a sign before it, `//`
-and `%` round towards minus infinity. `^` is `**`, and the signs for times, divide and minus of
-typeset text are read. Numbers are exact fractions (0.1 + 0.2 is 0.3) until a root or a function
-makes that impossible; then they are floats. Nothing is ever executed, and everything is bounded, so
-`9**9**9` is refused at once.
+Numbers are exact fractions (0.1 + 0.2 is 0.3), and floats after an inexact root or function. The
+expression is never executed. Every size has a limit, so `9**9**9` is refused at once.
 """
 
 from __future__ import annotations
@@ -13,14 +10,13 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from fractions import Fraction
-from types import MappingProxyType
+from typing import Any
 
 from srl_envs.errors import DocumentError
 from srl_envs.loading.untrusted import check_brackets
-from srl_envs.tasks.tool_use.errors import ToolError
+from srl_envs.tasks.tool_use.tools import ToolError
 
 LONGEST = 1000  # characters of an expression
 DEEPEST = 50  # nested brackets, signs and powers
@@ -30,206 +26,150 @@ LARGEST_FACTORIAL = 400
 
 Number = Fraction | float
 
+CONSTANTS = {"pi": math.pi, "e": math.e, "tau": math.tau}
 _TOKEN = re.compile(
     r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3}(?!\d))?(?![A-Za-z_.])"
     r"|[A-Za-z_][A-Za-z_0-9]*|[-+*/%^(),]",
     re.ASCII,
 )
-_LEADING_ZEROS = re.compile(r"(?<![\w.])0+(?=\d)")  # 007 is a number here, and none to Python
+_LEADING_ZEROS = re.compile(r"(?<![\w.])0+(?=\d)")  # Python refuses 007.
 _TYPESET = str.maketrans(
     {"\u00d7": "*", "\u00b7": "*", "\u00f7": "/", "\u2212": "-", "\u2013": "-", "\u03c0": "pi"}
 )
-CONSTANTS: Mapping[str, float] = MappingProxyType({"pi": math.pi, "e": math.e, "tau": math.tau})
 
 
 def calculate(expression: str) -> str:
-    """The value of an expression, written out; raises ToolError with what is wrong with it.
+    """Return the value of an expression as text.
 
-    Whole numbers are written whole; decimals exactly where they end within PLACES places, and
-    otherwise to 15 significant digits.
+    Decimals are exact up to PLACES places, and otherwise have 15 significant digits.
+
+    Raises:
+        ToolError: The expression is invalid, undefined or too large.
     """
     return written(evaluate(expression))
 
 
 def evaluate(expression: str) -> Number:
-    """The value of an expression: a Fraction where that is exact, else a finite float."""
+    """Return the value of an expression: a Fraction if exact, else a finite float."""
     if len(expression) > LONGEST:
         raise ToolError(f"an expression may have {LONGEST} characters")
     text = " ".join(expression.translate(_TYPESET).split())
     if not text:
         raise ToolError("the expression is empty")
-    # What Python knows beyond this (strings, attributes, 0x1f, comments) is kept from its parser.
+    # Strings, attributes, 0x1f and comments never reach Python's parser.
     unknown = _TOKEN.sub("", text).split()
     if unknown:
         raise ToolError(f"{unknown[0][:12]!r} is not understood")
     text = _LEADING_ZEROS.sub("", text).replace("^", "**")
     try:
         check_brackets(text)
-        tree = ast.parse(text, mode="eval")
+        return _value(ast.parse(text, mode="eval").body, text, 0)
     except (DocumentError, RecursionError, MemoryError):
         raise ToolError(f"an expression may be nested {DEEPEST} deep") from None
     except SyntaxError:
         raise ToolError(
             "that is no expression: something is missing, out of place or not closed"
         ) from None
-    return _Evaluation(text).of(tree.body, 0)
 
 
 def written(value: Number) -> str:
-    """A number as `calculate` writes it."""
-    if isinstance(value, float):
-        return f"{value:.15g}"
-    if value.denominator == 1:
-        return str(value.numerator)
-    rest, places = value.denominator, 0
-    while rest % 10 == 0:
-        rest, places = rest // 10, places + 1
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest, places = rest // prime, places + 1
-    if rest != 1 or places > PLACES:
-        return f"{_float(value):.15g}"
-    digits = str(abs(value.numerator) * 10**places // value.denominator).zfill(places + 1)
-    sign = "-" if value < 0 else ""
-    return f"{sign}{digits[:-places]}.{digits[-places:]}".rstrip("0")
+    """Return a number in decimal notation."""
+    if isinstance(value, Fraction):
+        shifted = value * 10**PLACES
+        if shifted.denominator == 1:
+            digits = str(abs(shifted.numerator)).zfill(PLACES + 1)
+            sign = "-" if value < 0 else ""
+            return f"{sign}{digits[:-PLACES]}.{digits[-PLACES:]}".rstrip("0").rstrip(".")
+    return f"{_bounded(float, value):.15g}"
 
 
-@dataclass(frozen=True)
-class _Evaluation:
-    """The values of the nodes of a parsed text; other kinds of nodes are refused."""
-
-    text: str
-
-    def of(self, node: ast.expr, depth: int) -> Number:
-        """The value of a node that stands `depth` deep."""
-        if depth > DEEPEST:
-            raise ToolError(f"an expression may be nested {DEEPEST} deep")
-        match node:
-            case ast.Constant():
-                return self._literal(node)
-            case ast.Name(id=name):
-                return self._constant(name)
-            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-                return self.of(operand, depth + 1)
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -self.of(operand, depth + 1)
-            case ast.BinOp(left=base, op=ast.Pow(), right=exponent):
-                return _power(self.of(base, depth + 1), self.of(exponent, depth + 1))
-            case ast.BinOp():
-                return self._chain(node, depth + 1)
-            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
-                return self._call(name, arguments, depth + 1)
-        raise ToolError(f"{self._source(node)[:20]!r} is out of place")
-
-    def _literal(self, node: ast.Constant) -> Number:
-        """The number as it was written: Python's own float of 0.1 is not a tenth."""
-        source = self._source(node)
-        if source[0].isalpha():  # True, False, None
-            return self._constant(source)
-        return _bounded(Fraction(source))
-
-    def _constant(self, name: str) -> Number:
-        if name not in CONSTANTS:
-            raise ToolError(f"there is no constant {name[:20]!r}: {', '.join(CONSTANTS)}")
-        return CONSTANTS[name]
-
-    def _chain(self, node: ast.expr, depth: int) -> Number:
-        """1 + 2 - 3 + ...: long sums and products lean to the left, and are not nested."""
-        steps = []
-        while isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-            steps.append(node)
-            node = node.left
-        value = self.of(node, depth)
-        for step in reversed(steps):
-            right = self.of(step.right, depth)
-            value = _kept(_OPERATIONS[type(step.op)], value, right)
-        return value
-
-    def _call(self, name: str, arguments: Sequence[ast.expr], depth: int) -> Number:
-        if name not in FUNCTIONS:
-            raise ToolError(f"there is no function {name[:20]!r}: {', '.join(FUNCTIONS)}")
-        values = [self.of(argument, depth) for argument in arguments]
-        function, least, most = FUNCTIONS[name]
-        if not least <= len(values) <= most:
-            wanted = f"{least}" if least == most else f"{least} or more"
-            raise ToolError(f"{name} takes {wanted} numbers, got {len(values)}")
-        return _kept(function, *values)
-
-    def _source(self, node: ast.expr) -> str:
-        return self.text[node.col_offset : node.end_col_offset]
+def _value(node: ast.expr, text: str, depth: int) -> Number:
+    """Return the value of a syntax node of `text` at nesting depth `depth`."""
+    if depth > DEEPEST:
+        raise ToolError(f"an expression may be nested {DEEPEST} deep")
+    source = text[node.col_offset : node.end_col_offset]
+    match node:
+        # Read from the source: Python's own float of 0.1 is not a tenth.
+        case ast.Constant() if not source[0].isalpha():
+            return _bounded(Fraction, source)
+        case ast.Name() | ast.Constant():
+            if source not in CONSTANTS:
+                raise ToolError(f"there is no constant {source[:20]!r}: {', '.join(CONSTANTS)}")
+            return CONSTANTS[source]
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _value(operand, text, depth + 1)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, text, depth + 1)
+        case ast.BinOp():
+            # A long sum or product nests in its left operands only, and counts as one level.
+            steps: list[ast.BinOp] = []
+            while isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+                steps.append(node)
+                node = node.left
+            value = _value(node, text, depth + 1)
+            for step in reversed(steps):
+                right = _value(step.right, text, depth + 1)
+                value = _bounded(_OPERATIONS[type(step.op)], value, right)
+            return value
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+            if name not in FUNCTIONS:
+                raise ToolError(f"there is no function {name[:20]!r}: {', '.join(FUNCTIONS)}")
+            function, least, most = FUNCTIONS[name]
+            values = [_value(argument, text, depth + 1) for argument in arguments]
+            if not least <= len(values) <= most:
+                wanted = f"{least}" if least == most else f"{least} or more"
+                raise ToolError(f"{name} takes {wanted} numbers, got {len(values)}")
+            return _bounded(function, *values)
+    raise ToolError(f"{source[:20]!r} is out of place")
 
 
-_OPERATIONS: Mapping[type[ast.operator], Callable[[Number, Number], Number]] = MappingProxyType(
-    {
-        ast.Add: operator.add,
-        ast.Sub: operator.sub,
-        ast.Mult: operator.mul,
-        ast.Div: operator.truediv,
-        ast.FloorDiv: operator.floordiv,
-        ast.Mod: operator.mod,
-    }
-)
-
-
-def _power(base: Number, exponent: Number) -> Number:
-    if base == 0 and exponent < 0:
-        raise ToolError("division by zero")
-    if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
-        times = exponent.numerator
-        if base in (0, 1, -1):
-            return base**times if base else Fraction(int(times == 0))
-        if abs(times) * (_bits(base) - 1) > BITS:
-            raise ToolError(f"a number may have {BITS} bits")
-        return _bounded(base**times)
-    if base < 0 and exponent != math.floor(exponent):
-        raise ToolError("that power of a negative number is not real")
-    return _kept(operator.pow, _float(base), _float(exponent))
-
-
-def _kept(compute: Callable[..., Number | int], *values: Number) -> Number:
-    """What a computation gives, within bounds; its mathematical failures as a ToolError."""
+def _bounded(function: Callable[..., Any], *values: Any) -> Number:
+    """Return the result of a function; raise ToolError if it is undefined or too large."""
     try:
-        value = compute(*values)
+        value = function(*values)
+    except ToolError:
+        raise
     except ZeroDivisionError:
         raise ToolError("division by zero") from None
     except OverflowError:
         raise ToolError("the number is too large") from None
     except (ValueError, TypeError) as error:
-        if isinstance(error, ToolError):
-            raise
         raise ToolError(f"not defined there ({error})") from None
-    return _bounded(value if isinstance(value, float) else Fraction(value))
-
-
-def _bounded(value: Number) -> Number:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ToolError("the number is too large")
-    elif _bits(value) > BITS:
+        return value
+    fraction = Fraction(value)
+    if _bits(fraction) > BITS:
         raise ToolError(f"a number may have {BITS} bits")
-    return value
+    return fraction
 
 
 def _bits(value: Fraction) -> int:
     return max(value.numerator.bit_length(), value.denominator.bit_length())
 
 
-def _float(value: Number) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise ToolError("the number is too large") from None
+def _power(base: Number, exponent: Number) -> Number:
+    if base == 0 and exponent < 0:
+        raise ToolError("division by zero")
+    if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
+        # Checked before the power is computed: 9**9**9 would take all memory.
+        if base not in (0, 1, -1) and abs(exponent) * (_bits(base) - 1) > BITS:
+            raise ToolError(f"a number may have {BITS} bits")
+        return base**exponent.numerator
+    if base < 0 and exponent != math.floor(exponent):
+        raise ToolError("that power of a negative number is not real")
+    return math.pow(base, exponent)
 
 
 def _root(value: Number) -> Number:
-    """Exact for squares of fractions."""
     if value < 0:
         raise ToolError("that root of a negative number is not real")
     if isinstance(value, Fraction):
         exact = Fraction(math.isqrt(value.numerator), math.isqrt(value.denominator))
         if exact * exact == value:
             return exact
-    return math.sqrt(_float(value))
+    return math.sqrt(float(value))
 
 
 def _whole(value: Number) -> int:
@@ -239,49 +179,46 @@ def _whole(value: Number) -> int:
 
 
 def _factorial(value: Number) -> int:
-    number = _whole(value)
-    if not 0 <= number <= LARGEST_FACTORIAL:
+    if not 0 <= _whole(value) <= LARGEST_FACTORIAL:
         raise ToolError(f"factorial takes 0 to {LARGEST_FACTORIAL}")
-    return math.factorial(number)
+    return math.factorial(_whole(value))
 
 
 def _round(value: Number, places: Number = Fraction(0)) -> Number:
-    digits = _whole(places)
-    if abs(digits) > PLACES:
+    if abs(_whole(places)) > PLACES:
         raise ToolError(f"round takes at most {PLACES} places")
-    return Fraction(round(value, digits)) if isinstance(value, Fraction) else round(value, digits)
+    digits = _whole(places)
+    return round(value, digits) if isinstance(value, float) else Fraction(round(value, digits))
 
 
-def _real(function: Callable[..., float]) -> Callable[..., float]:
-    return lambda *values: function(*map(_float, values))
-
-
+_OPERATIONS: dict[type[ast.operator], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+}
 _MANY = 100
-FUNCTIONS: Mapping[str, tuple[Callable[..., Number | int], int, int]] = MappingProxyType(
-    {
-        "sqrt": (_root, 1, 1),
-        "abs": (abs, 1, 1),
-        "min": (lambda *values: min(values), 1, _MANY),
-        "max": (lambda *values: max(values), 1, _MANY),
-        "sum": (lambda *values: sum(values[1:], values[0]), 1, _MANY),
-        "round": (_round, 1, 2),
-        "floor": (math.floor, 1, 1),
-        "ceil": (math.ceil, 1, 1),
-        "pow": (_power, 2, 2),
-        "exp": (_real(math.exp), 1, 1),
-        "log": (_real(math.log), 1, 2),
-        "ln": (_real(math.log), 1, 1),
-        "log2": (_real(math.log2), 1, 1),
-        "log10": (_real(math.log10), 1, 1),
-        "sin": (_real(math.sin), 1, 1),
-        "cos": (_real(math.cos), 1, 1),
-        "tan": (_real(math.tan), 1, 1),
-        "asin": (_real(math.asin), 1, 1),
-        "acos": (_real(math.acos), 1, 1),
-        "atan": (_real(math.atan), 1, 1),
-        "factorial": (_factorial, 1, 1),
-        "gcd": (lambda *values: math.gcd(*map(_whole, values)), 1, _MANY),
-        "lcm": (lambda *values: math.lcm(*map(_whole, values)), 1, _MANY),
-    }
-)
-"""Name -> (what it computes, fewest and most arguments)."""
+FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int]] = {
+    "sqrt": (_root, 1, 1),
+    "abs": (abs, 1, 1),
+    "min": (lambda *values: min(values), 1, _MANY),
+    "max": (lambda *values: max(values), 1, _MANY),
+    "sum": (lambda *values: sum(values[1:], values[0]), 1, _MANY),
+    "round": (_round, 1, 2),
+    "floor": (math.floor, 1, 1),
+    "ceil": (math.ceil, 1, 1),
+    "pow": (_power, 2, 2),
+    "log": (math.log, 1, 2),
+    "ln": (math.log, 1, 1),
+    "factorial": (_factorial, 1, 1),
+    "gcd": (lambda *values: math.gcd(*map(_whole, values)), 1, _MANY),
+    "lcm": (lambda *values: math.lcm(*map(_whole, values)), 1, _MANY),
+    **{
+        name: (getattr(math, name), 1, 1)
+        for name in ("exp", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan")
+    },
+}
+"""Name -> (function, fewest and most arguments)."""

@@ -1,10 +1,9 @@
-"""Tool use: questions that need tools, several turns of calls, and one answer.
+"""Tool use: a question, several turns of tool calls, and one answer.
 
-In every turn an agent either calls tools or answers, and its first answer ends the episode. The
-score is 1 for a right answer. Before that, each call that the problem needs and that was not made
-before adds its share of NEEDED to the score, once: calls that are repeated, fail or are not needed
-earn nothing, and a right answer is worth the same whatever was called on the way. Every turn after
-the first costs `attempt_penalty`.
+In every turn an agent either calls tools or answers, and the first answer ends the episode. The
+score is 1 for a right answer. Before the answer, each needed call adds its share of NEEDED to the
+score, once: calls that are repeated, fail or are not needed add nothing. A right answer is worth
+the same after any calls. Every turn after the first costs `attempt_penalty`.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
 from typing import Any, ClassVar
@@ -23,16 +23,14 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.loading import references
 from srl_envs.loading.untrusted import framed
 from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, TaskView
-from srl_envs.tasks.grading.math_answers import same_value, words_of
+from srl_envs.tasks.grading import same_value, words_of
 from srl_envs.tasks.problem import pick
-from srl_envs.tasks.tool_use.errors import ToolError
+from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, Toolbox
 from srl_envs.tasks.tool_use.file_store import FileStore, JailedFolder, MemoryFiles, new_folder
-from srl_envs.tasks.tool_use.generators import FAMILIES
+from srl_envs.tasks.tool_use.generators import FAMILIES, Step
 from srl_envs.tasks.tool_use.parsing import CLOSE, OPEN, ToolCall, read_turn
-from srl_envs.tasks.tool_use.registry import Tool, ToolResult
 from srl_envs.tasks.tool_use.search import SearchProvider
-from srl_envs.tasks.tool_use.session import Session
-from srl_envs.tasks.tool_use.toolbox import TOOLS, WITHOUT_SANDBOX, Toolbox
+from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolResult
 from srl_envs.text.spaces import TEXT_LENGTH
 from srl_envs.text.view import ParseFailure, Samples
 from srl_envs.validation import (
@@ -46,7 +44,7 @@ from srl_envs.validation import (
 
 NEEDED = 0.2  # of the score, shared by the calls that the problem needs
 TURNS = 8
-HISTORY = 4  # earlier turns that are told again
+HISTORY = 4  # earlier turns in the observation
 HISTORY_LENGTH = 600  # characters of each
 LAST_TURN = "This is your last turn: answer now."
 NUMBERS_IN_SIGHT = 6
@@ -56,10 +54,115 @@ MARKS = {"+": "+", "plus": "+", "-": "-", "minus": "-", "*": "*", "times": "*"}
 _NUMBER_IN_SIGHT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w])")
 _FILE_IN_SIGHT = re.compile(r"(?<![\w-])[\w-]+\.txt\b")
 _NAME_IN_SIGHT = re.compile(r"(?<!^)(?<![.?] )\b[A-Z][a-z]+\b")
+_NUMBER = re.compile(r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\d+)", re.ASCII)
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})", re.ASCII)
+_COMPUTING = ("calculator", "python")  # tools whose results depend on their arguments alone
+_FOLLOWING = ("calculator", "write_file")  # tools that are used on earlier results
+_ECHOING = ("write_file", "list_files")  # tools whose results contain names chosen by the agent
+
+
+@dataclass
+class Session:
+    """Tool calls of one agent in one episode.
+
+    A needed call counts only if the agent could know its arguments: a file as it was given, numbers
+    of the question or of results of earlier turns. A call that follows from earlier results must
+    contain at least one number from a file, a search or a tool of the user. So neither reading a
+    file that the agent wrote nor trying numbers until one is right counts, even if those numbers
+    are computed from the question.
+    """
+
+    box: Toolbox
+    steps: Sequence[Step]
+    question: str
+    made: set[int] = field(default_factory=set)
+    """Indices of the steps that were made."""
+    answered: set[str] = field(default_factory=set)
+    """Identities of the calls that had a result."""
+    turns: list[tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]] = field(default_factory=list)
+    calls: int = 0
+    failed: int = 0
+    repeated: int = 0
+    _given: set[str] = field(init=False)
+    """Numbers in the question or in results that the agent did not introduce."""
+    _learned: set[str] = field(default_factory=set)
+    """Numbers in results that cannot be computed from the question alone."""
+    _written: set[str] = field(default_factory=set)
+    """Files that the agent wrote."""
+
+    def __post_init__(self) -> None:
+        self._given = numbers_in(self.question)
+
+    @property
+    def share(self) -> float:
+        """Share of the needed calls that was made."""
+        return len(self.made) / len(self.steps) if self.steps else 0.0
+
+    def turn(self, calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
+        """Make the calls of a turn, and count the needed ones."""
+        given: set[str] = set()
+        learned: set[str] = set()
+        results = []
+        for call in calls:
+            # Not of the JSON text: an escaped sign would hide the number after it.
+            used = numbers_in(" ".join(map(str, call.arguments.values())))
+            made_up, follows = used - self._given, bool(used & self._learned)
+            result = self.box.registry.call(call)
+            results.append(result)
+            repeated = call.identity in self.answered
+            self.calls += 1
+            self.failed += not result.ok
+            self.repeated += repeated
+            if not result.ok:
+                continue
+            self.answered.add(call.identity)
+            if call.name == "write_file":
+                self._written.add(str(call.arguments["path"]))
+            if call.name == "read_file" and call.arguments["path"] in self._written:
+                continue
+            if not made_up and call.name not in _ECHOING:
+                given |= numbers_in(result.content)
+                if follows or call.name not in _COMPUTING:
+                    learned |= numbers_in(result.content)
+            if not repeated:
+                self._count(call, result, made_up, follows)
+        # Only now: the agent has not seen these numbers before its next turn.
+        self._given |= given
+        self._learned |= learned
+        self.turns.append((calls, tuple(results)))
+        return tuple(results)
+
+    def _count(self, call: ToolCall, result: ToolResult, made_up: set[str], follows: bool) -> None:
+        """Mark the first open step that a call makes."""
+        for index, step in enumerate(self.steps):
+            if index and step.evidence and call.name in _FOLLOWING and not follows:
+                continue
+            if index not in self.made and step.met(call, result, made_up):
+                self.made.add(index)
+                return
+
+    def counts(self) -> dict[str, Any]:
+        """Return the counts for the infos."""
+        return {
+            "calls": self.calls,
+            "failed_calls": self.failed,
+            "repeated_calls": self.repeated,
+            "needed_calls_made": len(self.made),
+        }
+
+
+def numbers_in(text: str) -> set[str]:
+    """Return the numbers in a text without signs and idle zeros; 1,000 is read both ways."""
+    found = [*_NUMBER.findall(text), *_NUMBER.findall(_THOUSANDS.sub("", text))]
+    numbers = set()
+    for number in found:
+        whole, _, places = number.partition(".")
+        numbers.add(f"{whole.lstrip('0') or '0'}.{places.rstrip('0')}".rstrip("."))
+    return numbers
 
 
 class ToolUse(Task):
-    """The task; see `parallel_env` for the arguments."""
+    """The task of tool_use_v0; see `parallel_env` for the arguments."""
 
     name: ClassVar[str] = "tool_use_v0"
     attempts = TURNS
@@ -112,7 +215,7 @@ class ToolUse(Task):
         self._schemas = self._toolbox(MemoryFiles()).registry.schemas()
 
     def rules(self) -> str:
-        """The instructions, the tools' schemas, and how to call them."""
+        """Return the instructions, the schemas of the tools, and the form of a call."""
         listed = "\n".join(json.dumps(schema) for schema in self._schemas)
         example = '{"name": <tool>, "arguments": {<name>: <value>}}'
         return (
@@ -122,23 +225,23 @@ class ToolUse(Task):
         )
 
     def how_to_answer(self) -> str:
-        """The form of the answer."""
+        """Return the form of the answer."""
         return "When you know it, write 'Answer: ...' instead. Your first answer counts."
 
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
-        """A problem of one of the families, or one of those that were given."""
+        """Draw a problem from the families or from the given problems."""
         if self.problems is not None:
             fitting = [one for one in self.problems if one.difficulty == difficulty]
             return pick(rng, fitting or self.problems)
         return FAMILIES[pick(rng, self.families)].draw(rng, difficulty)
 
     def read(self, text: str) -> str | ParseFailure:
-        """The text itself where there are calls or an answer in it."""
+        """Return the text itself if it contains calls or an answer."""
         said = read_turn(text)
         return said if isinstance(said, ParseFailure) else text
 
     def begin(self, problem: Problem) -> Session:
-        """Tools of its own, on files of its own."""
+        """Return a new session with the files of the problem."""
         files: FileStore = MemoryFiles()
         if self.workspace is not None:
             files = new_folder(self.workspace)
@@ -154,26 +257,26 @@ class ToolUse(Task):
         if isinstance(said, tuple):
             results = session.turn(said)
             told = "\n".join(_response(result, len(results)) for result in results)
-            return Grade(NEEDED * session.share, False, told, False, _counts(session))
+            return Grade(NEEDED * session.share, False, told, False, session.counts())
         grade = self.grade(attempt.problem, str(said))
         right = grade.correct and self._is_written(attempt)
         score = 1.0 if right else attempt.best
-        return Grade(score, right, "", True, _counts(session))
+        return Grade(score, right, "", True, session.counts())
 
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """Right or not: numbers by value, with words of the question as units, else text."""
-        units = words_of(problem.question) - {"fewer", "more"}  # which turn a number round
+        """Compare numbers by value, with words of the question as units; all else as text."""
+        units = words_of(problem.question) - {"fewer", "more"}  # These change the sign.
         right = same_value(str(problem.answer), answer, units)
         return Grade.right() if right else Grade.wrong()
 
     def end(self, attempt: Attempt) -> None:
-        """Remove the agent's folder; what it did is still told."""
+        """Remove the folder of the agent; the session remains for the infos."""
         files: FileStore = attempt.memory.box.files
         if isinstance(files, JailedFolder):
             shutil.rmtree(files.folder)
 
     def question(self, attempt: Attempt) -> str:
-        """The question, and what was called before the last turn."""
+        """Return the question and the calls before the last turn."""
         session: Session = attempt.memory
         earlier = session.turns[:-1][-self.history :] if self.history else []
         lines = [attempt.problem.question]
@@ -184,12 +287,12 @@ class ToolUse(Task):
         return "\n".join(lines)
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Calls and answers in the right form, made from what is in sight, whether it helps or not.
+        """Return valid calls and answers that contain no information on the truth.
 
-        Calls are made from the numbers, names, files and operations that the question and the
-        results so far mention, the later number of two first, and no call is made twice. Answers
-        name something in the last result, or in the question before there is one. Up to OF_A_KIND
-        for each tool, and as many answers.
+        Calls use the numbers, names, files and operations in the question and the results so far,
+        and none repeats an earlier call. Answers name something in the last result, or in the
+        question before the first result. There are up to OF_A_KIND calls of each tool, and as many
+        answers.
         """
         session: Session = attempt.memory
         results = [result.content for _, made in session.turns for result in made if result.ok]
@@ -202,7 +305,7 @@ class ToolUse(Task):
         return tuple(str(text) for kind in kept for text in rng.permutation(kind)[:size])
 
     def _in_sight(self, sight: str) -> Iterator[set[str]]:
-        """For each tool the calls that there is something for."""
+        """Yield the possible calls of each tool on the numbers, files and names in a text."""
         if "calculator" in self.tools:
             numbers = _NUMBER_IN_SIGHT.findall(sight)[-NUMBERS_IN_SIGHT:]
             marks = {mark for word, mark in MARKS.items() if f" {word} " in sight} or {*"+-*"}
@@ -219,7 +322,7 @@ class ToolUse(Task):
         return Toolbox(self.tools, files=files, search=self.search, tools=self.own_tools)
 
     def _is_written(self, attempt: Attempt) -> bool:
-        """Whether the files hold what the problem wants written."""
+        """Return True if the files contain everything that the problem requires."""
         files: FileStore = attempt.memory.box.files
         for path, content in attempt.problem.data.get("written", {}).items():
             try:
@@ -232,24 +335,24 @@ class ToolUse(Task):
 
 
 class ToolUseEnv(TaskEnv):
-    """A TaskEnv whose turns are calls, or the answer."""
+    """TaskEnv with turns of calls before the answer."""
 
     def make_view(self) -> TaskView:
-        """The view for episodes of `self.max_cycles` turns."""
+        """Return the view for episodes of `self.max_cycles` turns."""
         task = self.task
         turns = "one turn" if self.max_cycles == 1 else f"{self.max_cycles} turns"
         return TaskView(f"{task.rules()} {task.how_to_answer()} You have {turns}.", task=task)
 
     def prompt(self, agent: str) -> str:
-        """The question, what was called before, and what the last turn brought."""
+        """Return the question, the earlier calls, and the results of the last turn."""
         attempt = self.attempt(agent)
         last = [LAST_TURN] if attempt.turns == self.rounds - 1 and not attempt.solved else []
         rest = "".join(f"\n{part}" for part in (attempt.feedback, *last) if part)
-        # What is cut is not the end: neither the frame of a result nor the word of the last turn.
+        # The question is cut, not the end with the frame of a result and LAST_TURN.
         return self.task.question(attempt)[: TEXT_LENGTH - len(rest)] + rest
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """The task's; in the last turn answers only, since nothing tells what a call gave."""
+        """Return sample answers of the task; in the last turn no calls."""
         samples = super().sample_answers(agent, rng, count) or ()
         if self.attempt(agent).turns < self.rounds - 1:
             return samples
@@ -257,7 +360,7 @@ class ToolUseEnv(TaskEnv):
 
 
 def _things(text: str) -> list[str]:
-    """The numbers and names in a text."""
+    """Return the numbers and names in a text."""
     return _NUMBER_IN_SIGHT.findall(text)[-NUMBERS_IN_SIGHT:] + _NAME_IN_SIGHT.findall(text)
 
 
@@ -265,15 +368,6 @@ def _response(result: ToolResult, among: int) -> str:
     content = result.content[: 3 * TEXT_LENGTH // 4 // among]
     said = content if result.ok else f"Error: {content}"
     return framed("tool_response", said)
-
-
-def _counts(session: Session) -> dict[str, Any]:
-    return {
-        "calls": session.calls,
-        "failed_calls": session.failed,
-        "repeated_calls": session.repeated,
-        "needed_calls_made": len(session.met),
-    }
 
 
 def _families(families: Sequence[str] | str | None, tools: Sequence[str]) -> tuple[str, ...]:
@@ -300,15 +394,22 @@ def parallel_env(
     history: int = HISTORY,
     **settings: Any,
 ) -> ToolUseEnv:
-    """The environment, as a PettingZoo ParallelEnv; see TaskEnv for what is not told here.
+    """Return the environment as a PettingZoo ParallelEnv.
 
-    `tools` are names of srl_envs.tasks.tool_use.toolbox.TOOLS ("python" needs the sandbox) and
-    Tools of one's own. `families` are one or several of
-    srl_envs.tasks.tool_use.generators.FAMILIES, by default all that those tools suffice for;
-    `problems` (made by srl_envs.tasks.tool_use.generators.asked) stand in their place. `search` is
-    asked instead of the shipped corpus. Files are in memory; with `workspace`, an existing folder,
-    every agent has a jailed folder of its own in it for the episode. `history` earlier turns are
-    told again. Raises EnvConfigError for wrong arguments.
+    Args:
+        families: Names of srl_envs.tasks.tool_use.generators.FAMILIES, by default all families that
+            `tools` suffice for.
+        tools: Names of srl_envs.tasks.tool_use.builtin_tools.TOOLS ("python" needs the sandbox) and
+            Tool objects.
+        problems: Problems from srl_envs.tasks.tool_use.generators.asked, instead of families.
+        search: Search provider instead of the shipped corpus.
+        workspace: Existing folder in which every agent receives a jailed folder for the episode.
+            By default, files are in memory.
+        history: Number of earlier turns in the observation.
+        settings: Further arguments of TaskEnv.
+
+    Raises:
+        EnvConfigError: An argument is invalid.
     """
     task = ToolUse(
         families,

@@ -1,7 +1,7 @@
-"""Generators of tool-use problems; the tools themselves compute the truth.
+"""Generators of tool-use problems.
 
-A family's function draws one problem. It uses the tools on the problem's own files while it draws,
-and what it used are the calls that are needed, in one order that works.
+The function of a family draws one problem. The function computes the answer with the tools on the
+files of the problem, and its calls are the needed calls, in one possible order.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from srl_envs.tasks.problem import Problem, pick
+from srl_envs.tasks.tool_use.builtin_tools import Toolbox
 from srl_envs.tasks.tool_use.file_store import MemoryFiles
 from srl_envs.tasks.tool_use.parsing import ToolCall
-from srl_envs.tasks.tool_use.registry import ToolResult
 from srl_envs.tasks.tool_use.search import CORPUS
-from srl_envs.tasks.tool_use.toolbox import Toolbox
+from srl_envs.tasks.tool_use.tools import ToolResult
 
 FILE_NAMES = tuple(f"f{number}.txt" for number in range(1, 9))
 FACTS = MappingProxyType(
@@ -36,36 +36,40 @@ FACTS = MappingProxyType(
 
 @dataclass(frozen=True)
 class Step:
-    """A call that is needed, and how it is known that it, or one as good, was made."""
+    """Needed call, with the evidence of an equivalent call."""
 
     call: ToolCall
     evidence: str
-    """A line of the result of any such call; anything will do where it is empty."""
+    """Line in the result of every equivalent call; if empty, any call of the tool counts."""
 
     def met(self, call: ToolCall, result: ToolResult, made_up: Collection[str] = ()) -> bool:
-        """Whether a call of the same tool brought what this one does.
+        """Return True if a call is equivalent to this one.
 
-        `made_up` are the numbers in the call that nothing told the agent. A calculation has none,
-        so that trying numbers until one is right brings nothing; a program does not hold the one
-        that it is to find, and must end with it; the file that is read is this one, and what is
-        written is what is to be written.
+        A calculation must contain no made-up number, so that guesses do not count. A program must
+        not contain its result, and must print the result last. Files need the same arguments.
+
+        Args:
+            call: Call of the agent.
+            result: Result of the call.
+            made_up: Numbers in the call that are neither in the question nor in earlier results.
         """
+        name = call.name
         if not result.ok or result.name != self.call.name:
             return False
         if not self.evidence:
             return True
-        if call.name in ("read_file", "write_file") and call.arguments != self.call.arguments:
-            return False
-        if call.name in ("calculator", "write_file") and made_up:
-            return False
-        if call.name == "python" and self.evidence in made_up:
+        if (
+            (name in ("read_file", "write_file") and call.arguments != self.call.arguments)
+            or (name in ("calculator", "write_file") and made_up)
+            or (name == "python" and self.evidence in made_up)
+        ):
             return False
         lines = result.content.splitlines()
-        return self.evidence in (lines[-1:] if call.name == "python" else lines)
+        return self.evidence in (lines[-1:] if name == "python" else lines)
 
 
 class Draft:
-    """A problem in the making: its files, and the tools used on them so far."""
+    """Unfinished problem: its files, and the calls so far."""
 
     def __init__(self, files: Mapping[str, str] | None = None) -> None:
         self.files = dict(files or {})
@@ -73,7 +77,7 @@ class Draft:
         self._box = Toolbox(files=MemoryFiles(self.files))
 
     def use(self, tool: str, *, evidence: str | None = None, **arguments: Any) -> str:
-        """A call's result; it becomes one of the needed calls."""
+        """Make a needed call and return its result."""
         call = ToolCall(tool, arguments)
         result = self._box.registry.call(call)
         if not result.ok:
@@ -84,7 +88,7 @@ class Draft:
     def problem(
         self, family: str, difficulty: int, question: str, answer: str, key: str, **data: Any
     ) -> Problem:
-        """The problem; `key` is what it is apart from its wording and its files' names."""
+        """Return the problem; `key` identifies the problem apart from wording and file names."""
         listing = f" Files: {', '.join(sorted(self.files))}." if self.files else ""
         return Problem(
             question + listing,
@@ -97,7 +101,7 @@ class Draft:
 
 
 def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
-    """One tool: an expression of difficulty + 1 numbers."""
+    """Draw an expression of difficulty + 1 numbers."""
     expression = _number(rng, difficulty)
     for _ in range(difficulty):
         mark = "+-*"[rng.integers(3)]
@@ -110,7 +114,7 @@ def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def read(rng: np.random.Generator, difficulty: int) -> Problem:
-    """One tool: the number in one of several files."""
+    """Draw a question for the number in one of several files."""
     draft = Draft(_files(rng, difficulty, 1 + difficulty))
     name = pick(rng, list(draft.files))
     answer = draft.use("read_file", path=name)
@@ -119,7 +123,7 @@ def read(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
-    """One tool: a fact about a town; from difficulty 3 on about the river it lies on."""
+    """Draw a question for a fact about a town; from difficulty 3, about the river of the town."""
     draft = Draft()
     town = pick(rng, towns())
     draft.use("search", evidence=town, query=town)
@@ -135,9 +139,9 @@ def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Two tools: a number in a file, and one in the question; from difficulty 3 on more files.
+    """Draw a calculation with numbers in files and in the question.
 
-    With difficulty 1 there is one file, and nothing has more than one digit.
+    Difficulty 1 has one file and numbers of one digit; from difficulty 3, there are more files.
     """
     marks = ("plus", "+"), ("minus", "-"), ("times", "*")
     word, mark = marks[rng.integers(2 if difficulty == 1 else 3)]
@@ -163,7 +167,7 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def look_up_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Several calls to two tools: towns compared, or added up."""
+    """Draw a comparison or a sum of the inhabitants of towns."""
     draft = Draft()
     chosen = [str(town) for town in rng.permutation(towns())[: max(2, difficulty)]]
     for town in chosen:
@@ -181,7 +185,7 @@ def look_up_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def follow(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Nested: what one file says is the name of the next to read; `difficulty` times."""
+    """Draw a chain of `difficulty` files that contain the name of the next file."""
     names = [str(name) for name in rng.permutation(FILE_NAMES)[: difficulty + 3]]
     end = _number(rng, difficulty)
     chain = names[: difficulty + 1]
@@ -197,7 +201,7 @@ def follow(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def look_up_and_read(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Nested: what is found names the file to read; from difficulty 3 on there is a sum to do."""
+    """Draw a question for a number in a file named after a river; from difficulty 3, a product."""
     town = pick(rng, towns())
     river = _facts()[town]["river"].lower()
     rivers = sorted({_facts()[other]["river"].lower() for other in towns()} - {river})
@@ -215,7 +219,7 @@ def look_up_and_read(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def write(rng: np.random.Generator, difficulty: int) -> Problem:
-    """A result that must also be in a file at the end."""
+    """Draw a sum that the agent must also write to a file."""
     draft = Draft(_files(rng, difficulty, max(2, difficulty)))
     names = list(draft.files)
     numbers = [draft.use("read_file", path=name) for name in names]
@@ -227,7 +231,7 @@ def write(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def count(rng: np.random.Generator, difficulty: int) -> Problem:
-    """For Python: how many numbers have a property. No arithmetic expression says it."""
+    """Draw a count for Python, which no arithmetic expression computes."""
     low, last = int(rng.integers(2, 8)), int(rng.integers(50, 100 * 4**difficulty))
     high = low + int(rng.integers(1, 8))
     places = np.arange(1, last + 1)
@@ -256,7 +260,7 @@ def asked(
     required_tools: Sequence[str] = (),
     difficulty: int = 1,
 ) -> Problem:
-    """A problem of one's own: `required_tools` are functions, each of which is needed once."""
+    """Return a user-defined problem that needs each function of `required_tools` once."""
     steps = tuple(Step(ToolCall(name, {}), "") for name in required_tools)
     return Problem(
         question,
@@ -269,10 +273,10 @@ def asked(
 
 @dataclass(frozen=True)
 class Family:
-    """Problems of one kind."""
+    """Kind of problems."""
 
     tools: tuple[str, ...]
-    """What of srl_envs.tasks.tool_use.toolbox.TOOLS they need."""
+    """Required names of srl_envs.tasks.tool_use.builtin_tools.TOOLS."""
     draw: Callable[[np.random.Generator, int], Problem]
 
 
@@ -293,7 +297,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
 
 @cache
 def _facts() -> Mapping[str, Mapping[str, str]]:
-    """Title -> fact -> value, as the corpus's file has them beside its texts."""
+    """Return the facts of the corpus: title -> fact -> value."""
     lines = CORPUS.read_text(encoding="utf-8").splitlines()
     return {
         said["title"]: {fact: str(value) for fact, value in said["facts"].items()}
@@ -303,12 +307,12 @@ def _facts() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def towns() -> list[str]:
-    """The towns of the shipped corpus."""
+    """Return the towns of the shipped corpus."""
     return [title for title, facts in _facts().items() if "river" in facts]
 
 
 def _number(rng: np.random.Generator, difficulty: int) -> str:
-    """One digit, two, three, one decimal place, and five digits."""
+    """Draw a number; difficulties 1 to 5: one digit, two, three, one decimal place, five digits."""
     if difficulty == 4:
         return f"{rng.integers(10, 1000) / 10:.1f}"
     low, high = {1: (2, 10), 2: (10, 100), 3: (100, 1000), 5: (10_000, 100_000)}[difficulty]

@@ -1,4 +1,4 @@
-"""Search: BM25 over given documents, or any live provider behind the same call."""
+"""Search providers: BM25 over given documents, or a live SearXNG server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from srl_envs.errors import DocumentError, EnvConfigError
@@ -18,19 +17,19 @@ from srl_envs.loading.data_files import read_rows
 from srl_envs.loading.extras import needed_by
 from srl_envs.loading.http_reply import read_reply
 from srl_envs.loading.untrusted import read_json
-from srl_envs.tasks.tool_use.errors import ToolError
+from srl_envs.tasks.tool_use.tools import ToolError
 
 CORPUS = Path(__file__).with_name("corpus.jsonl")
-SHOWN = 3  # documents a search gives
+SHOWN = 3  # documents in a result
 EXCERPT = 400  # characters of each
-LARGEST_REPLY = 2**20  # bytes that are read of a live provider's reply
+LARGEST_REPLY = 2**20  # bytes of a live provider's reply
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
 class Document:
-    """A document that search can find."""
+    """Searchable document."""
 
     title: str
     text: str
@@ -38,19 +37,21 @@ class Document:
 
 
 class SearchProvider(Protocol):
-    """Whatever can be searched; to make one of your own, write this one method."""
+    """Search provider; any object with this method."""
 
     def search(self, query: str, count: int) -> Sequence[Document]:
-        """Up to `count` documents, the best first; raises ToolError where it cannot be done."""
+        """Return up to `count` documents, the best first; raise ToolError on failure."""
         ...
 
 
 class BM25Search:
-    """Documents by BM25 (Robertson et al. 1995), in the bm25s library's ranking.
+    """BM25 (Robertson et al. 1995) by the bm25s library, without regard to case.
 
-    Words are compared without case; a document that holds no word of the query is not found. Ties
-    go to the earlier document. Raises EnvConfigError without documents, and ImportError where
-    bm25s is missing.
+    A result contains at least one word of the query. The earlier document wins a tie.
+
+    Raises:
+        EnvConfigError: There are no documents.
+        ImportError: bm25s is missing.
     """
 
     def __init__(self, documents: Iterable[Document]) -> None:
@@ -66,7 +67,7 @@ class BM25Search:
         )
 
     def search(self, query: str, count: int) -> Sequence[Document]:
-        """Up to `count` documents, the best first."""
+        """Return up to `count` documents, the best first."""
         words = _words(query)
         if not words:
             raise ToolError("the query holds no word")
@@ -76,17 +77,20 @@ class BM25Search:
 
 
 class SearxngSearch:
-    """A live provider: a SearXNG server (its JSON format must be on), which asks the web.
+    """Web search by a SearXNG server with its JSON format enabled.
 
-    `address` is the server's, such as "http://localhost:8888". Whatever the web says reaches the
-    model, and the same query may be answered otherwise tomorrow: episodes with it do not repeat.
+    Episodes are not reproducible, because the results of a query change.
+
+    Args:
+        address: Address of the server, such as "http://localhost:8888".
+        timeout: Seconds for one complete reply.
     """
 
     def __init__(self, address: str, *, timeout: float = 10.0) -> None:
         try:
             self._server = urllib.parse.urlsplit(address)
             known = self._server.scheme in _CONNECTIONS and bool(self._server.hostname)
-            _ = self._server.port  # looked at only when it is asked for
+            _ = self._server.port  # Reading the property validates the port.
         except ValueError:
             known = False
         if not known:
@@ -96,50 +100,46 @@ class SearxngSearch:
         self.address, self.timeout = address.rstrip("/"), timeout
 
     def search(self, query: str, count: int) -> Sequence[Document]:
-        """Up to `count` results; raises ToolError where the server does not answer as it should.
+        """Return up to `count` results, without results that are not texts.
 
-        A whole answer may take `timeout` seconds and LARGEST_REPLY bytes; redirections are not
-        followed, and results that are not texts are passed over.
+        Raises:
+            ToolError: The reply is invalid, a redirection, too late or larger than LARGEST_REPLY.
         """
-        said = urllib.parse.urlencode(
+        query = urllib.parse.urlencode(
             {"q": query.encode("utf-8", "replace"), "format": "json", "safesearch": 1}
         )
+        kind = _CONNECTIONS[self._server.scheme]
         try:
-            status, body = self._get(f"{self._server.path.rstrip('/')}/search?{said}")
-            if status != http.HTTPStatus.OK:
-                raise ToolError(f"the search server answers with HTTP status {status}")
-            reply = read_json(body, max_bytes=LARGEST_REPLY)
+            status, body = read_reply(
+                kind(str(self._server.hostname), self._server.port, timeout=self.timeout),
+                "GET",
+                f"{self._server.path.rstrip('/')}/search?{query}",
+                seconds=self.timeout,
+                most_bytes=LARGEST_REPLY,
+                headers={"User-Agent": "core-srl"},
+            )
+            reply = read_json(body, max_bytes=LARGEST_REPLY) if status == http.HTTPStatus.OK else {}
         except (DocumentError, ValueError, http.client.HTTPException) as error:
-            if isinstance(error, ToolError):
-                raise
             raise ToolError("the search server's reply cannot be read") from error
         except OSError as error:
             raise ToolError(f"the search server cannot be reached ({error})") from error
+        if status != http.HTTPStatus.OK:
+            raise ToolError(f"the search server answers with HTTP status {status}")
         results = reply.get("results") if isinstance(reply, Mapping) else None
         if not isinstance(results, list):
             raise ToolError("the search server's reply cannot be read")
         found = map(_web_result, results)
         return [document for document in found if document is not None][:count]
 
-    def _get(self, path: str) -> tuple[int, bytes]:
-        kind = _CONNECTIONS[self._server.scheme]
-        return read_reply(
-            kind(str(self._server.hostname), self._server.port, timeout=self.timeout),
-            "GET",
-            path,
-            seconds=self.timeout,
-            most_bytes=LARGEST_REPLY,
-            headers={"User-Agent": "core-srl"},
-        )
 
-
-_CONNECTIONS: Mapping[str, type[http.client.HTTPConnection]] = MappingProxyType(
-    {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
-)
+_CONNECTIONS: dict[str, type[http.client.HTTPConnection]] = {
+    "http": http.client.HTTPConnection,
+    "https": http.client.HTTPSConnection,
+}
 
 
 def as_text(documents: Sequence[Document]) -> str:
-    """What a search found, a paragraph for each."""
+    """Return documents as text, one paragraph each."""
     if not documents:
         return "Nothing was found."
     return "\n\n".join(
@@ -149,16 +149,17 @@ def as_text(documents: Sequence[Document]) -> str:
 
 
 def load_documents(path: Path) -> tuple[Document, ...]:
-    """Documents of a JSONL file: an object with "title" and "text" on every line.
+    """Load documents from a JSONL file: an object with "title" and "text" on every line.
 
-    Raises EnvConfigError, with the line's number, for anything else.
+    Raises:
+        EnvConfigError: A line is invalid; the message contains its number.
     """
     return tuple(read_rows(path, "documents", _document))
 
 
 @cache
 def shipped() -> BM25Search:
-    """The corpus that comes with the environment: towns of an island that does not exist."""
+    """Return the shipped corpus: towns of an island that does not exist."""
     return BM25Search(load_documents(CORPUS))
 
 
@@ -167,14 +168,14 @@ def _words(text: str) -> list[str]:
 
 
 def _document(said: Any, number: int = 0) -> Document:
-    """Raises EnvConfigError for what is no object of texts."""
+    """Return the document of a JSON object; raise EnvConfigError for anything else."""
     if not isinstance(said, Mapping) or not {"title", "text"} <= set(said):
         raise EnvConfigError(f"give an object with 'title' and 'text', got {said!r:.40}")
     return Document(str(said["title"]), str(said["text"]))
 
 
 def _web_result(said: Any) -> Document | None:
-    """A search server's result; None for what is none."""
+    """Return a result of a search server as a document, or None if it is invalid."""
     if not isinstance(said, Mapping):
         return None
     title, text, url = (said.get(name) or "" for name in ("title", "content", "url"))

@@ -22,7 +22,7 @@ from mrlm.games import is_plain, named_environment
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
 from srl_envs.loading import references
-from srl_envs.tasks.tool_use.toolbox import TOOLS
+from srl_envs.tasks.tool_use.builtin_tools import TOOLS
 from srl_train.distributed import processes
 from srl_train.engine.run_files import RunFiles
 from srl_train.errors import ConfigError

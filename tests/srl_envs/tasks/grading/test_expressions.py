@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from srl_envs.tasks.grading.expressions import Unreadable, exact, names, number, parse, same
+from srl_envs.tasks.expressions import Unreadable, exact, names, number, parse, same
 
 
 def random_expression(rng: np.random.Generator, depth: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srl_envs.tasks.grading.math_answers import LONGEST, read, same_answer, same_value, words_of
+from srl_envs.tasks.grading import LONGEST, read, same_answer, same_value, words_of
 
 QUESTION = "How many apples and dozens does Ada have after 3 weeks, in km per hour or dollars?"
 

@@ -7,7 +7,7 @@ import pytest
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.registry import make
-from srl_envs.tasks.grading.math_verify_answers import same_answer
+from srl_envs.tasks.grading import same_by_math_verify
 
 ROW = '{"question": "What is one half?", "answer": "#### 1/2"}\n'
 
@@ -33,8 +33,10 @@ def test_files_may_be_graded_by_it(path):
 
 def test_what_it_cannot_read_in_time_is_wrong(monkeypatch):
     pytest.importorskip("math_verify")
-    monkeypatch.setattr("srl_envs.tasks.grading.math_verify_answers.SECONDS", 1)
-    assert not same_answer("3", "9^{9^{9^{9}}}") and not same_answer("3", "}{ \\frac")
+    monkeypatch.setattr("srl_envs.tasks.grading.VERIFY_SECONDS", 1)
+    assert not same_by_math_verify("3", "9^{9^{9^{9}}}") and not same_by_math_verify(
+        "3", "}{ \\frac"
+    )
 
 
 def test_other_threads_are_refused():
@@ -43,7 +45,7 @@ def test_other_threads_are_refused():
 
     def grade():
         try:
-            same_answer("1", "1")
+            same_by_math_verify("1", "1")
         except EnvError as error:
             raised.append(str(error))
 

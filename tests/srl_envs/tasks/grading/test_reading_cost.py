@@ -12,8 +12,8 @@ import pytest
 
 from srl_envs.loading.untrusted import MAX_NESTING
 from srl_envs.registry import make
-from srl_envs.tasks.grading import math_answers
-from srl_envs.tasks.grading.expressions import parse, same
+from srl_envs.tasks import grading
+from srl_envs.tasks.expressions import parse, same
 
 READERS = """
 import itertools, signal, sys
@@ -21,10 +21,10 @@ from srl_agents.llm import judge
 from srl_envs.games import cheap_talk
 from srl_envs.registry import make
 from srl_envs.tasks.debate import heuristic_judge
-from srl_envs.tasks.grading import expressions, extract, math_answers
+from srl_envs.tasks import expressions, grading
 from srl_envs.tasks.programming import env as programming
 from srl_envs.tasks.tool_use import calculator, env as tool_use, parsing, search
-from srl_envs.tasks.tool_use.errors import ToolError
+from srl_envs.tasks.tool_use.tools import ToolError
 from srl_envs.text import view
 
 def computed(said):
@@ -34,8 +34,8 @@ def computed(said):
         pass
 
 def compared(said):
-    math_answers.same_answer("42", said[: math_answers.LONGEST - 1] + said[-1:], {"a", "cm"})
-    math_answers.same_answer(said[: math_answers.LONGEST - 1] + said[-1:], "42")
+    grading.same_answer("42", said[: grading.LONGEST - 1] + said[-1:], {"a", "cm"})
+    grading.same_answer(said[: grading.LONGEST - 1] + said[-1:], "42")
 
 def sampled(said):
     tool_use._things(said)
@@ -44,13 +44,13 @@ def sampled(said):
 tools = make("tool_use_v0").task
 trading, bargaining = make("social_trading_v0"), make("social_negotiation_v0")
 readers = (
-    math_answers.words_of, cheap_talk.message_in, compared, computed, expressions.plain, sampled,
-    extract.boxed, extract.final_answer, parsing.read_turn, heuristic_judge.words_of, search._words,
+    grading.words_of, cheap_talk.message_in, compared, computed, expressions.plain, sampled,
+    grading.boxed, grading.final_answer, parsing.read_turn, heuristic_judge.words_of, search._words,
     lambda said: programming.Programming.read(None, said),
     lambda said: judge.named(said, "pro"),
     lambda said: heuristic_judge.content_words(said) or heuristic_judge._END.split(said),
     lambda said: view.parse_choice(said, ("compete", "cooperate")),
-    lambda said: math_answers.same_value("42", said, {"a", "cm"}),
+    lambda said: grading.same_value("42", said, {"a", "cm"}),
     lambda said: trading.text_view.parse("agent_0", said),
     lambda said: bargaining.text_view.parse("agent_0", said),
 )
@@ -90,7 +90,7 @@ NESTED = [
 
 @pytest.mark.parametrize("said", NESTED, ids=lambda said: said[:4] + str(len(said)))
 def test_nested_answers_are_wrong_and_no_more(said):
-    assert not math_answers.same_answer("42", said) and not math_answers.same_answer(said, "42")
+    assert not grading.same_answer("42", said) and not grading.same_answer(said, "42")
     env = make("math_v0")
     env.reset(seed=1)
     _, _, _, _, infos = env.step({"agent_0": f"Answer: {said}"})

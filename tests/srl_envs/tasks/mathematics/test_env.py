@@ -12,8 +12,8 @@ import pytest
 from srl_envs import make
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.grading import expressions
-from srl_envs.tasks.grading.math_answers import same_answer
+from srl_envs.tasks import expressions
+from srl_envs.tasks.grading import same_answer
 from srl_envs.tasks.mathematics import algebra, arithmetic, datasets, multi_step, word_problems
 from srl_envs.tasks.mathematics.env import FAMILIES, Mathematics
 from srl_envs.tasks.mathematics.formatting import decimal

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from srl_envs.tasks.tool_use import calculator
 from srl_envs.tasks.tool_use.calculator import calculate, evaluate
-from srl_envs.tasks.tool_use.errors import ToolError
+from srl_envs.tasks.tool_use.tools import ToolError
 
 SETTINGS = settings(max_examples=400, deadline=None, derandomize=True, database=None)
 MARKS = ("+", "-", "*", "/", "//", "%")

@@ -13,12 +13,12 @@ from pettingzoo.test import parallel_api_test
 import srl_envs.registry  # noqa: F401  # registers with Gymnasium
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError
+from srl_envs.tasks.tool_use.builtin_tools import WITHOUT_SANDBOX
 from srl_envs.tasks.tool_use.env import LAST_TURN, NEEDED, ToolUse, parallel_env
 from srl_envs.tasks.tool_use.generators import FAMILIES, Step, asked
 from srl_envs.tasks.tool_use.parsing import ToolCall, read_turn
-from srl_envs.tasks.tool_use.registry import Tool, ToolResult
 from srl_envs.tasks.tool_use.search import Document
-from srl_envs.tasks.tool_use.toolbox import WITHOUT_SANDBOX
+from srl_envs.tasks.tool_use.tools import Tool, ToolResult
 from srl_envs.text.env import TextEnv
 from srl_envs.text.spaces import TEXT_LENGTH
 from tests.srl_envs.text.hostile_pieces import hear_hostile

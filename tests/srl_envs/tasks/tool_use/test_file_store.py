@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.tool_use.errors import ToolError
 from srl_envs.tasks.tool_use.file_store import (
     LARGEST_FILE,
     MOST_FILES,
@@ -16,6 +15,7 @@ from srl_envs.tasks.tool_use.file_store import (
     MemoryFiles,
     parts_of,
 )
+from srl_envs.tasks.tool_use.tools import ToolError
 
 SECRET = "nobody may read this"
 

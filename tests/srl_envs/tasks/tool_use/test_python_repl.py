@@ -3,8 +3,8 @@
 import pytest
 
 from srl_envs.sandbox import Limits
-from srl_envs.tasks.tool_use.errors import ToolError
-from srl_envs.tasks.tool_use.python_repl import LONGEST, MOST_CELLS, PythonRepl
+from srl_envs.tasks.tool_use.builtin_tools import LONGEST_CELL, MOST_CELLS, PythonRepl
+from srl_envs.tasks.tool_use.tools import ToolError
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
 
@@ -68,7 +68,7 @@ def test_seats_share_nothing(sandbox):
         ("bytearray(2**40)", "MemoryError"),
         ("print('x' * 10**6)", "^more than .* of output"),
         ("open('/etc/passwd').read()", "Error"),
-        ("1" * (LONGEST + 1), "characters"),
+        ("1" * (LONGEST_CELL + 1), "characters"),
     ],
 )
 def test_what_fails_is_said_and_changes_nothing(repl, code, said):

@@ -8,10 +8,14 @@ from hypothesis import given, settings
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.sandbox.errors import SandboxError
-from srl_envs.tasks.tool_use.errors import ToolError
 from srl_envs.tasks.tool_use.parsing import CALLS_A_TURN, ToolCall, read_turn
-from srl_envs.tasks.tool_use.registry import RESULT_LENGTH, Tool, ToolRegistry
-from srl_envs.tasks.tool_use.schemas import function_schema
+from srl_envs.tasks.tool_use.tools import (
+    RESULT_LENGTH,
+    Tool,
+    ToolError,
+    ToolRegistry,
+    function_schema,
+)
 from srl_envs.text.view import ParseFailure
 from tests.srl_envs.tasks.grading.hostile_answers import hostile_answers
 

@@ -11,7 +11,6 @@ import pytest
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.tool_use.env import parallel_env
-from srl_envs.tasks.tool_use.errors import ToolError
 from srl_envs.tasks.tool_use.generators import asked, towns
 from srl_envs.tasks.tool_use.parsing import ToolCall
 from srl_envs.tasks.tool_use.search import (
@@ -24,6 +23,7 @@ from srl_envs.tasks.tool_use.search import (
     load_documents,
     shipped,
 )
+from srl_envs.tasks.tool_use.tools import ToolError
 
 DOCUMENTS = (
     Document("Cats", "A cat sleeps. The cat eats."),

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from srl_envs.tasks.tool_use.env import parallel_env
+from srl_envs.tasks.tool_use.env import Session, numbers_in, parallel_env
 from srl_envs.tasks.tool_use.generators import FAMILIES, FILE_NAMES
 from srl_envs.tasks.tool_use.parsing import ToolCall
-from srl_envs.tasks.tool_use.registry import ToolResult
-from srl_envs.tasks.tool_use.session import Session, numbers_in
+from srl_envs.tasks.tool_use.tools import ToolResult
 from tests.srl_envs.tasks.tool_use.test_env import call, needed, play
 
 EVERY = "\n".join(map(str, range(-9, 100)))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mrlm.environments.task import TaskEnvironment
-from srl_envs.tasks.tool_use.registry import Tool
+from srl_envs.tasks.tool_use.builtin_tools import Toolbox
 from srl_envs.tasks.tool_use.search import SearchProvider
-from srl_envs.tasks.tool_use.toolbox import Toolbox
+from srl_envs.tasks.tool_use.tools import Tool
 
 __all__ = ["Tool", "ToolCollection", "ToolUseEnvironment"]
 
@@ -19,7 +19,7 @@ class ToolCollection:
     """Tools of an environment."""
 
     tools: Sequence[str | Tool]
-    """Own tools, and names of built-in sets, as in srl_envs.tasks.tool_use.toolbox.TOOLS."""
+    """Own tools, and names of built-in sets, as in srl_envs.tasks.tool_use.builtin_tools.TOOLS."""
     search: SearchProvider | None = None
     """Provider of the search tool; None searches the documents that srl_envs contains."""
     workspace: str | None = None

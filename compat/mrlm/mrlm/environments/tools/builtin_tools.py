@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mrlm.environments.tools import ToolCollection
+from srl_envs.tasks.tool_use.builtin_tools import TOOLS
 from srl_envs.tasks.tool_use.search import SearchProvider
-from srl_envs.tasks.tool_use.toolbox import TOOLS
 
 
 def create_default_tool_registry(

@@ -1,26 +1,33 @@
-"""Grading of mathematical answers: reading them, and comparing two.
+"""Grading of mathematical answers: extraction from a text, parsing, and comparison.
 
-A truth and an answer are read alike: a number, an expression, several values, a tuple, an interval
-or inequality, or words. Numbers must be written out ("3 + 4" is no answer to "What is 3 + 4?") and
-are compared as fractions; a decimal may be rounded to PLACES places where the truth has more.
+The truth and an answer are parsed alike: as a number, an expression, several values, a tuple, an
+interval or inequality, or words. Numbers must be written out ("3 + 4" is no answer to "What is
+3 + 4?") and are compared as fractions. A decimal may be rounded to PLACES places if the truth has
+more.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from srl_envs.errors import DocumentError
+from srl_envs.errors import DocumentError, EnvError
+from srl_envs.loading.extras import needed_by
 from srl_envs.loading.untrusted import check_brackets
-from srl_envs.tasks.grading import expressions
-from srl_envs.tasks.grading.expressions import Unreadable, same
+from srl_envs.tasks import expressions
+from srl_envs.tasks.expressions import Unreadable, same
+from srl_envs.tasks.free_text_game import readable_text
+from srl_envs.text.answer_extraction import tagged
+from srl_envs.text.view import ParseFailure
 
 PLACES = 4  # decimals that an answer must give where the truth has more, or never ends
 LONGEST = 1000  # characters of an answer
+VERIFY_SECONDS = 5  # of math-verify for parsing an answer, and for comparing two
 MOST = 20  # values that one answer may list
 CLOSE_ENOUGH = Fraction(1, 20)  # of the truth, that a decimal may be away from it at most
 
@@ -37,10 +44,13 @@ _BUILT = re.compile(r"^\{\s*[A-Za-z]\s*(?:\||:|\\mid)(.*)\}$", re.S)
 _THOUSANDS = re.compile(r"(?<![\d.])\d{1,3}(?:,\d{3})+(?!\d)")
 _UNITS = re.compile(
     r"^(?P<number>.*?[\d.)}%])\s*"
-    # Whole words only, so that there is one way to read them: the time grows with the length.
+    # Only whole words, so that matching takes linear time.
     r"(?P<words>(?:[A-Za-z]{2,}(?![A-Za-z])[.]?\s*(?:\^\s*[({]?[23][)}]?\s*)?){1,3})$",
     re.S,
 )
+_LABELLED = re.compile(r"^[ \t>*_`#-]*(?:final )?answer[ \t*_`]*:(.*)$", re.IGNORECASE | re.M)
+_BOX, _BRACE = re.compile(r"\\f?box(?:ed)?\s*\{"), re.compile(r"[{}]")
+_AROUND = " \t\r\n*_`\"'"
 PERCENT = "percent"
 """Unit that also allows the sign %."""
 _ASKED_PERCENT = re.compile(r"(?<![\d.)}$\\\s])(?:\s|\\)*(?:%|percent)")
@@ -53,7 +63,7 @@ _MULTIPLES = frozenset(
         "sqrt to below above zero",
     )
 )
-"""Words that change what number is meant."""
+"""Words that change the value of a number, and so are no units."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +71,58 @@ class Reading:
     """A parsed answer."""
 
     kind: str
-    """"number", "expression", "values", "tuple", "set" (of real numbers) or "words"."""
+    """One of "number", "expression", "values", "tuple", "set" (of real numbers), "words"."""
     content: Any
     """A Fraction, a Tree, a tuple of Readings, spans as (low, closed, high, closed), or a str."""
     places: int | None = None
-    """Of a number written as a decimal: how many."""
+    """Number of decimals, if written."""
+
+
+def final_answer(text: str) -> str | ParseFailure:
+    r"""Return the final answer in a text, or a ParseFailure; never raise.
+
+    The forms, by priority: `<answer>...</answer>`, a line that starts with `Answer:`,
+    `\boxed{...}`, and a text of one line. The last answer of a form counts.
+    """
+    whole = readable_text(text)
+    if isinstance(whole, ParseFailure):
+        return whole
+    lines = whole.strip().splitlines()
+    for found in (
+        tagged(whole),
+        _LABELLED.findall(whole),
+        boxed(whole),
+        lines if len(lines) == 1 else [],
+    ):
+        if found:
+            said = found[-1].strip(_AROUND)
+            inner = boxed(said)
+            plain = inner[-1].strip(_AROUND) if inner else said
+            return plain or ParseFailure("the answer was empty")
+    return ParseFailure("no line says 'Answer: ...'")
+
+
+def boxed(text: str) -> list[str]:
+    r"""Return the contents of every `\boxed{...}` and `\fbox{...}` in a text."""
+    starts = {match.end() - 1 for match in _BOX.finditer(text)}
+    found = []
+    opened: list[int] = []
+    for place in (match.start() for match in _BRACE.finditer(text)):
+        if text[place] == "{":
+            opened.append(place)
+        elif opened:
+            start = opened.pop()
+            if start in starts:
+                found.append(text[start + 1 : place])
+    return found
 
 
 def read(text: str, units: Collection[str] = ()) -> Reading:
-    """The parsed text. Never raises: what is nothing else is words.
+    """Parse an answer, as words if nothing else fits; never raise.
 
-    `units` are words that may stand behind a number.
+    Args:
+        text: Answer.
+        units: Words that may follow a number.
     """
     try:
         check_brackets(text)
@@ -81,21 +132,22 @@ def read(text: str, units: Collection[str] = ()) -> Reading:
 
 
 def same_answer(truth: str, said: str, units: Collection[str] = ()) -> bool:
-    """Whether an answer is right.
+    """Return True if an answer is right.
 
-    Raises ImportError where roots, pi or functions need mpmath and it is not installed.
+    Raises:
+        ImportError: Roots, pi or functions need mpmath, and mpmath is missing.
     """
     if len(said) > LONGEST:
         return False
-    # A truth of a file may name its unit, which an answer may then name or not.
+    # The truth in a file may contain its unit, which is then optional in the answer.
     units = frozenset(units) | words_of(truth) | _named_by_signs(truth)
     return same_reading(read(truth, units), read(said, units))
 
 
 def same_value(truth: str, said: str, units: Collection[str] = ()) -> bool:
-    """Whether two texts say the same: as numbers where both are one, else but for case and spaces.
+    """Compare two numbers by value, and other texts without case and spaces.
 
-    For answers that are numbers or words, never expressions: 2024-01-05 is no difference.
+    Texts are never expressions: 2024-01-05 is no difference.
     """
     units = frozenset(units) | _named_by_signs(truth)
     right, answer = (_number_alone(text, units) for text in (truth, said))
@@ -124,8 +176,8 @@ def _named_by_signs(truth: str) -> frozenset[str]:
 
 
 def same_reading(truth: Reading, said: Reading) -> bool:
-    """As `same_answer`, of what has been read."""
-    if {truth.kind, said.kind} == {"set", "tuple"}:  # (2, 3) is an open interval there
+    """Return True if a parsed answer is right."""
+    if {truth.kind, said.kind} == {"set", "tuple"}:  # (2, 3) is an open interval.
         truth, said = _interval(truth), _interval(said)
     if truth.kind == "number":
         return said.kind == "number" and _same_number(truth.content, said)
@@ -134,7 +186,13 @@ def same_reading(truth: Reading, said: Reading) -> bool:
             return same(truth.content, ("number", said.content))
         return said.kind == "expression" and same(truth.content, said.content)
     if truth.kind == "values":
-        return said.kind == "values" and _same_collection(truth.content, said.content)
+        return (
+            said.kind == "values"
+            and len(truth.content) == len(said.content)
+            and all(
+                any(same_reading(one, other) for other in said.content) for one in truth.content
+            )
+        )
     if truth.kind == "set":
         return said.kind == "set" and _same_spans(truth.content, said.content)
     if truth.kind == "tuple":
@@ -148,7 +206,7 @@ def same_reading(truth: Reading, said: Reading) -> bool:
 
 
 def _interval(reading: Reading) -> Reading:
-    """A pair of numbers as the open interval that it may be; anything else as it is."""
+    """Return a pair of numbers as an open interval, and anything else unchanged."""
     if reading.kind != "tuple" or len(reading.content) != 2:
         return reading
     if any(end.kind not in ("number", "expression") for end in reading.content):
@@ -216,11 +274,14 @@ def _values(text: str, units: frozenset[str]) -> Reading | None:
     inside = _NAMED.sub("", text).strip()
     braced = inside.startswith("{") and inside.endswith("}") and _is_one_bracket(inside)
     inside = inside[1:-1] if braced else inside
-    if _JOINED.search(inside):  # else 1,234 is a number, or two in a bracket
+    if _JOINED.search(inside):  # Without a separator, 1,234 is one number.
         inside = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), inside)
     parts = [part for piece in _split(inside, ",;") for part in re.split(r"\bor\b|\band\b", piece)]
     parts = [part.strip() for part in parts if part.strip()]
-    signs = [form for part in parts for form in _both_signs(part)]
+    signs = []
+    for part in parts:
+        both = part.count("±") == 1
+        signs += [part.replace("±", "+"), part.replace("±", "-")] if both else [part]
     if not (braced or len(signs) > 1) or not signs or len(signs) > MOST:
         return None
     readings = [_read(part, units) for part in signs]
@@ -230,15 +291,9 @@ def _values(text: str, units: frozenset[str]) -> Reading | None:
     for reading in readings:
         if not any(same_reading(reading, other) for other in distinct):
             distinct.append(reading)
-    if len(distinct) == 1 and not braced:  # a double root, written twice
+    if len(distinct) == 1 and not braced:  # A double root.
         return distinct[0]
     return Reading("values", tuple(distinct))
-
-
-def _both_signs(part: str) -> tuple[str, ...]:
-    if part.count("±") != 1:
-        return (part,)
-    return part.replace("±", "+"), part.replace("±", "-")
 
 
 def _tuple(text: str, units: frozenset[str]) -> Reading | None:
@@ -252,7 +307,7 @@ def _tuple(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _coordinates(text: str, units: frozenset[str]) -> Reading | None:
-    """x = 1, y = 2 is (1, 2): in the order of the alphabet, each letter once."""
+    """Parse x = 1, y = 2 as (1, 2), in alphabetical order and each letter once."""
     pieces = [part for piece in _split(text, ",;") for part in re.split(r"\band\b", piece)]
     named = [_COORDINATE.fullmatch(piece) for piece in pieces]
     values = {found[1]: found[2].strip() for found in named if found is not None}
@@ -262,9 +317,9 @@ def _coordinates(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _spans(text: str, units: frozenset[str]) -> Reading | None:
-    """Inequalities in one variable and intervals, joined by "or" or a union sign.
+    """Parse inequalities in one variable and intervals, joined by "or" or a union sign.
 
-    Bounds from both sides may be joined by "and".
+    "and" may join a lower and an upper bound.
     """
     text = _MEMBER.sub("", text.strip())
     built = _BUILT.match(text)
@@ -278,7 +333,7 @@ def _spans(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _both(text: str, *, alone: bool) -> tuple[Any, bool, Any, bool] | None:
-    """A span, or the common part of one that is bounded below and one that is bounded above."""
+    """Parse a span, or the intersection of a lower and an upper bound."""
     spans = [_span(piece.strip(), alone=alone) for piece in re.split(r"\band\b", text)]
     if len(spans) == 1:
         return spans[0]
@@ -301,14 +356,14 @@ def _span(text: str, *, alone: bool) -> tuple[Any, bool, Any, bool] | None:
         return None
     ends = _split(text[1:-1], ",")
     round_brackets = text[0] == "(" and text[-1] == ")"
-    # (2, 3) is a point, unless it reaches to infinity or is one part of a union.
+    # (2, 3) is a point, except with infinity or in a union.
     if len(ends) != 2 or (alone and round_brackets and INFINITY not in text):
         return None
     return _bound(ends[0]), text[0] == "[", _bound(ends[1]), text[-1] == "]"
 
 
 def _related(parts: list[str]) -> tuple[Any, bool, Any, bool] | None:
-    """The span that a < x < b says, x <= b and the like as one without an end."""
+    """Parse a < x < b, or an inequality with one bound, as a span."""
     terms, signs = parts[::2], [_RELATIONS[sign] for sign in parts[1::2]]
     if {sign[0] for sign in signs} == {">"}:
         terms, signs = terms[::-1], [_FLIPPED[sign] for sign in signs[::-1]]
@@ -339,25 +394,19 @@ def _same_spans(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     )
 
 
-def _same_collection(truths: tuple[Reading, ...], said: tuple[Reading, ...]) -> bool:
-    return len(truths) == len(said) and all(
-        any(same_reading(truth, reading) for reading in said) for truth in truths
-    )
-
-
 def _same_number(truth: Fraction, said: Reading) -> bool:
     if said.content == truth:
         return True
     if said.places is None or said.places < PLACES or (truth * 10**PLACES).denominator == 1:
         return False
-    # Rounded where it was cut off: within one unit of the last place that was given, if that says
-    # something of a number so small.
+    # A rounded or truncated decimal is within one unit of its last place. CLOSE_ENOUGH excludes
+    # truths so small that this is no evidence.
     wrong = abs(said.content - truth)
     return bool(wrong < Fraction(1, 10**said.places) and wrong <= abs(truth) * CLOSE_ENOUGH)
 
 
 def _split(text: str, marks: str) -> list[str]:
-    """At marks that stand in no bracket; commas within numbers such as 1,234 stay."""
+    """Split a text at marks outside of brackets."""
     parts, depth, start = [], 0, 0
     for place, character in enumerate(text):
         if character in "([{":
@@ -371,10 +420,35 @@ def _split(text: str, marks: str) -> list[str]:
 
 
 def _is_one_bracket(text: str) -> bool:
-    """Whether the first bracket is closed by the last character."""
+    """Return True if the last character closes the first bracket."""
     depth = 0
     for place, character in enumerate(text):
         depth += (character in "([{") - (character in ")]}")
         if depth == 0:
             return place == len(text) - 1
     return False
+
+
+def same_by_math_verify(truth: str, said: str) -> bool:
+    """Compare two answers with math-verify, for figures comparable with published ones.
+
+    An answer that math-verify cannot parse in time is wrong. Do not train with math-verify: of the
+    263 pairs in tests/srl_envs/tasks/grading it accepts 19 of the 121 wrong ones ("x < 1 and x > 3"
+    for "x < 1 or x > 3", "10 cm" for "10 inches", "42±0" for "42") and rejects 51 of the 142 right
+    ones ("2 1/3" for "7/3", "42 dollars" for "42"). It is also slower by orders of magnitude.
+
+    Raises:
+        ImportError: math-verify is missing.
+        EnvError: This is not the main thread, which alone receives math-verify's time signals.
+    """
+    with needed_by("grader='math_verify'"):
+        from math_verify import parse, verify
+    if threading.current_thread() is not threading.main_thread():
+        raise EnvError(
+            "grader='math_verify' got a thread that gets no signals, by which it keeps its time: "
+            "play in the main thread, or use grader='exact'"
+        )
+    right, answer = (
+        parse(f"\\boxed{{{text}}}", parsing_timeout=VERIFY_SECONDS) for text in (truth, said)
+    )
+    return bool(verify(right, answer, timeout_seconds=VERIFY_SECONDS))

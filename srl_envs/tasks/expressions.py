@@ -1,0 +1,498 @@
+"""Mathematical expressions in plain notation or LaTeX: parsing, and comparison for all variables.
+
+Values are exact fractions. Expressions with roots, powers, pi or functions are compared in hundreds
+of digits by mpmath, at several points if there are variables. DIGITS covers the whole range of
+permitted numbers, so a large summand hides no small one, and terms that cancel are 0.
+
+Nothing is executed. The length of a text, the depth of a tree and the size of numbers have limits,
+and a number beyond them is refused before its computation: `9**9**9**9` costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any
+from unicodedata import normalize
+
+from srl_envs.loading.extras import needed_by
+
+LONGEST = 400  # characters of an expression
+DEEPEST = 40  # nested brackets and operators
+BITS = 20_000  # of a numerator or denominator
+RANGE = 120  # decimal places before and after the point that such a number may reach
+DIGITS = 3 * RANGE + 100  # of it
+FAR = 500  # a variable's size, above which many an expression grows too large
+CLOSE = 50  # digits in which two must agree
+FUNCTIONS = ("sqrt", "sin", "cos", "tan", "log", "ln", "exp", "abs")
+CONSTANTS = ("pi", "e")
+
+Tree = tuple[Any, ...]
+"""("number", Fraction), ("name", letter), ("constant", which), ("+" "-" "*" "/" "^", left, right),
+("negative", tree) or ("call", function, tree)."""
+
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_LATEX: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"\\!"), ""),
+    (re.compile(r"\\(?:left|right|displaystyle|limits|quad|qquad)(?![A-Za-z])|\\[,;: ]|~"), " "),
+    (re.compile(r"\\\(|\\\)|\\\[|\\\]|\$"), " "),
+    (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
+    (re.compile(r"\\frac\s*(\d)\s*(\d)"), r"\\frac{\1}{\2}"),
+    (re.compile(r"\{,\}"), ","),
+    (re.compile(r"\\(?:text|mbox|mathrm|textbf|mathbf)\s*\{([^{}]*)\}"), r" \1 "),
+    (re.compile(r"\\(?:cdot|times|ast)(?![A-Za-z])|[×·∗⋅]"), "*"),  # noqa: RUF001
+    (re.compile(r"\\div(?![A-Za-z])|÷"), "/"),
+    (re.compile(r"\^\s*\{?\\circ\}?|°|\\degree"), " "),
+    (re.compile(r"[−–]"), "-"),  # noqa: RUF001
+    (re.compile(r"\\(pi|sqrt|sin|cos|tan|log|ln|exp)(?![A-Za-z])"), r" \1 "),
+    (re.compile(r"π"), " pi "),
+    (re.compile(r"√"), " sqrt "),
+    (re.compile(r"\\%"), "%"),
+    (re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*(?:\^|\*\*|[⁰¹²³⁴-⁹⁻]))"), "*"),
+    (re.compile(r"⁻?[⁰¹²³⁴-⁹]+"), lambda found: f"^({found[0].translate(_RAISED)})"),
+    (re.compile(r"[¼-¾⅐-⅞]"), lambda found: f" {normalize('NFKC', found[0])} "),
+    (re.compile("\N{FRACTION SLASH}"), "/"),
+)
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
+    r"(?:[eE][+-]?\d{1,4}(?![\d.A-Za-z]))?)"
+    r"|(?P<frac>\\frac)|(?P<word>[A-Za-z]+)|(?P<mark>\*\*|[-+*/^(){}\[\]|]))"
+)
+_PRODUCTS = re.compile(r"x?y?z?|a?b?c?|[a-z]")
+_CLOSING = {"(": ")", "{": "}", "[": "]"}
+
+
+class Unreadable(ValueError):
+    """Invalid or too large expression; the message is one short clause."""
+
+
+def plain(text: str) -> str:
+    """Replace LaTeX commands and typographic signs with plain notation."""
+    for pattern, sign in _LATEX:
+        text = pattern.sub(sign, text)
+    return text.strip()
+
+
+def parse(text: str) -> Tree:
+    """Parse a whole text as an expression; raise Unreadable if it is none."""
+    if len(text) > LONGEST:
+        raise Unreadable(f"an expression may have {LONGEST} characters")
+    reader = _Reader(list(_tokens(plain(text))))
+    tree = reader.sum(0)
+    if reader.here is not None:
+        raise Unreadable(f"{reader.here[1][:20]!r} is out of place")
+    return tree
+
+
+def bounded(value: Fraction) -> Fraction:
+    """Return a value of at most BITS bits; raise Unreadable otherwise."""
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > BITS:
+        raise Unreadable("its numbers grow too large")
+    return value
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    place, end = 0, len(text.rstrip())
+    while place < end:
+        found = _TOKEN.match(text, place)
+        if found is None:
+            raise Unreadable(f"{text[place:].strip()[:20]!r} is no part of an expression")
+        kind = str(found.lastgroup)
+        yield kind, found[kind]
+        place = found.end()
+
+
+class _Reader:
+    """Recursive descent parser; every method takes the nesting depth and returns a tree."""
+
+    def __init__(self, tokens: list[tuple[str, str]]) -> None:
+        self._tokens = tokens
+        self._place = 0
+
+    @property
+    def here(self) -> tuple[str, str] | None:
+        """Next token, or None at the end."""
+        return self._tokens[self._place] if self._place < len(self._tokens) else None
+
+    def sum(self, depth: int) -> Tree:
+        """Parse terms joined by + and -."""
+        tree = self._product(depth)
+        while self._is("+") or self._is("-"):
+            operator = self._next()[1]
+            tree = (operator, tree, self._product(depth + 1))
+        return tree
+
+    def _product(self, depth: int) -> Tree:
+        tree = self._signed(depth)
+        while self.here is not None:
+            if self._is("*") or self._is("/"):
+                operator = self._next()[1]
+                tree = (operator, tree, self._signed(depth + 1))
+            elif self.here[0] in ("word", "frac") or self.here[1] in _CLOSING:
+                counted = self._tokens[self._place - 1][0] == "number" and self.here[0] == "frac"
+                factor = self._powered(depth + 1)
+                tree = _with_fraction(tree, factor) if counted else ("*", tree, factor)
+            elif self.here[0] == "number" and self._tokens[self._place - 1][0] == "number":
+                tree = _with_fraction(tree, self._plain_fraction())
+            else:
+                break
+        return tree
+
+    def _plain_fraction(self) -> Tree:
+        """Parse the 1/2 in 3 1/2."""
+        above, bar, below = self._next(), self._next(), self._next()
+        if bar != ("mark", "/") or not (above[1].isdigit() and below[1].isdigit()):
+            raise Unreadable("two numbers stand beside each other")
+        return ("/", ("number", _literal(above[1])), ("number", _literal(below[1])))
+
+    def _signed(self, depth: int) -> Tree:
+        if depth > DEEPEST:
+            raise Unreadable("it is nested too deep")
+        if self._is("-"):
+            self._next()
+            return ("negative", self._signed(depth + 1))
+        if self._is("+"):
+            self._next()
+            return self._signed(depth + 1)
+        return self._powered(depth)
+
+    def _powered(self, depth: int) -> Tree:
+        base = self._atom(depth)
+        if self._is("^") or self._is("**"):
+            self._next()
+            return ("^", base, self._signed(depth + 1))
+        return base
+
+    def _atom(self, depth: int) -> Tree:
+        kind, text = self._next()
+        if kind == "number":
+            return ("number", _literal(text))
+        if kind == "frac":
+            return ("/", self._argument(depth), self._argument(depth))
+        if kind == "word":
+            return self._word(text, depth)
+        if text in _CLOSING:
+            tree = self.sum(depth + 1)
+            self._expect(_CLOSING[text])
+            return tree
+        if text == "|":
+            tree = self.sum(depth + 1)
+            self._expect("|")
+            return ("call", "abs", tree)
+        raise Unreadable(f"{text!r} is out of place")
+
+    def _word(self, text: str, depth: int) -> Tree:
+        if text in FUNCTIONS:
+            if text == "sqrt" and self._is("["):
+                self._next()
+                root = self.sum(depth + 1)
+                self._expect("]")
+                return ("^", self._argument(depth), ("/", ("number", Fraction(1)), root))
+            return ("call", text, self._argument(depth))
+        if text in CONSTANTS:
+            return ("constant", text)
+        if not _PRODUCTS.fullmatch(text) and not (len(text) == 1 and text.isascii()):
+            raise Unreadable(f"{text[:20]!r} is no part of an expression")
+        tree: Tree = ("name", text[0])
+        for letter in text[1:]:
+            tree = ("*", tree, ("name", letter))
+        return tree
+
+    def _argument(self, depth: int) -> Tree:
+        """Parse the argument of a function or fraction: a bracket or a single token."""
+        if depth > DEEPEST:
+            raise Unreadable("it is nested too deep")
+        return self._atom(depth + 1)
+
+    def _is(self, mark: str) -> bool:
+        return self.here == ("mark", mark)
+
+    def _next(self) -> tuple[str, str]:
+        if self.here is None:
+            raise Unreadable("it ends too early")
+        token = self.here
+        self._place += 1
+        return token
+
+    def _expect(self, mark: str) -> None:
+        if self._next() != ("mark", mark):
+            raise Unreadable(f"{mark!r} is missing")
+
+
+def _with_fraction(whole: Tree, part: Tree) -> Tree:
+    """Return a mixed number, such as -3 1/2, as the sum of its parts."""
+    if whole[0] == "negative":
+        return ("negative", _with_fraction(whole[1], part))
+    parts = part[0] == "/" and part[1][0] == part[2][0] == "number" and part[2][1] != 0
+    if not (parts and whole[0] == "number" and whole[1].denominator == 1):
+        raise Unreadable("two numbers stand beside each other")
+    return ("number", whole[1] + part[1][1] / part[2][1])
+
+
+def _literal(text: str) -> Fraction:
+    return bounded(Fraction(text.replace(",", "")))
+
+
+def number(text: str) -> Fraction:
+    """Return the number in a text, in plain notation or LaTeX; raise Unreadable for sums and such.
+
+    The forms are 12, -3.50, 1,234, 3/4, 1 1/2, 2.5e3 and 2.5*10^3.
+    """
+    tree = parse(text)
+    sign = 1
+    while tree[0] == "negative":
+        sign, tree = -sign, tree[1]
+    parts: tuple[Tree, ...] = (tree,)
+    if tree[0] == "/":
+        parts = tree[1:]
+    elif tree[0] == "*" and tree[2][:2] == ("^", ("number", Fraction(10))):
+        parts = tree[1], tree[2][2]  # 2.5 * 10^3
+    plain_parts = [part[1] if part[0] == "negative" else part for part in parts]
+    if not all(part[0] == "number" for part in plain_parts):
+        raise Unreadable("it is no number that is written out")
+    return sign * exact(tree)
+
+
+def names(tree: Tree) -> frozenset[str]:
+    """Return the variables of a tree."""
+    found, left = set(), [tree]
+    while left:
+        kind, *parts = left.pop()
+        if kind == "name":
+            found.add(parts[0])
+        left += [part for part in parts if isinstance(part, tuple)]
+    return frozenset(found)
+
+
+def terms(tree: Tree) -> tuple[Tree, ...]:
+    """Return the terms of a sum or difference, without signs."""
+    if tree[0] in ("+", "-"):
+        return terms(tree[1]) + terms(tree[2])
+    return terms(tree[1]) if tree[0] == "negative" else (tree,)
+
+
+def holds_a_sum(tree: Tree) -> bool:
+    """Return True if a tree contains a sum or a difference."""
+    parts = [part for part in tree[1:] if isinstance(part, tuple)]
+    return tree[0] in ("+", "-") or any(map(holds_a_sum, parts))
+
+
+def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
+    """Return the value of a tree as a fraction, with the variables of `at`.
+
+    Raises:
+        Unreadable: The value is no fraction (a root, pi) or too large.
+        ZeroDivisionError: The tree divides by zero.
+    """
+    value: Fraction = _evaluated(tree, _FRACTIONS, at or {})
+    return value
+
+
+def same(one: Tree, other: Tree) -> bool:
+    """Return True if two expressions are equal for all values of their variables.
+
+    Both must be defined at the same real points; if there are none, complex values are compared.
+
+    Raises:
+        ImportError: Roots, pi or functions need mpmath, and mpmath is missing.
+    """
+    variables = sorted(names(one) | names(other))
+    try:
+        found = _agree(one, other, variables, exact, lambda left, right: bool(left == right))
+    except Unreadable:
+        found = None
+        for real in (True, False):
+            if found is None:
+                found = _agree_in_digits(one, other, variables, real)
+    return bool(found)
+
+
+def _agree(
+    one: Tree,
+    other: Tree,
+    variables: list[str],
+    value: Callable[[Tree, dict[str, Fraction]], Any],
+    equal: Callable[[Any, Any], bool],
+) -> bool | None:
+    """Return True if two trees agree at all points, or None if both are undefined everywhere."""
+    agreed = None
+    for at in _points(variables):
+        sides = []
+        for tree in (one, other):
+            try:
+                sides.append(value(tree, at))
+            except (ZeroDivisionError, _TooLarge) as error:
+                sides.append(type(error))
+        fates = {side for side in sides if isinstance(side, type)}
+        if one == other and ZeroDivisionError not in fates:
+            return True  # Identical and defined.
+        if not fates:
+            if not equal(*sides):
+                return False
+            agreed = True
+        elif sides[0] is not sides[1]:
+            # Far away, ln(e^x) may be too large although its value is not.
+            far = any(abs(value) > FAR for value in at.values())
+            if not (far and _TooLarge in fates):
+                return False
+    return agreed
+
+
+def _agree_in_digits(one: Tree, other: Tree, variables: list[str], real: bool) -> bool | None:
+    numbers = _digits(real)
+
+    def value(tree: Tree, at: Mapping[str, Fraction]) -> Any:
+        try:
+            return _evaluated(tree, numbers, {name: numbers.lift(at[name]) for name in at})
+        except Unreadable as error:
+            raise _TooLarge(str(error)) from error
+
+    def equal(left: Any, right: Any) -> bool:
+        return bool(abs(left - right) <= numbers.tiny * max(abs(left), abs(right)))
+
+    return _agree(one, other, variables, value, equal)
+
+
+class _TooLarge(ArithmeticError):
+    """Value outside the range of comparable numbers."""
+
+
+def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
+    """Yield fixed values of the variables: fractions of all signs and sizes, and whole numbers."""
+    if not variables:
+        yield {}
+        return
+
+    def point(place: int, signed: bool, scale: Fraction, whole: bool = False) -> Any:
+        values = {}
+        for index, name in enumerate(variables):
+            value = Fraction(10_007 * (place + 1) + 7_919 * (index + 1), 7_001 + 13 * place)
+            value = Fraction(17 + 12 * place + 7 * index) if whole else value * scale
+            values[name] = -value if signed and place >> (index % 3) & 1 else value
+        return values
+
+    for place in range(8):
+        yield point(place, False, Fraction(1))
+    for scale in (Fraction(1), Fraction(1, 1009), Fraction(997)):
+        for place in range(1, 8):
+            yield point(place, True, scale)
+    for place in range(4):
+        yield point(place, True, Fraction(1), whole=True)
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Arithmetic of one kind of numbers."""
+
+    lift: Callable[[Fraction], Any]
+    power: Callable[[Any, Any], Any]
+    call: Callable[[str, Any], Any]
+    constant: Callable[[str], Any]
+    checked: Callable[[Any], Any]
+    tiny: Any = 0
+
+
+def _evaluated(tree: Tree, numbers: _Numbers, at: Mapping[str, Any]) -> Any:
+    kind = tree[0]
+    if kind == "number":
+        return numbers.lift(tree[1])
+    if kind == "name":
+        return at[tree[1]]
+    if kind == "constant":
+        return numbers.constant(tree[1])
+    if kind == "call":
+        return numbers.checked(numbers.call(tree[1], _evaluated(tree[2], numbers, at)))
+    left = _evaluated(tree[1], numbers, at)
+    if kind == "negative":
+        return -left
+    right = _evaluated(tree[2], numbers, at)
+    if kind == "^":
+        return numbers.checked(numbers.power(left, right))
+    return numbers.checked(_OPERATIONS[kind](left, right))
+
+
+_OPERATIONS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction:
+    if exponent.denominator != 1:
+        raise Unreadable("a root is no fraction")
+    size = max(base.numerator.bit_length(), base.denominator.bit_length())
+    if abs(exponent.numerator) * size > BITS:
+        raise Unreadable("its numbers grow too large")
+    return base**exponent.numerator
+
+
+def _call(function: str, value: Fraction) -> Fraction:
+    if function == "abs":
+        return abs(value)
+    raise Unreadable(f"{function} gives no fraction")
+
+
+def _no_fraction(which: str) -> Fraction:
+    raise Unreadable(f"{which} is no fraction")
+
+
+_FRACTIONS = _Numbers(lambda value: value, _power, _call, _no_fraction, bounded)
+
+
+@cache
+def _digits(real: bool) -> _Numbers:
+    """Return the arithmetic with DIGITS digits; if `real`, complex values are undefined."""
+    with needed_by("comparing answers with roots, pi or functions"):
+        import mpmath
+    context = mpmath.mp.clone()
+    context.dps = DIGITS
+    large, tiny = context.mpf(10) ** RANGE, context.mpf(10) ** -CLOSE
+    lost = 1 / large**2 / 10**CLOSE  # Rounding error of a value of 0.
+
+    def checked(value: Any) -> Any:
+        if real and isinstance(value, context.mpc):
+            raise ZeroDivisionError
+        size = abs(value)
+        if size < lost:
+            return context.zero
+        if not 1 / large < size < large:
+            raise Unreadable("its numbers grow too large or too small")
+        return value
+
+    def power(base: Any, exponent: Any) -> Any:
+        if not base and exponent.real < 0:
+            raise ZeroDivisionError
+        if base and abs(exponent) * abs(math.log10(abs(base))) > RANGE:
+            raise Unreadable("its numbers grow too large or too small")
+        if real and base < 0:
+            for root in (3, 5, 7, 9):  # Odd roots of negative numbers are real.
+                times = context.nint(exponent * root)
+                if times % root and abs(exponent * root - times) < tiny:
+                    return (-1) ** int(times) * context.power(-base, exponent)
+        return context.power(base, exponent)
+
+    def call(function: str, value: Any) -> Any:
+        if function == "exp" and abs(value) > 3 * RANGE:
+            raise Unreadable("its numbers grow too large or too small")
+        if function in ("log", "ln") and not value:
+            raise ZeroDivisionError
+        if function == "log":
+            return context.log(value, 10)
+        named = {"ln": context.log, "abs": abs}
+        return named[function](value) if function in named else getattr(context, function)(value)
+
+    return _Numbers(
+        lambda value: checked(context.mpf(value.numerator) / value.denominator),
+        power,
+        call,
+        lambda which: +getattr(context, which),
+        checked,
+        tiny,
+    )

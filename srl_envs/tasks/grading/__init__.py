@@ -1,1 +1,0 @@
-"""Grading of mathematical answers: extraction, parsing, comparison."""

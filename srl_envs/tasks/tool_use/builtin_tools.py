@@ -1,0 +1,203 @@
+"""Built-in tools of one agent in one episode: calculator, files, search, Python.
+
+The names of TOOLS select these functions:
+
+- "calculator": calculator(expression)
+- "files": read_file(path), write_file(path, content), list_files()
+- "search": search(query)
+- "python": python(code), which needs Linux and the extra "sandbox"
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import os
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from srl_envs.tasks.tool_use.calculator import calculate
+from srl_envs.tasks.tool_use.file_store import FileStore, MemoryFiles
+from srl_envs.tasks.tool_use.search import SHOWN, SearchProvider, as_text, shipped
+from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolRegistry, function_schema
+from srl_envs.validation import check_choice
+
+if TYPE_CHECKING:
+    from srl_envs.sandbox import Sandbox
+
+TOOLS = ("calculator", "files", "search", "python")
+WITHOUT_SANDBOX = TOOLS[:3]
+
+MOST_CELLS = 16
+LONGEST_CELL = 4000  # characters
+_REPEATED = """
+import contextlib as _contextlib, io as _io
+with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.redirect_stderr(_io.StringIO()):
+    for _cell in {cells!r}:
+        exec(compile(_cell, "<cell>", "exec"), globals())
+del _contextlib, _io
+exec(compile({newest!r}, "<program>", "exec"), globals())
+"""
+_SCHEMAS: dict[str, Any] = {}  # Equal for every agent, and slow to build.
+
+
+class Toolbox:
+    """Tools with the state of one agent.
+
+    Args:
+        names: Names of TOOLS.
+        files: File store, in memory by default.
+        search: Search provider, the shipped corpus by default.
+        tools: Additional tools.
+
+    Raises:
+        EnvConfigError: A name is unknown.
+        ImportError: A library is missing.
+        SandboxError: Python cannot be confined.
+    """
+
+    def __init__(
+        self,
+        names: Iterable[str] = WITHOUT_SANDBOX,
+        *,
+        files: FileStore | None = None,
+        search: SearchProvider | None = None,
+        tools: Iterable[Tool] = (),
+    ) -> None:
+        chosen = [check_choice("tools", name, TOOLS) for name in names]
+        self.files = MemoryFiles() if files is None else files
+        self._search = search
+        functions: list[Callable[..., Any]] = []
+        if "calculator" in chosen:
+            functions.append(calculator)
+        if "files" in chosen:
+            functions += [self.read_file, self.write_file, self.list_files]
+        if "search" in chosen:
+            if search is None:
+                shipped()  # A missing library is an error now, not at the first search.
+            functions.append(self.search)
+        if "python" in chosen:
+            self._repl = PythonRepl()
+            functions.append(self.python)
+        described = []
+        for function in functions:
+            name = function.__name__
+            if name not in _SCHEMAS:
+                _SCHEMAS[name] = function_schema(function)["function"]
+            # An exception of a built-in tool is a defect; a given search is the user's code.
+            strict = search is None or name != "search"
+            described.append(Tool(**_SCHEMAS[name], function=function, strict=strict))
+        self.registry = ToolRegistry([*described, *tools])
+
+    # Tools are methods, not closures: copies of an episode must not share files.
+
+    def read_file(self, path: str) -> str:
+        """Read a file.
+
+        Args:
+            path: The file's name.
+        """
+        return self.files.read(path)
+
+    def write_file(self, path: str, content: str) -> str:
+        """Make a file, or replace one.
+
+        Args:
+            path: The file's name.
+            content: The text that it will hold.
+        """
+        self.files.write(path, content)
+        return f"Written: {path}"
+
+    def list_files(self) -> list[str]:
+        """List the names of all files."""
+        return self.files.names()
+
+    def search(self, query: str) -> str:
+        """Search for documents.
+
+        Args:
+            query: A few words.
+        """
+        provider = shipped() if self._search is None else self._search
+        return as_text(provider.search(query, SHOWN))
+
+    def python(self, code: str) -> str:
+        """Run Python, and see what it prints. Names stay from call to call.
+
+        Args:
+            code: Statements; the value of a last expression is printed.
+        """
+        return self._repl.run(code)
+
+
+def calculator(expression: str) -> str:
+    """Compute an arithmetic expression exactly.
+
+    Args:
+        expression: Numbers, + - * / // % **, brackets, and functions such as sqrt(2) or max(1, 2).
+    """
+    return calculate(expression)
+
+
+class PythonRepl:
+    """Python interpreter of one agent in the sandbox.
+
+    Every cell runs in a new process, which first repeats all successful earlier cells without
+    their output. So names stay, and nothing else does.
+    """
+
+    def __init__(self, sandbox: Sandbox | None = None) -> None:
+        self._sandbox = sandbox
+        if sandbox is None:
+            _shared_sandbox(os.getpid())  # A missing sandbox is an error now.
+        self._cells: tuple[str, ...] = ()
+
+    def run(self, code: str) -> str:
+        """Return the output of a cell, with the value of a last expression.
+
+        Raises:
+            ToolError: The cell failed.
+        """
+        from srl_envs.sandbox import Verdict
+
+        if len(code) > LONGEST_CELL:
+            raise ToolError(f"a cell may have {LONGEST_CELL} characters")
+        if len(self._cells) >= MOST_CELLS:
+            raise ToolError(f"there may be {MOST_CELLS} cells")
+        newest = _with_last_value_printed(code)
+        # A copy of an episode may run in another process.
+        sandbox = self._sandbox or _shared_sandbox(os.getpid())
+        run = sandbox.evaluate(_REPEATED.format(cells=self._cells, newest=newest))
+        if run.verdict is not Verdict.OK:
+            error = run.error.strip() or f"the program ended: {run.verdict}"
+            raise ToolError(f"{error}\n{run.stdout[-500:]}".strip())
+        self._cells = (*self._cells, newest)
+        return run.stdout.rstrip("\n")
+
+
+def _with_last_value_printed(code: str) -> str:
+    """Return a cell that prints its last expression unless None; line numbers stay the same."""
+    try:
+        tree = ast.parse(code)
+        compile(code, "<cell>", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError, UnicodeError) as error:
+        raise ToolError(f"that is not Python: {error}") from None
+    if not tree.body or not isinstance(tree.body[-1], ast.Expr):
+        return code
+    last = tree.body[-1]
+    lines = code.encode().splitlines(keepends=True)
+    before = b"".join(lines[: last.lineno - 1]) + lines[last.lineno - 1][: last.col_offset]
+    shown = ast.get_source_segment(code, last)
+    return f"{before.decode()}_ = ({shown}\n)\nif _ is not None: print(repr(_))"
+
+
+@cache
+def _shared_sandbox(process: int) -> Sandbox:
+    """Return the sandbox of this process; processes cannot share a sandbox."""
+    from srl_envs.sandbox import Sandbox
+
+    sandbox = Sandbox()
+    atexit.register(sandbox.close)
+    return sandbox
