@@ -139,7 +139,7 @@ def load(path: Path) -> Checkpoint:
     Raises CheckpointNotFound if there is none, and CheckpointError naming the first file that is
     missing or differs from what was written.
     """
-    found = _find(path.parent, path.name)
+    found = find(path.parent, path.name)
     manifest = check(found)
     # A state holds what it holds, infinities and large buffers among it.
     plain = _read(found / "state.json", constants=True)
@@ -197,7 +197,7 @@ def warn_of_those_not_whole(directory: Path) -> None:
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
     """What metadata.json says, without reading the rest; errors as `load`."""
-    found = _find(directory, checkpoint_id)
+    found = find(directory, checkpoint_id)
     verify(found, "metadata.json", read_manifest(found))
     return _mapping(found / "metadata.json")
 
@@ -258,13 +258,15 @@ def _complete(directory: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
     return found
 
 
-def _find(directory: Path, checkpoint_id: str) -> Path:
-    for path in (directory / checkpoint_id, directory / f"{_REPLACED}{checkpoint_id}"):
-        if path.is_dir():
-            return path
+def find(directory: Path, checkpoint_id: str) -> Path:
+    """Return the checkpoint's folder, which is in `directory`. Raises CheckpointNotFound."""
+    there = {path.name: path for path in directory.glob("*") if path.is_dir()}
+    for name in (checkpoint_id, f"{_REPLACED}{checkpoint_id}"):
+        if name in there:
+            return there[name]
     available = ", ".join(list_checkpoints(directory)) or "none"
     raise CheckpointNotFound(
-        f"Checkpoint not found: {checkpoint_id} in {directory}; available: {available}"
+        f"Checkpoint not found: {checkpoint_id:.200} in {directory}; available: {available}"
     )
 
 

@@ -116,7 +116,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     Raises CheckpointNotFound, and CheckpointError for a damaged checkpoint, one of another
     configuration, naming the first setting that differs, or one of more rounds than are planned.
     """
-    checkpoint = checkpoints.load(directory / checkpoint_id)
+    checkpoint = checkpoints.load(checkpoints.find(directory, checkpoint_id))
     if not isinstance(checkpoint.metadata.get("config"), dict):
         raise checkpoint.unusable(f"{checkpoint.path / 'metadata.json'}: config is no mapping")
     _check_same(run.config, checkpoint.metadata["config"], checkpoint_id)

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save
 
 from srl_train.checkpoints import manifest
-from srl_train.errors import CheckpointError
+from srl_train.errors import CheckpointError, CheckpointNotFound
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same
 
@@ -153,3 +153,9 @@ def test_numbers_that_no_run_counts_are_refused(path, value, trainer):
     ):
         trainer.load_checkpoint(NAME)
     assert same(everything(trainer.run), before)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../checkpoints", "/", "x" * 5000, "\0"])
+def test_only_a_name_in_the_folder_is_a_checkpoint(name, trainer):
+    with pytest.raises(CheckpointNotFound, match=NAME):
+        trainer.load_checkpoint(name)
