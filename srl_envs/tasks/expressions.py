@@ -147,7 +147,7 @@ class _Reader:
         """Parse the 1/2 in 3 1/2."""
         above, bar, below = self._next(), self._next(), self._next()
         if bar != ("mark", "/") or not (above[1].isdigit() and below[1].isdigit()):
-            raise Unreadable("two numbers stand beside each other")
+            raise Unreadable("there is no operator between two numbers")
         return ("/", ("number", _literal(above[1])), ("number", _literal(below[1])))
 
     def _signed(self, depth: int) -> Tree:
@@ -230,7 +230,7 @@ def _with_fraction(whole: Tree, part: Tree) -> Tree:
         return ("negative", _with_fraction(whole[1], part))
     parts = part[0] == "/" and part[1][0] == part[2][0] == "number" and part[2][1] != 0
     if not (parts and whole[0] == "number" and whole[1].denominator == 1):
-        raise Unreadable("two numbers stand beside each other")
+        raise Unreadable("there is no operator between two numbers")
     return ("number", whole[1] + part[1][1] / part[2][1])
 
 

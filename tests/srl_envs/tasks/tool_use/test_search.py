@@ -173,7 +173,7 @@ def test_a_run_goes_on_when_the_search_server_answers_nonsense(server):
     assert infos["agent_0"]["failed_calls"] == 3
 
 
-def test_a_server_that_is_not_there_is_told():
+def test_a_missing_server_is_an_error():
     with pytest.raises(ToolError, match="cannot be reached"):
         SearxngSearch("http://127.0.0.1:1", timeout=1.0).search("x", 1)
 
