@@ -1,6 +1,9 @@
 """Servers that run a fake program instead of vLLM's."""
 
+import contextlib
+import itertools
 import json
+import os
 import socket
 
 import pytest
@@ -69,7 +72,12 @@ def new_fleet():
         one.close()
 
 
+PORTS = itertools.count(10_000 + os.getpid() * 50 % 20_000)
+"""Below the ports that the kernel gives to connections, and different in each test process."""
+
+
 def any_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    for port in PORTS:
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError

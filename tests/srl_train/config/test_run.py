@@ -203,7 +203,8 @@ def test_every_setting_is_described_and_read_somewhere():
     assert len(found) > 20
     read = {
         node.attr
-        for path in (ROOT / "srl_train").rglob("*.py")
+        for package in ("srl_train", "srl_extensions")
+        for path in (ROOT / package).rglob("*.py")
         if path.parent.name != "config"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
