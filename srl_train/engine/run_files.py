@@ -88,6 +88,11 @@ class RunFiles:
 
         path = self.folder / "run.lock"
         refuse_unwritable("the run's folder", self.config)
+        for folder in (self.checkpoints, self.models, self.folder / "episodes"):
+            if folder.exists() and not folder.is_dir():
+                raise ConfigError(
+                    f"{folder} must be a folder, got a file: choose another run folder"
+                )
         lock = FileLock(path, blocking=False, thread_local=False, on_acquired=_write_pid)
         with asked_for("the run's folder", path):
             try:

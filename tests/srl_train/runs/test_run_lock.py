@@ -84,3 +84,11 @@ def test_a_forked_child_does_not_keep_the_folder_locked(end, short_run, tmp_path
     finally:
         os.close(writing)
         os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "models", "episodes"])
+def test_a_file_in_place_of_a_folder_is_refused_before_training(name, short_run, tmp_path):
+    (tmp_path / name).write_text("")
+    with pytest.raises(ConfigError, match=f"{name} must be a folder, got a file"):
+        Trainer(short_run(rounds=1), tmp_path).fit()
+    assert not (tmp_path / "metrics.jsonl").exists()
