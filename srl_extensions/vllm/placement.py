@@ -39,8 +39,15 @@ class Placement:
     """Share of the memory of each of these GPUs; None on a CPU."""
 
 
+def has_gpu_device() -> bool:
+    """Return whether the system has a device file of a GPU (NVIDIA, AMD, or Windows' WSL)."""
+    return any(any(Path("/dev").glob(name)) for name in ("nvidia[0-9]*", "kfd", "dxg"))
+
+
 def find_gpus() -> list[Gpu]:
-    """Return the GPUs that this process may use."""
+    """Return the GPUs that this process may use; torch is imported only if there is a device."""
+    if not has_gpu_device():
+        return []
     import torch
 
     found = []

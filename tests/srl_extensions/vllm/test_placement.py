@@ -60,4 +60,5 @@ def test_gpus_are_those_of_torch(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     memory = [(GIB, 2 * GIB), (3 * GIB, 4 * GIB)]
     monkeypatch.setattr(torch.cuda, "mem_get_info", memory.__getitem__)
+    monkeypatch.setattr("srl_extensions.vllm.placement.has_gpu_device", lambda: True)
     assert find_gpus() == [Gpu(0, 2.0, 1.0), Gpu(1, 4.0, 3.0)]
