@@ -25,7 +25,7 @@ def here(tmp_path, monkeypatch):
     """The current folder with the page's mybot.py in it, as the `srl` command starts there."""
     [code] = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
     (tmp_path / "mybot.py").write_text(code)
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", os.getcwd())])
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one != ""])
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     sys.modules.pop("mybot", None)
