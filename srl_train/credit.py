@@ -274,7 +274,7 @@ def leave_one_out(discount: float) -> CreditScheme:
 
 
 def whole_round(discount: float, scale: str) -> CreditScheme:
-    """Compare each return with those of all episodes of the round, whatever their start.
+    """Compare each return with those of all episodes of the round, from any start.
 
     A = (R - mean R) / (deviation of R + 1e-4), the global normalization of REINFORCE++ (Hu 2025,
     eq. 7), separately for each environment that a round plays.
