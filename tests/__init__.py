@@ -1,4 +1,4 @@
-"""What every process of the tests begins with, those that tests start included."""
+"""Settings of every test process, including the processes that tests start."""
 
 import importlib.metadata
 import importlib.util
@@ -20,12 +20,18 @@ os.environ.setdefault("HF_DEACTIVATE_ASYNC_LOAD", "1")
 # a dozen others as often: a sixth of the time of a short training.
 importlib.metadata.metadata = cache(importlib.metadata.metadata)
 _find = importlib.util.find_spec
-_found = cache(_find)
+
+
+@cache
+def _found(name: str, package: str | None, path: tuple[str, ...]):
+    return _find(name, package)
 
 
 def _find_spec(name: str, package: str | None = None):
-    """Of what is not loaded the first answer stands; tests put modules among the loaded ones."""
-    return (_find if name in sys.modules else _found)(name, package)
+    """Cache the answer for modules that are not loaded, separately for each state of `sys.path`."""
+    if name in sys.modules:
+        return _find(name, package)
+    return _found(name, package, tuple(sys.path))
 
 
 importlib.util.find_spec = _find_spec
