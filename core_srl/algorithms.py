@@ -13,7 +13,7 @@ from core_srl.factors import CompetenceFactor, CooperationFactor, factor_setting
 from srl_train.config import yaml_file
 from srl_train.config.bounds import within
 from srl_train.config.run import RunConfig
-from srl_train.engine.builders.environment import build_env
+from srl_train.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.players.assignment import matchmaking_of
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from srl_agents.llm.hub_names import folder_for, folders
 from srl_extensions.vllm.placement import find_gpus
-from srl_train.engine.run_files import versions
+from srl_train.run_files import versions
 
 TINY = "tiny"
 MODERN_MODELS = {

@@ -7,10 +7,10 @@ import copy
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pettingzoo import ParallelEnv
 
@@ -19,26 +19,80 @@ from core_srl.environments import EnvironmentType, MultiModelTrainingEnvironment
 from core_srl.errors import as_documented
 from core_srl.models import TINY
 from core_srl.monitoring.monitor import StartedMonitors
+from srl_agents.episode import Episode
 from srl_agents.errors import BackendError
 from srl_agents.evaluation.episode_stats import cooperation_rate, mean
 from srl_envs.wrappers.reward_function import CustomRewards, RewardFunction
-from srl_train import trainer
+from srl_train import resume, summaries, trainer
+from srl_train.build import build_run, resolved
 from srl_train.checkpoints import checkpoint
-from srl_train.engine import resume
-from srl_train.engine.assemble import assemble, resolved
-from srl_train.engine.builders.environment import build_env
-from srl_train.engine.records import summaries
-from srl_train.engine.records.recorder import Recorder
-from srl_train.engine.rounds import InTurn, RoundResult
-from srl_train.engine.run_files import RunFiles
-from srl_train.engine.state import Run
+from srl_train.environment import build_env
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import Progress
+from srl_train.recorder import Recorder
+from srl_train.round import Interruptible, RoundPlan, RoundResult, learn_round, plan_round, play
+from srl_train.run import Run
+from srl_train.run_files import RunFiles
 from srl_train.updates import UpdateStrategy
 
 _LOG = logging.getLogger(__name__)
 
 CHECKPOINT_DIR = "./checkpoints/multimodel"
+
+
+class EpisodeByEpisode:
+    """Schedule that can play a round one episode at a time, and restores the run if a round fails.
+
+    Args:
+        run: The run; its next round is the first.
+        interruptible: Context in which episodes are played.
+    """
+
+    ahead: ClassVar = False
+
+    def __init__(self, run: Run, interruptible: Interruptible = nullcontext) -> None:
+        self._run, self._interruptible = run, interruptible
+        self._plan: RoundPlan | None = None
+        self._episodes: list[Episode] = []
+        self._seconds = 0.0
+
+    @property
+    def episodes_played(self) -> int:
+        """Number of episodes of the current round."""
+        return len(self._episodes)
+
+    def play_episode(self) -> Episode:
+        """Play the next episode of the round."""
+        return self._play(1)[-1]
+
+    def next_round(self) -> RoundResult:
+        """Play the rest of the round and learn from all of it; raises as `train_round`."""
+        before = resume.held(self._run)
+        try:
+            with self._interruptible():
+                self._play(self._run.config.rollout.episodes - len(self._episodes))
+            return learn_round(self._run, self._run.next_round, self._episodes, self._seconds)
+        except BaseException:
+            resume.put_back(self._run, before)
+            raise
+        finally:
+            self.close()
+
+    def settle(self) -> list[RoundResult]:
+        """Return no rounds: nothing is learned between two calls."""
+        return []
+
+    def close(self) -> None:
+        """Drop the episodes of an incomplete round."""
+        self._plan, self._episodes, self._seconds = None, [], 0.0
+
+    def _play(self, count: int) -> list[Episode]:
+        began = time.perf_counter()
+        self._plan = self._plan or plan_round(self._run, self._run.next_round)
+        first = len(self._episodes)
+        self._episodes += play(self._run, self._plan, range(first, first + count))
+        self._seconds += time.perf_counter() - began
+        return self._episodes
 
 
 class MultiModelTrainer(trainer.Trainer):
@@ -175,8 +229,8 @@ class MultiModelTrainer(trainer.Trainer):
     def current_episode(self) -> int:
         """Games played so far."""
         played = summaries.episodes_played(self.run)
-        if isinstance(self._rounds, InTurn):
-            played += self._rounds.games_played
+        if isinstance(self._rounds, EpisodeByEpisode):
+            played += self._rounds.episodes_played
         return played
 
     def get_training_status(self) -> dict[str, Any]:
@@ -233,14 +287,14 @@ class MultiModelTrainer(trainer.Trainer):
                 f"{self.config.max_episodes}: games are played in order"
             )
         self._begin()
-        if not isinstance(self._rounds, InTurn):
+        if not isinstance(self._rounds, EpisodeByEpisode):
             self._settle()
             self._end_rounds()
-            self._rounds = InTurn(run, undoes=True)
+            self._rounds = EpisodeByEpisode(run)
         began = time.perf_counter()
-        episode = self._rounds.play_game()
+        episode = self._rounds.play_episode()
         run.seconds += time.perf_counter() - began
-        whole = self._rounds.games_played == run.config.rollout.episodes
+        whole = self._rounds.episodes_played == run.config.rollout.episodes
         row = self.train_round().row if whole else {}
         steps = {
             model: [step for agent in episode.agents_of(model) for step in episode.steps_of(agent)]
@@ -260,10 +314,10 @@ class MultiModelTrainer(trainer.Trainer):
     def train_round(self) -> RoundResult:
         """See Trainer; a round in which something is raised is undone."""
         if self._rounds is None and not self.run.config.engine.play_ahead:
-            self._rounds = InTurn(self.run, at_once=self._interrupts.at_once, undoes=True)
+            self._rounds = EpisodeByEpisode(self.run, self._interrupts.at_once)
         with as_documented():
             result = super().train_round()
-        if isinstance(self._rounds, InTurn):
+        if isinstance(self._rounds, EpisodeByEpisode):
             self._rounds = None
         return result
 
@@ -305,7 +359,7 @@ class MultiModelTrainer(trainer.Trainer):
             raise BackendError(f"Model loading failed: {error}") from error
         with as_documented():
             try:
-                return assemble(run_config, make_env, self._strategy)
+                return build_run(run_config, make_env, self._strategy)
             except BackendError as error:
                 raise BackendError(f"Model loading failed: {error}") from error
 

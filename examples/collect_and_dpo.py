@@ -9,7 +9,7 @@ from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.data.collect import build_policies, play_games
-from srl_train.engine.builders.environment import build_env
+from srl_train.environment import build_env
 from srl_train.trainer import Trainer
 
 GAME = EnvironmentConfig(

@@ -16,7 +16,7 @@ from srl_envs.scenarios import lookup
 from srl_train.config.models import ModelsConfig, SamplingConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.data.collect import build_policies, filtered, play_games
-from srl_train.engine.builders.environment import build_env
+from srl_train.environment import build_env
 
 TASK = EnvironmentConfig(
     name="code_v0", options={"families": "returns", "difficulty": 1, "max_cycles": 1}

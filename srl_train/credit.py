@@ -3,7 +3,7 @@
 Every scheme is a pure function: groups of episodes, the agents' roles and a state go in, one
 advantage per agent and step and the next state come out. Episodes of a group start from the same
 seed. To add a scheme, write its function, name it in a configuration section, and add both to
-`CREDIT_SCHEMES`.
+`CREDIT_SCHEMES`. A scheme that replays episodes adds hooks to `CREDIT_HOOKS`.
 
 Axes are in the names of arguments: `_ET` is episodes by steps, `_T` is steps.
 """
@@ -14,14 +14,21 @@ import dataclasses
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
+from srl_agents.episode import Episode
+from srl_agents.rollout import MakeGame
+from srl_envs.tables import Plugin, PluginTable
 from srl_train.config.section import Section, chosen_by
-from srl_train.data.samples import in_groups
+from srl_train.errors import ConfigError
 from srl_train.returns import discounted_return, rewards_to_go
+from srl_train.samples import TokenSample, in_groups
 from srl_train.trajectory import Game, Trajectory
+
+if TYPE_CHECKING:
+    from srl_train.config.run import RunConfig
 
 Group = Sequence[Game]
 """Episodes with the same start, which are compared with each other."""
@@ -646,5 +653,58 @@ its episode return in its group (GRPO, Shao et al. 2024, eq. 4.1.2), which TRL c
 `algorithm.scale_rewards`; PPO has a critic.
 """
 
-REPLAY_SCHEMES = frozenset({"difference", "counterfactual"})
-"""Schemes that require `Trajectory.gains`, from replays of the round's episodes."""
+
+# Schemes with hooks.
+
+
+def no_replay(
+    run: Any, number: int, episodes: Sequence[Episode], games: list[Game]
+) -> tuple[list[Game], int]:
+    """Return the trajectories unchanged: the hook of schemes without replays."""
+    return games, 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Credit:
+    """Credit assignment of a run: a scheme, and hooks for schemes that need more than episodes."""
+
+    scheme: CreditScheme | None = None
+    """The scheme; None leaves advantages to the learner."""
+    replay: Callable[[Any, int, Sequence[Episode], list[Game]], tuple[list[Game], int]] = no_replay
+    """(run, round number, episodes, trajectories) -> (trajectories with gains, replayed steps)."""
+    make_game: Callable[[Any], MakeGame | None] = lambda run: None
+    """Run -> constructor of the round's games, or None for ordinary games."""
+    samples: Callable[[str, Sequence[Episode], int], list[TokenSample]] | None = None
+    """(model, episodes, round number) -> samples; None builds one sample per agent and episode."""
+
+
+CREDIT_HOOKS = PluginTable(
+    "core_srl.credit",
+    {
+        "difference": Plugin("srl_extensions.research.replays:credit", "replays"),
+        "counterfactual": Plugin("srl_extensions.research.replays:credit", "replays"),
+        "branching": Plugin("srl_extensions.research.branching:credit", "branches of episodes"),
+    },
+    ConfigError,
+)
+"""Name to a function from (configuration, environment, scheme) to the `Credit` of a run, which
+raises ConfigError for an unsuitable environment."""
+
+
+def build_credit(config: RunConfig, env: Any) -> Credit:
+    """Build the credit assignment of a run.
+
+    Args:
+        config: Configuration of the run.
+        env: The environment, to check whether the scheme supports it.
+
+    Raises:
+        ConfigError: If the scheme does not support the environment.
+    """
+    name = config.credit.name
+    scheme = CREDIT_SCHEMES[name](config.credit, config.rollout.discount)
+    hooks = "branching" if config.rollout.branching is not None else name
+    if hooks not in CREDIT_HOOKS:
+        return Credit(scheme)
+    credit: Credit = CREDIT_HOOKS.load(hooks)(config, env, scheme)
+    return credit

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from srl_train.data.samples import TokenSample
+    from srl_train.samples import TokenSample
 
 Floats = NDArray[np.float64]
 

@@ -13,25 +13,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from srl_agents.errors import RolloutError
+from srl_train import resume, summaries
+from srl_train.build import build_run
 from srl_train.checkpoints import checkpoint
 from srl_train.checkpoints.model_cards import write_card
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 from srl_train.distributed import processes
-from srl_train.engine import evaluation, resume
-from srl_train.engine.assemble import assemble
-from srl_train.engine.games import grow_pools
-from srl_train.engine.interrupts import Interrupts
 from srl_train.engine.offline.progress import planned
-from srl_train.engine.play_ahead import rounds_of
-from srl_train.engine.records import summaries
-from srl_train.engine.records.recorder import Recorder
-from srl_train.engine.rounds import RoundResult, Rounds
-from srl_train.engine.run_files import RunFiles
-from srl_train.engine.state import Run
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
+from srl_train.evaluation import evaluate
+from srl_train.interrupts import Interrupts
 from srl_train.metrics import Progress, Sink, failed_games, unreadable_answers
 from srl_train.players.learning_models import ModelObject
+from srl_train.pools import grow_pools
+from srl_train.recorder import Recorder
+from srl_train.round import RoundResult
+from srl_train.run import Run
+from srl_train.run_files import RunFiles
+from srl_train.schedule import Schedule, ScheduleContext, build_schedule
 from srl_train.updates import UpdateStrategy
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Trainer:
             progress = sys.stderr.isatty() and not any(isinstance(one, Progress) for one in sinks)
         self._recorder = Recorder(self.files, sinks, keep_rows=record_metrics, progress=progress)
         self._writes = processes.is_main()
-        self._rounds: Rounds | None = None
+        self._rounds: Schedule | None = None
         self._torn = False
         self._run: Run | None = None
         self._built_from: RunConfig | None = None
@@ -114,7 +114,7 @@ class Trainer:
     def _assemble(self) -> Run:
         self._recorder.refuse_missing(self.config)
         given = self._strategy, self.files.server_logs, self._models
-        return assemble(self.config, self._make_env, *given)
+        return build_run(self.config, self._make_env, *given)
 
     def _has_begun(self, run: Run) -> bool:
         return self._recorder.is_open or run.position > (0, 0)
@@ -244,7 +244,8 @@ class Trainer:
         if self._rounds is None:
             self._settle()
             record = self.files.activity if self._recorder.keeps_rows else None
-            self._rounds = rounds_of(run, record, self._saves_after, self._interrupts.at_once)
+            context = ScheduleContext(run, record, self._saves_after, self._interrupts.at_once)
+            self._rounds = build_schedule(context)
         result = self._rounds.next_round()
         run.seconds += time.perf_counter() - began
         self._account(result)
@@ -483,7 +484,7 @@ class Trainer:
         episodes = self.run.config.logging.evaluation_episodes
         if episodes:
             with self._interrupts.at_once():
-                measured, played = evaluation.evaluate(self.run, episodes)
+                measured, played = evaluate(self.run, episodes)
             if measured["raw_reward"] is None:
                 raise RolloutError(f"every evaluation game failed; the first: {played[0].failure}")
             self.run.evaluations[when] = measured

@@ -29,7 +29,7 @@ class Trajectory:
     """Advantage of each step. None leaves advantages to the learner: GRPO compares the episode
     returns of a group, PPO has a critic."""
     gains: tuple[float, ...] | None = None
-    """Gain of each step over other actions, from replays of the episode (srl_train.replays)."""
+    """Gain of each step over other actions, from replays of the episode."""
     seed: int = 0
     """Seed of the episode; the episodes of a group share it."""
     environment: str = ""

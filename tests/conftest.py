@@ -87,15 +87,15 @@ def in_small(monkeypatch):
     from srl_train import trainer
     from srl_train.config import yaml_file
 
-    assemble = trainer.assemble
+    build_run = trainer.build_run
 
     def settings_on_top(**settings):
         dotted = {name.replace("__", "."): value for name, value in settings.items()}
 
         def smaller(config, *parts):
-            return assemble(yaml_file.from_tree(yaml_file.to_tree(config), dotted), *parts)
+            return build_run(yaml_file.from_tree(yaml_file.to_tree(config), dotted), *parts)
 
         for module in (trainer, documented):
-            monkeypatch.setattr(module, "assemble", smaller)
+            monkeypatch.setattr(module, "build_run", smaller)
 
     return settings_on_top

@@ -1,7 +1,6 @@
 """Rollouts: episodes of environments played by policies."""
 
-from srl_agents.rollout.branching import BranchedEpisode, Branching, Siblings
-from srl_agents.rollout.episode_loop import PlaySettings, play, play_many, play_many_async
+from srl_agents.rollout.episode_loop import MakeGame, PlaySettings, play, play_many, play_many_async
 from srl_agents.rollout.game import (
     ALL_AT_ONCE,
     SpeaksFirst,
@@ -13,10 +12,8 @@ from srl_agents.rollout.game import (
 
 __all__ = [
     "ALL_AT_ONCE",
-    "BranchedEpisode",
-    "Branching",
+    "MakeGame",
     "PlaySettings",
-    "Siblings",
     "SpeaksFirst",
     "Spectator",
     "is_truncated",

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from srl_agents.episode import Episode
 from srl_agents.errors import EpisodeTimeout
 from srl_agents.evaluation.progress import LongWork
 from srl_agents.policy import Policy, waits
-from srl_agents.rollout.branching import Branching, BranchingGame
 from srl_agents.rollout.event_loop import finished, run
 from srl_agents.rollout.game import ALL_AT_ONCE, Game, SpeaksFirst, Spectator
 
 T = TypeVar("T")
+MakeGame = Callable[..., Game]
 Seats = Mapping[str, Policy] | Sequence[Mapping[str, Policy]]
 """Agent -> policy, of all episodes, or of each by itself."""
 
@@ -51,8 +50,8 @@ class PlaySettings(TypedDict, total=False):
     several calls in one event loop."""
     spectator: Spectator | None
     """Watches the first game; what it raises ends the rollout."""
-    branching: Branching | None
-    """Several answers are tried at every turn; the episodes are BranchedEpisodes then."""
+    make_game: MakeGame | None
+    """Constructor of the games, called like Game; by default Game itself."""
 
 
 def play(
@@ -109,15 +108,14 @@ async def play_many_async(
         raise ValueError(f"in_flight is {in_flight}: give 1 or more, or None for all at once")
     names = _by_episode(settings.get("names") or {}, len(seeds))
     seated = _by_episode(seats, len(seeds))
-    branching = settings.get("branching")
-    made = Game if branching is None else partial(BranchingGame, branching=branching)
+    make_game = settings.get("make_game") or Game
     work, over = LongWork(f"playing {len(seeds)} episodes"), 0
 
     async def one(index: int) -> Episode:
         nonlocal over
         env = make_env()
         try:
-            game = made(
+            game = make_game(
                 env,
                 seated[index],
                 seeds[index],

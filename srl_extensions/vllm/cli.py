@@ -86,7 +86,7 @@ def _started(config: Any, logs: Path | None) -> Fleet:
         )
     prepare_torch()
     from srl_extensions.vllm.models import check_python, open_fleet, servable, served_bases
-    from srl_train.engine.builders.environment import build_env
+    from srl_train.environment import build_env
 
     check_python(backend.managed)
     starts = servable(config, partial(build_env, config), config.models.bases)

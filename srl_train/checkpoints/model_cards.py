@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from srl_train.engine.run_files import write_whole
 from srl_train.players.player_spec import TINY
+from srl_train.run_files import write_whole
 
 _WHOLE = """from transformers import AutoModelForCausalLM, AutoTokenizer
 

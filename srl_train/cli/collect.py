@@ -80,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
     from srl_train.data.chats import as_lines
     from srl_train.data.collect import build_policies, filtered, play_games
     from srl_train.data.demonstrations import parts_of
-    from srl_train.engine.builders.environment import build_env
-    from srl_train.engine.run_files import asked_for, refuse_unwritable, write_whole
+    from srl_train.environment import build_env
     from srl_train.players.trained_models import notes_of
+    from srl_train.run_files import asked_for, refuse_unwritable, write_whole
 
     make_env = partial(build_env, config, trusted=trained is None or args.trust)
     with closing(make_env()) as env:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from srl_envs.loading.extras import install_line, missing, pip_line
 from srl_train.cli.notices import tell
-from srl_train.engine.run_files import installed
 from srl_train.errors import CheckpointError
+from srl_train.run_files import installed
 
 if TYPE_CHECKING:
     from srl_envs.registry import Entry

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srl_agents.policy import Policy
-from srl_agents.rollout import Branching, PlaySettings
+from srl_agents.rollout import MakeGame, PlaySettings
 from srl_envs.text.view import TextView
 from srl_train.data.collect import in_words
 
@@ -28,8 +28,8 @@ class PlannedGames:
     record_states: bool = False
     in_words: bool = False
     """Whether scripted policies say their actions, for models to learn from."""
-    branching: Branching | None = None
-    """What is tried at every turn."""
+    make_game: MakeGame | None = None
+    """Constructor of the games; None plays them without branches."""
 
     def __len__(self) -> int:
         return len(self.env_seeds)
@@ -62,5 +62,5 @@ class PlannedGames:
             "names": self.seatings,
             "extra": self.extra,
             "record_states": self.record_states,
-            "branching": self.branching,
+            "make_game": self.make_game,
         }

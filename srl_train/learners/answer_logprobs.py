@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from srl_train.data.samples import TokenSample
+from srl_train.samples import TokenSample
 
 Allowed = tuple[int, ...] | None
 """The ids that a token was chosen from; None where all were open to it."""

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from srl_agents.llm.backends.huggingface.quantization import shared_states
-from srl_train.data.samples import TokenSample
 from srl_train.errors import TrainingError
+from srl_train.samples import TokenSample
 
 CRITIC = "critic."
 """Before the names of the critic's parameters among a model's."""

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol, Self
 from torch import Tensor
 
 from srl_train.data.preferences import Preference, References
-from srl_train.data.samples import TokenSample
 from srl_train.distributed.processes import Parallelism
+from srl_train.samples import TokenSample
 
 
 class Learned(NamedTuple):

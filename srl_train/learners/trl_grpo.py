@@ -18,7 +18,6 @@ from torch import Tensor
 from trl import GRPOTrainer
 
 from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
-from srl_train.data.samples import TokenSample, per_token
 from srl_train.distributed import processes
 from srl_train.errors import TrainingError
 from srl_train.learners.answer_logprobs import Choices, answer_log_probs, choices_of
@@ -27,6 +26,7 @@ from srl_train.learners.sampler_weights import Divergence, divergence, sampler_w
 from srl_train.learners.trl_options import grpo_arguments
 from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
+from srl_train.samples import TokenSample, per_token
 
 REFERENCE = "ref"
 """The adapter that it adds where something holds the model back: a copy of that one."""

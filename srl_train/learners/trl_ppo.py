@@ -20,7 +20,6 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from srl_train.config.learning.learners import PpoConfig
-from srl_train.data.samples import TokenSample
 from srl_train.distributed import processes
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import (
@@ -45,6 +44,7 @@ from srl_train.returns import (
     generalized_advantages,
     standardized,
 )
+from srl_train.samples import TokenSample
 
 _LOG = logging.getLogger(__name__)
 

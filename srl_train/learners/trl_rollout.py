@@ -28,8 +28,8 @@ from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many
 from srl_agents.seeding import generator, of_games
-from srl_train.data.samples import sample_of
 from srl_train.errors import ConfigError
+from srl_train.samples import sample_of
 from srl_train.trajectory import shaped_game
 
 RolloutFunc = Callable[[list[Any], Any], dict[str, Any]]

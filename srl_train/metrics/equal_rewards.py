@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from srl_train.data.samples import TokenSample, in_groups
-from srl_train.engine.state import Run
-from srl_train.engine.update import UpdateStats
+from srl_train.run import Run, UpdateStats
+from srl_train.samples import TokenSample, in_groups
 
 _EQUAL_REWARDS = (
     "all games that are compared earned the same. What helps: rewards that tell answers apart, "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from srl_agents.episode import Episode
 from srl_envs.loading.untrusted import printable
-from srl_train.engine.state import Run
+from srl_train.run import Run
 
 SHOWN = 300
 """Characters of an error that are told."""

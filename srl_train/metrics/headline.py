@@ -80,7 +80,7 @@ def headline(run: Run) -> Headline:
 
 
 def change(before: Any, after: Any, baselines: Mapping[str, float], mode: str) -> Change:
-    """From one evaluation (as `srl_train.engine.evaluation.evaluate` gives it) to a later one."""
+    """From one evaluation (as `srl_train.evaluation.evaluate` gives it) to a later one."""
     was, now = (number_at(one, "raw_reward") for one in (before, after))
     errors = [number_at(one, "standard_error") for one in (before, after)]
     unread = number_at(before, "parse_failures"), number_at(after, "parse_failures")

@@ -9,9 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from srl_envs.loading.untrusted import printable
-from srl_train.engine.run_files import write_whole
 from srl_train.metrics.document import Document, to_json
 from srl_train.metrics.errors import RunFolderError
+from srl_train.run_files import write_whole
 
 _PAGE = """<!doctype html>
 <html lang="en">

@@ -70,7 +70,7 @@ class Watcher(Sink, Protocol):
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
         """Take an evaluation: `before` or `after` training, or after a stage (`after_sft`), and
-        what `srl_train.engine.evaluation.evaluate` measured. The last comes after `close`."""
+        what `srl_train.evaluation.evaluate` measured. The last comes after `close`."""
         ...
 
 

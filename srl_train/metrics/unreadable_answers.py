@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from srl_agents.episode import Decision, Episode
-from srl_train.engine.state import Run
+from srl_train.run import Run
 
 UNREAD_SHARE = 0.5
 """Of a model's answers; from here on it is warned of."""

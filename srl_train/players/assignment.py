@@ -9,7 +9,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.rollout.matchmaking import Matchmaking
 from srl_agents.scripted.registry import classic_policy, is_scripted
 from srl_train.config.matchmaking import FixedConfig
-from srl_train.engine.builders.environment import build_env
+from srl_train.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.players.holdout import refuse_partners
 from srl_train.players.player_spec import base_named

@@ -16,7 +16,7 @@ from srl_train.checkpoints import checkpoint
 from srl_train.checkpoints.tensor_tree import misfit
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
-from srl_train.engine.builders.environment import build_env
+from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.learners.critics import without_critic
 from srl_train.players.learning_models import learning_models

@@ -11,7 +11,7 @@ from srl_agents.llm.tiny.tokenizer import build_tokenizer
 from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
-from srl_train.data.samples import sample_of
+from srl_train.samples import sample_of
 from srl_train.trajectory import shaped_game
 from tests.fakes import ScriptedBackend
 

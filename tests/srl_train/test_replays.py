@@ -8,11 +8,11 @@ import pytest
 from srl_agents.episode import Decision
 from srl_agents.evaluation.counterfactuals import Watched, played_instead
 from srl_agents.rollout import play
-from srl_train.engine import resume
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
+from srl_extensions.research.replays import Replays, check_replayable
+from srl_train import resume
+from srl_train.build import build_run
 from srl_train.errors import ConfigError, TrainingError
-from srl_train.replays import Replays, check_replayable
+from srl_train.round import train_round
 from srl_train.trajectory import shaped_game
 from tests.srl_agents.rollout.carry_game import CarryGame, View
 from tests.srl_envs.wrappers.third_party_games import knock_out
@@ -151,21 +151,21 @@ def test_environments_that_cannot_be_copied_or_have_no_other_action_are_refused(
 @pytest.mark.parametrize("name", ["difference", "counterfactual"])
 def test_a_run_is_resumed_to_the_bit(name, short_run, tmp_path):
     config = short_run(credit__name=name, environment__options={"variant": "pair", "max_cycles": 3})
-    whole = assemble(config)
+    whole = build_run(config)
     start = weights(whole)
-    row = run_round(whole, 0).row
+    row = train_round(whole, 0).row
     # Four games of three turns; two agents' answers, each from its turn to the end.
     assert 12 < row["replayed_steps"] <= 12 + 4 * 2 * (3 + 2 + 1)
     assert not same(weights(whole), start)
     whole.next_round = 1
-    resumed = assemble(config)
+    resumed = build_run(config)
     resume.load(resumed, tmp_path, resume.save(whole, tmp_path))
     for run in (whole, resumed):
-        run_round(run, 1)
+        train_round(run, 1)
     assert same(everything(resumed), everything(whole))
 
 
 def test_free_text_has_no_other_action(short_run):
     with pytest.raises(ConfigError, match="the actions of math_v0 are no numbered choices"):
-        assemble(short_run(credit__name="difference", environment__name="math_v0",
+        build_run(short_run(credit__name="difference", environment__name="math_v0",
                            environment__options={}))  # fmt: skip

@@ -40,10 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, compare and tell."""
-    from srl_train.engine.run_files import asked_for, refuse_unwritable, write_whole
     from srl_train.metrics.methods import methods_of, scored
     from srl_train.metrics.run_folder import load
     from srl_train.metrics.seeds import labels
+    from srl_train.run_files import asked_for, refuse_unwritable, write_whole
 
     check_numbers(args)
     words = [_split(word) for word in args.runs]

@@ -86,15 +86,15 @@ def run(args: argparse.Namespace) -> int:
         results,
     )
     from srl_train.cli.judging.population import held_out, population, ratings
-    from srl_train.engine.run_files import (
+    from srl_train.metrics.page import write
+    from srl_train.players.player_spec import parse_player
+    from srl_train.run_files import (
         asked_for,
         refuse_taken,
         refuse_unwritable,
         versions,
         write_whole,
     )
-    from srl_train.metrics.page import write
-    from srl_train.players.player_spec import parse_player
 
     groups = _groups(args.players)
     _check(args)
@@ -162,7 +162,7 @@ def _played(
     from srl_agents.episode import write_jsonl
     from srl_agents.errors import RolloutError
     from srl_agents.evaluation.population.cross_play import play_cross
-    from srl_train.engine.run_files import asked_for
+    from srl_train.run_files import asked_for
 
     every: list[Episode] = []
     kept: dict[str, list[tuple[float, Episode]]] = {which: [] for which in EXTREMES}

@@ -91,8 +91,8 @@ def run(args: argparse.Namespace) -> int:
 
     from srl_agents.episode import write_jsonl
     from srl_agents.evaluation.scenarios import play_scenario, scored
-    from srl_train.engine.run_files import asked_for, refuse_unwritable, versions, write_whole
     from srl_train.players.player_spec import parse_player
+    from srl_train.run_files import asked_for, refuse_unwritable, versions, write_whole
 
     focal = parse_player(args.policy)
     others = {who for one in chosen_scenarios for who in one.background.values()}

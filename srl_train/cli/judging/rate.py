@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     """Read, rate and tell."""
     from srl_agents.evaluation.population.results import rated_together, read_played
     from srl_train.cli.judging.population import ratings
-    from srl_train.engine.run_files import asked_for, refuse_unwritable, write_whole
+    from srl_train.run_files import asked_for, refuse_unwritable, write_whole
 
     check_numbers(args)
     files = [path / "results.json" if path.is_dir() else path for path in args.results]

@@ -15,8 +15,8 @@ from srl_envs.loading.extras import needed_by
 from srl_train.config.engine import RayEngineConfig
 from srl_train.distributed.processes import Rank
 from srl_train.distributed.ray_engine.standing import WorkerLost
-from srl_train.engine.interrupts import end
 from srl_train.errors import ConfigError, TrainingError
+from srl_train.interrupts import end
 
 # Read as Ray starts: nothing is reported to its makers, and an actor without GPUs sees the
 # machine's own setting of them (it is told its device by us).

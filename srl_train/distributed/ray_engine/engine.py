@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from srl_agents.episode import Episode
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.chat_backend import Usage
+from srl_agents.rollout.matchmaking import Matchmaking
+from srl_train.build import Parts, check_shares
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.offline import OfflineConfig
@@ -26,8 +28,7 @@ from srl_train.distributed.ray_engine.remote_learner import RemoteLearner, Remot
 from srl_train.distributed.ray_engine.remote_player import RayPublisher, RemotePlayer
 from srl_train.distributed.ray_engine.standing import Places
 from srl_train.engine.builders.players import Players
-from srl_train.engine.engine import Engine
-from srl_train.engine.state import Run
+from srl_train.engines import Engine, RolloutSettings
 from srl_train.errors import ConfigError
 from srl_train.learners.learner import StageLearner
 from srl_train.players.opponent_pool import OpponentPool
@@ -52,30 +53,32 @@ class RayEngine(Engine):
         learners: Mapping[str, RemoteLearner],
         close: Callable[[], None],
         check: Callable[[], None],
+        group_size: int,
     ) -> None:
         """`close` ends what the workers run on; `check` raises what ends all play, and is called
         now and then while games are played."""
         self.players = players
         self.learners = learners
-        self._close, self._check = close, check
+        self.spectator = lambda: None
+        self._close, self._check, self._group_size = close, check, group_size
         self._threads = ThreadPoolExecutor(max(1, len(learners)), thread_name_prefix="each")
 
-    def rollout(self, run: Run, games: PlannedGames) -> list[Episode]:
+    def play(self, games: PlannedGames) -> list[Episode]:
         """See Engine; each player plays a contiguous share, and none branches (RunConfig refuses
         it)."""
-        asked = self._asked(run, games)
+        asked = self._asked(games)
         waiting: Collection[Future[list[Episode]]] = asked
         while waiting:
             done, waiting = concurrent.futures.wait(waiting, CHECKED_EVERY, FIRST_EXCEPTION)
             self._check_play(done)
         return [episode for played in asked for episode in played.result()]
 
-    async def rollout_async(
-        self, run: Run, games: PlannedGames, in_flight: asyncio.Semaphore | None
+    async def play_async(
+        self, games: PlannedGames, in_flight: asyncio.Semaphore | None
     ) -> list[Episode]:
         """See Engine; a player plays its share of one round after that of another, and bounds the
         games under way by itself, so that there is nothing to do for `in_flight`."""
-        asked = self._asked(run, games)
+        asked = self._asked(games)
         waiting: Collection[asyncio.Future[list[Episode]]] = [*map(asyncio.wrap_future, asked)]
         while waiting:
             done, waiting = await asyncio.wait(
@@ -84,9 +87,9 @@ class RayEngine(Engine):
             self._check_play(done)
         return [episode for share in asked for episode in share.result()]
 
-    def _asked(self, run: Run, games: PlannedGames) -> list[Future[list[Episode]]]:
+    def _asked(self, games: PlannedGames) -> list[Future[list[Episode]]]:
         """The games' parts, in order, as the players are asked for them."""
-        shares = shares_of(len(games), len(self.players), run.config.rollout.group_size)
+        shares = shares_of(len(games), len(self.players), self._group_size)
         return [
             player.play(games.part(own))
             for player, own in zip(self.players, shares, strict=True)
@@ -105,12 +108,12 @@ class RayEngine(Engine):
         return {model: answer.result() for model, answer in asked.items()}
 
     def stage_learner(
-        self, run: Run, model: str, section: OfflineConfig, planned_steps: int
+        self, model: str, section: OfflineConfig, planned_steps: int, seed: int
     ) -> StageLearner:
         """See Engine."""
         return self.learners[model].in_stage(section, planned_steps)
 
-    def api_usage(self, run: Run) -> dict[str, Usage]:
+    def api_usage(self) -> dict[str, Usage]:
         """See Engine; of all players together."""
         found: dict[str, Usage] = {}
         for player in self.players:
@@ -136,6 +139,20 @@ def shares_of(episodes: int, players: int, group: int) -> list[range]:
     units = episodes // unit
     cuts = [unit * (units * number // players) for number in range(players + 1)]
     return [range(start, stop) for start, stop in pairwise(cuts)]
+
+
+def ray_parts(
+    config: RunConfig,
+    settings: RolloutSettings,
+    matchmaking: Matchmaking,
+    server_logs: Path | None,
+    models: Mapping[str, Any],
+) -> Parts:
+    """Start players, learners and model servers in the actors of a Ray cluster (build.ENGINES)."""
+    assert isinstance(config.engine, RayEngineConfig)
+    check_shares(config, config.engine.learner_processes)
+    engine, players = start_engine(config, config.engine, settings.make_env, server_logs)
+    return Parts(engine, players, engine.learners)
 
 
 def start_engine(
@@ -230,7 +247,8 @@ def engine_on(
             for place in range(engine.players)
         ]
         check = serving.fleet.check if serving else lambda: None
-        started = RayEngine(players, learners, ends.pop_all().close, check)
+        group_size = config.rollout.group_size
+        started = RayEngine(players, learners, ends.pop_all().close, check, group_size)
     try:
         return started, _players_of(config, started, cluster.put, serving)
     except BaseException:

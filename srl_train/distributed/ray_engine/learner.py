@@ -13,12 +13,12 @@ from torch import Tensor
 
 from srl_extensions.vllm.models import TokenFacts, probe_of, servable
 from srl_extensions.vllm.publisher import write_weights
+from srl_train.build import build_learners
 from srl_train.checkpoints.tensor_tree import mapped
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes
-from srl_train.engine.builders.learners import build_learners
 from srl_train.engine.builders.players import build_sampling
 from srl_train.engine.builders.stage_learners import build_stage_learner
 from srl_train.learners.learner import Learned, Learner, restore, state_of

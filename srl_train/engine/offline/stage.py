@@ -30,15 +30,14 @@ from srl_train.data.demonstrations import (
     read_episodes,
 )
 from srl_train.data.planned_games import PlannedGames
-from srl_train.data.sample_buffer import UpdateBatch
 from srl_train.distributed import processes
-from srl_train.engine.games import check_failures
 from srl_train.engine.offline.progress import ORDER, planned
-from srl_train.engine.state import Run
-from srl_train.engine.update import UpdateStats
 from srl_train.errors import CheckpointError, ConfigError, DataError
 from srl_train.learners.learner import StageLearner
 from srl_train.players.trained_models import configured_notes
+from srl_train.round import update_models
+from srl_train.run import Run, UpdateStats
+from srl_train.samples import UpdateBatch
 from srl_train.updates import RoundContext
 
 
@@ -119,7 +118,7 @@ class Stage:
         number = self._run.stages.passes
         update_index = STAGE_UPDATES + ORDER.index(self.name)
         stepped = self._stepped
-        stepped.engine.update(stepped, batches, context, update_index, updates)
+        update_models(stepped, batches, context, update_index, updates)
         self.passes += 1
         for model, update in updates.items():
             if "loss" in update.metrics:  # not of a model that there is no data for
@@ -253,14 +252,14 @@ class Stage:
             groups = run.matchmaking.evaluated(-(-games // own))
             seatings = [seats for seats in groups for _ in range(own)][:games]
             planned = PlannedGames(*starts_of(games, seed, **which), seatings, in_words=True)
-            played = run.engine.rollout(run, planned)
+            played = run.engine.play(planned)
         else:  # of several processes each plays the same
             with closing(run.make_env()) as env:
                 policies = dict.fromkeys(run.seats, scripted_player(who, env))
             played = play_games(
                 run.make_env, policies, games, seed, speaks_first=run.speaks_first, **which
             )
-        check_failures(run, played)
+        run.check_failures(played)
         return played
 
     @property
@@ -346,7 +345,8 @@ class Stage:
         run, config = self._run, self.config
         steps = config.epochs * max(-(-count // config.batch_size) for count in samples.values())
         learners = run.engine.each(
-            lambda model: run.engine.stage_learner(run, model, config, steps), run.learners
+            lambda model: run.engine.stage_learner(model, config, steps, run.config.seed),
+            run.learners,
         )
         for learner in learners.values():
             self._exits.enter_context(learner)

@@ -18,7 +18,7 @@ from srl_agents.rollout.event_loop import run
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
 from srl_envs.errors import UntrustedError
-from srl_train.data.samples import sample_of
+from srl_train.samples import sample_of
 from srl_train.trajectory import shaped_game
 from tests.fakes import ByteTokenizer, ScriptedBackend
 

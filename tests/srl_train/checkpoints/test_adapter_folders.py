@@ -13,10 +13,10 @@ from srl_agents.errors import BackendError
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.sampling import Sampling
 from srl_train.checkpoints.adapter_folders import attach
-from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
+from srl_train.round import train_round
 from srl_train.trainer import Trainer
 
 SAME = {"rank": 4, "alpha": 8.0}
@@ -172,5 +172,5 @@ def test_adapters_of_different_bases_share_theirs_alone(
     first, second = run.players.backends.values()
     assert first.model.get_base_model() is not second.model.get_base_model()
     torch.testing.assert_close(logprobs(run.players.modules["model_0"].eval()), theirs)
-    row = run_round(run, 0).row
+    row = train_round(run, 0).row
     assert all(own["updated"] for own in row["models"].values())

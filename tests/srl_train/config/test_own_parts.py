@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from srl_envs import make
+from srl_train.build import build_run
 from srl_train.config import yaml_file
 from srl_train.config.learning.updates import FederatedConfig
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
-from srl_train.engine.assemble import assemble
-from srl_train.engine.builders.environment import build_env
+from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.trainer import Trainer
 from srl_train.updates import UpdateStrategy, chain, synchronized
@@ -65,7 +65,7 @@ def test_a_strategy_of_ones_own_is_used_and_recorded_as_such(tmp_path):
     # Nobody goes on from the files alone, with another strategy, without noticing.
     recorded = yaml_file.load(tmp_path / "config.yaml")
     with pytest.raises(ConfigError, match=r"updates\.strategy: got 'custom'"):
-        assemble(recorded)
+        build_run(recorded)
 
 
 def test_its_state_is_in_the_checkpoint(tmp_path):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from srl_train import resume as resuming
+from srl_train.build import build_run
 from srl_train.credit import CREDIT_SCHEMES, normalize
-from srl_train.engine import resume as resuming
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
+from srl_train.round import train_round
 from tests.srl_train.engine.run_state import same, weights
 
 
@@ -27,9 +27,9 @@ def watched(run, model="model_0"):
 
 @pytest.mark.parametrize("scale", ["group", "none"])
 def test_per_agent_is_what_trl_computes(short_run, scale):
-    run = assemble(short_run(algorithm__scale_rewards=scale, rollout__groups_per_round=2))
+    run = build_run(short_run(algorithm__scale_rewards=scale, rollout__groups_per_round=2))
     batches = watched(run)
-    kept = run_round(run, 0).episodes
+    kept = train_round(run, 0).episodes
     [seat] = run.agents_of("model_0")
     returns = [sum(run.game(episode)[seat].shaped) for episode in kept]
     expected = [*normalize(returns[:4], scale), *normalize(returns[4:], scale)]
@@ -41,7 +41,7 @@ def test_per_agent_is_what_trl_computes(short_run, scale):
 @pytest.mark.parametrize("name", sorted(set(CREDIT_SCHEMES) - {"per_agent"}))
 def test_every_assignment_trains_on_its_own_advantages(short_run, name):
     mode = "hierarchical" if name == "hierarchical" else "cooperative"
-    run = assemble(short_run(credit__name=name, mode__name=mode))
+    run = build_run(short_run(credit__name=name, mode__name=mode))
     batches, start = watched(run), weights(run)
     inner, given = run.credit, []
 
@@ -50,7 +50,7 @@ def test_every_assignment_trains_on_its_own_advantages(short_run, name):
         return given[-1]
 
     run.credit = assign
-    run_round(run, 0)
+    train_round(run, 0)
     [seat] = run.agents_of("model_0")
     [(advantages, _)] = given
     for row, game in zip(batches[0]["advantages"], advantages[0], strict=True):
@@ -63,24 +63,24 @@ def test_every_assignment_trains_on_its_own_advantages(short_run, name):
 
 def test_a_role_s_average_goes_on_where_a_checkpoint_left_it(short_run, tmp_path):
     config = short_run(credit__name="role", credit__decay=0.5, rounds=3)
-    straight = assemble(config)
+    straight = build_run(config)
     for number in range(3):
-        run_round(straight, number)
-    first = assemble(config)
-    run_round(first, 0)
+        train_round(straight, number)
+    first = build_run(config)
+    train_round(first, 0)
     first.next_round = 1
     assert set(first.credit_state) == {"agent_0", "agent_1"}
-    resumed = assemble(config)
+    resumed = build_run(config)
     resuming.load(resumed, tmp_path, resuming.save(first, tmp_path))
     assert resumed.credit_state == first.credit_state
     for number in (1, 2):
-        run_round(resumed, number)
+        train_round(resumed, number)
     assert resumed.credit_state == straight.credit_state
     assert same(weights(resumed)["model_0"], weights(straight)["model_0"])
 
 
 def test_notes_reach_the_models_and_are_trained_on(short_run):
-    run = assemble(
+    run = build_run(
         short_run(
             models__opponent_notes=True,
             environment__options={"variant": "pair", "num_agents": 2, "max_cycles": 3},
@@ -89,9 +89,9 @@ def test_notes_reach_the_models_and_are_trained_on(short_run):
         )
     )
     start = weights(run)["model_0"]
-    result = run_round(run, 0)
+    result = train_round(run, 0)
     assert not same(weights(run)["model_0"], start)
-    tokenizer = run.policies["agent_0"]._backend.tokenizer
+    tokenizer = run.engine.policies_of(run.seats)["agent_0"]._backend.tokenizer
     for episode in result.episodes:
         told = [tokenizer.decode(s.decision.tokens.prompt_ids) for s in episode.steps_of("agent_0")]
         assert ["so far" in words for words in told] == [False, True, True]
@@ -103,7 +103,7 @@ def test_notes_reach_the_models_and_are_trained_on(short_run):
 
 def test_notes_are_refused_where_nothing_tells_of_the_others(short_run):
     with pytest.raises(ConfigError, match=r"models\.opponent_notes: .*maze_v0's observations"):
-        assemble(
+        build_run(
             short_run(
                 models__opponent_notes=True,
                 environment__name="maze_v0",

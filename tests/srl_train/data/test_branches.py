@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_extensions.research.branching import branch_samples
+from srl_train import resume
+from srl_train.build import build_run
 from srl_train.config.run import RunConfig
 from srl_train.config.yaml_file import from_tree
 from srl_train.credit import normalize
-from srl_train.data.branches import branch_samples
-from srl_train.engine import resume
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
+from srl_train.round import train_round
 from tests.srl_envs.wrappers.third_party_games import knock_out
 from tests.srl_train.credit.test_at_work import watched
 from tests.srl_train.engine.run_state import everything, same, weights
@@ -24,9 +24,9 @@ def settings(**own):
 
 
 def test_the_answers_to_one_situation_are_compared(short_run):
-    run = assemble(short_run(**settings()))
+    run = build_run(short_run(**settings()))
     batches, start = watched(run), weights(run)
-    result = run_round(run, 0)
+    result = train_round(run, 0)
     episodes = result.episodes
     assert len(episodes) == 2, "one game a start"
     assert result.row["replayed_steps"] == 2 * 2 * (1 + 2 * 3)
@@ -41,8 +41,8 @@ def test_the_answers_to_one_situation_are_compared(short_run):
 
 
 def test_a_sample_has_read_what_its_agent_had(short_run):
-    run = assemble(short_run(**settings()))
-    result = run_round(run, 0)
+    run = build_run(short_run(**settings()))
+    result = train_round(run, 0)
     for model in run.learners:
         # The trainer's log-probabilities are those of the sampler: of the same context.
         assert result.row["models"][model]["sampler_divergence_max"] < 1e-4
@@ -56,13 +56,13 @@ def test_a_sample_has_read_what_its_agent_had(short_run):
 
 
 def test_an_agent_that_joins_later_is_paid_for_its_own_answers(short_run):
-    run = assemble(
+    run = build_run(
         short_run(
             **settings(mode__name="raw", models__constrained=True, rollout__groups_per_round=8)
         ),
         knock_out,
     )
-    later = [own for e in run_round(run, 0).episodes for own in e.siblings if own.turn == 1]
+    later = [own for e in train_round(run, 0).episodes for own in e.siblings if own.turn == 1]
     assert {own.agent for own in later} == {"player_1"}
     for own in later:
         assert own.worth == tuple(float(decision.action) for decision in own.decisions)
@@ -71,15 +71,15 @@ def test_an_agent_that_joins_later_is_paid_for_its_own_answers(short_run):
 
 def test_a_run_is_resumed_to_the_bit(short_run, tmp_path):
     config = short_run(**settings(rollout__branching={"follow": "drawn", "value": "game"}))
-    whole = assemble(config)
-    for episode in run_round(whole, 0).episodes:
+    whole = build_run(config)
+    for episode in train_round(whole, 0).episodes:
         for siblings in episode.siblings[-2:]:  # the first answers of the last turn were played
             assert siblings.worth[0] == whole.game(episode)[siblings.agent].shaped[-1]
     whole.next_round = 1
-    resumed = assemble(config)
+    resumed = build_run(config)
     resume.load(resumed, tmp_path, resume.save(whole, tmp_path))
     for run in (whole, resumed):
-        run_round(run, 1)
+        train_round(run, 1)
     assert same(everything(resumed), everything(whole))
 
 
@@ -117,4 +117,4 @@ def test_an_environment_that_cannot_be_copied_is_refused(short_run):
     with pytest.raises(
         ConfigError, match=r"rollout.branching: got a section, and .* cannot be copi"
     ):
-        assemble(short_run(**settings()), lambda: Connected(variant="pair", max_cycles=2))
+        build_run(short_run(**settings()), lambda: Connected(variant="pair", max_cycles=2))

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from srl_train.data.sample_buffer import SampleBuffer
-from srl_train.data.samples import TokenSample
+from srl_train.samples import SampleBuffer, TokenSample
 
 
 def sample(number, round_number=0, version=0, allowed=None, agent="a"):

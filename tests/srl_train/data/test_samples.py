@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from srl_agents.episode import AgentStep, Decision, End, Episode, ModelVersion, Tokens
-from srl_train.data.samples import TokenSample, complete_groups, per_token, sample_of, samples_for
 from srl_train.returns import actions_of, generalized_advantages
+from srl_train.samples import TokenSample, complete_groups, per_token, sample_of, samples_for
 from srl_train.trajectory import shaped_game
 
 FIRST = Tokens((1, 2, 3), (10, 11), (-0.5, -0.25), ModelVersion("m", 3))

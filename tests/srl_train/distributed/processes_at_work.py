@@ -18,7 +18,7 @@ from srl_train.config import yaml_file
 from srl_train.config.learning.learners import PpoConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.distributed.ray_engine.learner import LearnerWorker
-from srl_train.engine.builders.environment import build_env
+from srl_train.environment import build_env
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import JointState
 from srl_train.learners.trl_ppo import PpoLearner

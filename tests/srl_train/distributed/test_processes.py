@@ -304,7 +304,7 @@ def test_what_cannot_be_sliced_is_refused(short_run, settings, told):
 
 
 def test_samples_that_cannot_be_dealt_are_refused(monkeypatch, short_run):
-    from srl_train.engine import assemble as assembly
+    from srl_train.engine import build_run as assembly
 
     config = short_run(algorithm={"minibatches": 2})
     assembly._check_shares(config, 2)

@@ -5,6 +5,19 @@ import json
 import torch
 from torch import Tensor
 
+from srl_train.round import plan_round, play
+
+
+def play_round(run, number):
+    """Play the round's episodes without learning from them."""
+    return play(run, plan_round(run, number))
+
+
+def replace_policies(run, **policies):
+    """Have these agents played by other policies."""
+    original = run.engine.policies_of
+    run.engine.policies_of = lambda seats: {**original(seats), **policies}
+
 
 def weights(run):
     """Model -> parameter name -> copy."""

@@ -4,7 +4,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from srl_envs.games.coop_compete import env as coop_compete_v0
-from srl_train.engine.assemble import assemble
+from srl_train.build import build_run
 from srl_train.errors import ConfigError, UpdateError
 from tests.srl_train.learners.reference.grpo import small_model
 
@@ -65,7 +65,7 @@ WRONG = [
 @pytest.mark.parametrize("settings, kind, says", WRONG)
 def test_what_does_not_fit_together_is_refused_in_one_line(settings, kind, says, short_run):
     with pytest.raises(kind, match=says) as error:
-        assemble(short_run(**settings))
+        build_run(short_run(**settings))
     assert "\n" not in str(error.value)
 
 
@@ -74,7 +74,7 @@ def test_an_environment_without_a_text_view_is_refused(short_run):
         text_view = property(lambda self: None, lambda self, view: None)
 
     with pytest.raises(ConfigError, match="no text_view"):
-        assemble(short_run(), lambda: Silent(variant="pair", max_cycles=2))
+        build_run(short_run(), lambda: Silent(variant="pair", max_cycles=2))
 
 
 def test_models_that_cannot_be_averaged_are_refused(short_run, tiny_folder, tmp_path):
@@ -83,5 +83,5 @@ def test_models_that_cannot_be_averaged_are_refused(short_run, tiny_folder, tmp_
     AutoTokenizer.from_pretrained(tiny_folder).save_pretrained(other)
     bases = {"models__base": [tiny_folder, str(other)]}
     with pytest.raises(UpdateError, match="model_0 and model_1 cannot be averaged"):
-        assemble(short_run(**bases, updates__strategy="synchronized"))
-    assert len(assemble(short_run(**bases)).learners) == 2
+        build_run(short_run(**bases, updates__strategy="synchronized"))
+    assert len(build_run(short_run(**bases)).learners) == 2

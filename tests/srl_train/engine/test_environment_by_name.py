@@ -11,7 +11,7 @@ from srl_envs.remote.server.serve import in_thread
 from srl_envs.remote.server.settings import ServerSettings
 from srl_train.cli import main
 from srl_train.config.run import EnvironmentConfig, RunConfig
-from srl_train.engine.builders.environment import build_env
+from srl_train.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.metrics import read_metrics
 

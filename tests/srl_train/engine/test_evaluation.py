@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from pytest import approx
 
+from srl_train.build import build_run
 from srl_train.cli import main
-from srl_train.engine.assemble import assemble
-from srl_train.engine.evaluation import evaluate, mean_of_all
+from srl_train.evaluation import evaluate, mean_of_all
 from tests.srl_train.runs.test_several_environments import GAMES
 
 
@@ -38,7 +38,7 @@ def test_the_mean_is_over_turns_not_over_games():
 
 
 def test_one_model_alone_earned_what_the_whole_did(short_run):
-    run = assemble(
+    run = build_run(
         short_run(
             environment__name="multitask_v0",
             environment__options={"environments": GAMES},
@@ -61,7 +61,7 @@ def test_baselines_are_told_where_all_that_play_learn(
     seats, known, short_run, tiny_folder, tmp_path, capsys
 ):
     count = 1 if seats else 2
-    assert bool(assemble(short_run(models__count=count, seats=seats)).baselines) is known
+    assert bool(build_run(short_run(models__count=count, seats=seats)).baselines) is known
     config = {
         "environment": {
             "name": "coop_compete_v0",

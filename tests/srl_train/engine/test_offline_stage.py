@@ -11,8 +11,8 @@ from srl_train.checkpoints import checkpoint
 from srl_train.cli import main
 from srl_train.config.yaml_file import dump, from_tree
 from srl_train.data.collect import filtered, play_games, scripted_player
-from srl_train.engine.builders.environment import build_env
 from srl_train.engine.offline.stage import Stage
+from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError, DataError, TrainingError
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer

@@ -7,16 +7,16 @@ import threading
 import pytest
 
 from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_extensions.play_ahead.schedule import room
+from srl_train import round as round_module
+from srl_train.build import build_run
 from srl_train.checkpoints.checkpoint import list_checkpoints
-from srl_train.engine.assemble import assemble
-from srl_train.engine.engine import Engine
-from srl_train.engine.games import play_groups
-from srl_train.engine.play_ahead import room
+from srl_train.engines import Engine
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import read_metrics
 from srl_train.metrics.activity import read_activity
 from srl_train.trainer import Trainer
-from tests.srl_train.engine.run_state import everything, same, without_times
+from tests.srl_train.engine.run_state import everything, play_round, same, without_times
 
 SERVED = {
     "name": "vllm",
@@ -43,17 +43,21 @@ def nobody_is_left():
 
 
 class Watched(Engine):
-    """Waits before the updates that `held` names, and notes how far ahead each round began."""
+    """Engine that delays the updates in `held`, and records how far ahead each round began."""
 
-    def __init__(self):
+    def __init__(self, run, monkeypatch):
+        vars(self).update(vars(run.engine))
+        self.run, run.engine = run, self
+        self.update_models = round_module.update_models
+        monkeypatch.setattr(round_module, "update_models", self.update)
         self.held = {}
         self.began = {}
         self.over = [threading.Event() for _ in range(8)]
 
-    async def rollout_async(self, run, games, in_flight):
+    async def play_async(self, games, in_flight):
         number = games.extra["round"]
-        self.began[number] = dict(run.versions)
-        episodes = await super().rollout_async(run, games, in_flight)
+        self.began[number] = dict(self.run.versions)
+        episodes = await super().play_async(games, in_flight)
         self.over[number].set()
         return episodes
 
@@ -61,7 +65,7 @@ class Watched(Engine):
         for model in batches:
             event = self.held.get((model, context.round))
             assert event is None or event.wait(SECONDS)
-        return super().update(run, batches, context, update_index, stats)
+        return self.update_models(run, batches, context, update_index, stats)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +107,11 @@ def test_without_room_it_is_gone_on_from_to_the_bit(short_run, tmp_path):
     assert without_times(rows[0]) == without_times(rows[1])
 
 
-def test_play_goes_on_while_models_learn_and_no_sample_is_older_than_it_may_be(short_run, tmp_path):
+def test_play_goes_on_while_models_learn_and_no_sample_is_older_than_it_may_be(
+    short_run, tmp_path, monkeypatch
+):
     trainer = Trainer(ahead(short_run, 1, rounds=4), tmp_path)
-    trainer.run.engine = engine = Watched()
+    engine = Watched(trainer.run, monkeypatch)
     for number in range(3):  # the games of the next round are over before this one is learned from
         for model in ("model_0", "model_1"):
             engine.held[model, number] = engine.over[number + 1]
@@ -131,10 +137,10 @@ def test_play_goes_on_while_models_learn_and_no_sample_is_older_than_it_may_be(s
 
 
 def test_a_model_that_is_held_up_holds_nobody_back_and_its_old_samples_are_counted(
-    short_run, tmp_path
+    short_run, tmp_path, monkeypatch
 ):
     trainer = Trainer(ahead(short_run, 1, rounds=6), tmp_path)
-    trainer.run.engine = engine = Watched()
+    engine = Watched(trainer.run, monkeypatch)
     engine.held["model_1", 0] = free = threading.Event()
     rows = [trainer.train_round().row["models"] for _ in range(5)]
     assert [row["model_0"]["updates"] for row in rows] == [1, 2, 3, 4, 5]
@@ -176,9 +182,11 @@ def test_a_failing_game_ends_the_run_in_its_round(short_run, tmp_path):
     assert list_checkpoints(trainer.files.checkpoints) == ["round_00000002"]
 
 
-def test_a_failing_learner_ends_the_run_and_leaves_no_torn_checkpoint(short_run, tmp_path):
+def test_a_failing_learner_ends_the_run_and_leaves_no_torn_checkpoint(
+    short_run, tmp_path, monkeypatch
+):
     trainer = Trainer(ahead(short_run, 2, rounds=6), tmp_path)
-    trainer.run.engine = engine = Watched()
+    engine = Watched(trainer.run, monkeypatch)
     learner = trainer.run.learners["model_1"]
     engine.held["model_1", 1] = engine.over[3]  # so that others are ahead of it
 
@@ -238,9 +246,9 @@ def test_a_stopped_run_is_whole_and_goes_on(short_run, tmp_path):
     assert nobody_is_left()
 
 
-def test_saving_accounts_for_what_was_learned_ahead(short_run, tmp_path):
+def test_saving_accounts_for_what_was_learned_ahead(short_run, tmp_path, monkeypatch):
     trainer = Trainer(ahead(short_run, 2, rounds=6), tmp_path)
-    trainer.run.engine = engine = Watched()
+    engine = Watched(trainer.run, monkeypatch)
     engine.held["model_1", 0] = engine.over[2]  # the other learns from the next ones meanwhile
     trainer.train_round()
     trainer.save_checkpoint()
@@ -254,10 +262,10 @@ def test_saving_accounts_for_what_was_learned_ahead(short_run, tmp_path):
     assert same(everything(again.run), everything(run))
 
 
-def test_samples_of_a_model_that_is_behind_are_in_the_checkpoint(short_run, tmp_path):
+def test_samples_of_a_model_that_is_behind_are_in_the_checkpoint(short_run, tmp_path, monkeypatch):
     config = ahead(short_run, 1, rounds=6, checkpoints__every=4)
     trainer = Trainer(config, tmp_path / "run")
-    trainer.run.engine = engine = Watched()
+    engine = Watched(trainer.run, monkeypatch)
     engine.held["model_1", 0] = engine.over[4]
     for _ in range(4):
         trainer.train_round()
@@ -295,13 +303,13 @@ def test_games_of_all_rounds_under_way_are_bounded_together(short_run, tmp_path)
 
 @pytest.mark.parametrize("adapters", [{}, {"models__adapters": {"rank": 4}}], ids=str)
 def test_a_model_plays_from_a_copy_until_its_weights_are_published(adapters, short_run):
-    run = assemble(ahead(short_run, 1, models__count=1, **adapters))
+    run = build_run(ahead(short_run, 1, models__count=1, **adapters))
     learner, backend = run.learners["model_0"], run.players.backends["model_0"]
-    before = said(play_groups(run, 0))
+    before = said(play_round(run, 0))
     learner.set_weights({name: own + 1.0 for name, own in learner.weights().items()})
-    assert said(play_groups(run, 0)) == before
-    run.engine.publish(run, "model_0")
-    assert said(play_groups(run, 0)) != before
+    assert said(play_round(run, 0)) == before
+    run.publish("model_0")
+    assert said(play_round(run, 0)) != before
     trained = {one.data_ptr() for one in learner.weights().values()}
     played = {one.data_ptr() for one in backend.model.parameters()}
     assert not trained & played
@@ -344,6 +352,6 @@ def test_pools_behind_servers_do_not_play_ahead(short_run):
 
 
 def test_several_processes_do_not_play_ahead(short_run, monkeypatch, tmp_path):
-    monkeypatch.setattr("srl_train.engine.assemble.processes.start", lambda *_: 2)
+    monkeypatch.setattr("srl_train.build.processes.start", lambda *_: 2)
     with pytest.raises(ConfigError, match=r"engine\.play_ahead: got true in 2 processes"):
-        assemble(ahead(short_run, 1))
+        build_run(ahead(short_run, 1))

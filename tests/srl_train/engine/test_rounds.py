@@ -8,14 +8,13 @@ import pytest
 from srl_agents.errors import BackendError
 from srl_envs.errors import EnvError
 from srl_envs.games.coop_compete import env as coop_compete_v0
-from srl_train.engine import rounds, update
-from srl_train.engine.assemble import assemble
-from srl_train.engine.games import play_groups
-from srl_train.engine.rounds import run_round
+from srl_train import round as train_round_module
+from srl_train.build import build_run
 from srl_train.errors import TrainingError
 from srl_train.modes import MODES
+from srl_train.round import train_round
 from srl_train.updates import STRATEGIES
-from tests.srl_train.engine.run_state import same, weights
+from tests.srl_train.engine.run_state import play_round, replace_policies, same, weights
 
 
 def norm_of_change(before, after):
@@ -32,19 +31,19 @@ def plays(episodes):
 
 
 def test_a_group_starts_alike_and_goes_its_own_ways(short_run):
-    run = assemble(short_run(rollout__group_size=3, rollout__groups_per_round=2))
-    episodes = play_groups(run, 4)
+    run = build_run(short_run(rollout__group_size=3, rollout__groups_per_round=2))
+    episodes = play_round(run, 4)
     seeds = [e.seed for e in episodes]
     assert seeds[0] == seeds[1] == seeds[2] != seeds[3] == seeds[4] == seeds[5]
     assert len({str(one) for one in plays(episodes)}) == 6
-    assert plays(play_groups(run, 4)) == plays(episodes), "the same round again"
-    assert plays(play_groups(run, 5)) != plays(episodes)
+    assert plays(play_round(run, 4)) == plays(episodes), "the same round again"
+    assert plays(play_round(run, 5)) != plays(episodes)
     assert {e.extra["round"] for e in episodes} == {4}
     assert episodes[0].seats == {"agent_0": "model_0", "agent_1": "model_1"}
 
 
 def test_another_seed_is_another_course(short_run):
-    one, other = (play_groups(assemble(short_run(seed=seed)), 0) for seed in (0, 1))
+    one, other = (play_round(build_run(short_run(seed=seed)), 0) for seed in (0, 1))
     assert plays(one) != plays(other)
 
 
@@ -57,18 +56,18 @@ def test_environments_are_told_the_number_of_their_episode(short_run):
             return super().reset(seed=seed, options=options)
 
     config = short_run(rollout__group_size=2, rollout__groups_per_round=2)
-    run = assemble(config, lambda: Told(variant="pair", max_cycles=2))
+    run = build_run(config, lambda: Told(variant="pair", max_cycles=2))
     for number in range(3):
-        play_groups(run, number)
+        play_round(run, number)
     # Compared members share their number: a group is never half in a warm-up.
     assert told == [0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10]
 
 
 def test_who_sampled_is_on_every_turn(short_run):
-    run = assemble(short_run())
+    run = build_run(short_run())
     for number in range(2):
-        run_round(run, number)
-    episode = play_groups(run, 2)[0]
+        train_round(run, number)
+    episode = play_round(run, 2)[0]
     names = {s.agent: str(s.decision.tokens.model) for s in episode.turns[0]}
     assert names == {"agent_0": "model_0@2", "agent_1": "model_1@2"}
 
@@ -79,11 +78,11 @@ def test_who_sampled_is_on_every_turn(short_run):
     [*zip(cycle(sorted(STRATEGIES)), sorted(set(MODES) - {"zero_sum"}), strict=False)],
 )
 def test_a_model_is_said_to_update_where_its_weights_changed(strategy, mode, short_run):
-    run = assemble(short_run(updates__strategy=strategy, mode__name=mode))
+    run = build_run(short_run(updates__strategy=strategy, mode__name=mode))
     updates = dict.fromkeys(run.learners, 0)
     for number in range(2):
         before = weights(run)
-        row = run_round(run, number).row
+        row = train_round(run, number).row
         after = weights(run)
         assert (row["round"], row["mode"], row["strategy"]) == (number, mode, strategy)
         assert row["environment"]["episodes"] == 4
@@ -111,11 +110,11 @@ def test_an_update_copies_the_weights_once_and_a_round_none_besides(
 ):
     config = short_run(rollout__group_size=2, rollout__groups_per_round=2,
                        updates__sample_budget={"model_0": budget})  # fmt: skip
-    run, copied = assemble(config), []
-    copy = update.snapshot
-    monkeypatch.setattr(update, "snapshot", lambda own: copied.append(own) or copy(own))
+    run, copied = build_run(config), []
+    copy = train_round_module.snapshot
+    monkeypatch.setattr(train_round_module, "snapshot", lambda own: copied.append(own) or copy(own))
     before = weights(run)
-    row = run_round(run, 0).row
+    row = train_round(run, 0).row
     assert len(copied) == updates + 1  # and the other model's
     for model, told in row["models"].items():
         assert told["updates"] == (updates if model == "model_0" else 1)
@@ -124,7 +123,7 @@ def test_an_update_copies_the_weights_once_and_a_round_none_besides(
 
 
 def test_the_rewards_trained_on_are_the_modes_and_those_shown_are_raw(short_run):
-    run = assemble(short_run(mode__cooperation_strength=1.0))
+    run = build_run(short_run(mode__cooperation_strength=1.0))
     taken = {}
     for model, buffer in run.buffers.items():
         add = buffer.add
@@ -132,7 +131,7 @@ def test_the_rewards_trained_on_are_the_modes_and_those_shown_are_raw(short_run)
             taken.update({model: samples}),
             add(samples),
         )
-    result = run_round(run, 0)
+    result = train_round(run, 0)
     penalty = run.view.parse_penalty
     for i, episode in enumerate(result.episodes):
         raw = episode.returns()
@@ -146,10 +145,10 @@ def test_the_rewards_trained_on_are_the_modes_and_those_shown_are_raw(short_run)
 
 
 def test_returns_are_discounted(short_run):
-    run = assemble(short_run(rollout__discount=0.0, mode__cooperation_strength=0.0))
+    run = build_run(short_run(rollout__discount=0.0, mode__cooperation_strength=0.0))
     taken = []
     run.buffers["model_0"].add = taken.extend
-    episodes = run_round(run, 0).episodes
+    episodes = train_round(run, 0).episodes
     for sample, episode in zip(taken, episodes, strict=True):
         first = episode.steps_of("agent_0")[0]
         unread = first.decision.parse_failure is not None
@@ -176,12 +175,12 @@ class Breaks(coop_compete_v0.CoopCompete):
 
 def broken_run(config, *broken):
     kind = type("Breaks", (Breaks,), {"broken": frozenset(broken)})
-    return assemble(config, lambda: kind(variant="pair", max_cycles=2))
+    return build_run(config, lambda: kind(variant="pair", max_cycles=2))
 
 
 def test_failed_episodes_are_counted_and_kept_out_with_their_group(short_run, monkeypatch):
     run = broken_run(short_run(rollout__groups_per_round=2), 5)
-    result = run_round(run, 0)
+    result = train_round(run, 0)
     environment = result.row["environment"]
     assert (environment["episodes"], environment["failed_episodes"]) == (8, 1)
     assert environment["left_out_episodes"] == 4
@@ -194,8 +193,8 @@ def test_failed_episodes_are_counted_and_kept_out_with_their_group(short_run, mo
     # The group that was kept teaches what it teaches alone.
     kept = broken_run(short_run(rollout__groups_per_round=2))
     halves = lambda episodes, size: (list(episodes[:4]), list(episodes[4:]))  # noqa: E731
-    monkeypatch.setattr(rounds, "complete_groups", halves)
-    run_round(kept, 0)
+    monkeypatch.setattr(train_round_module, "complete_groups", halves)
+    train_round(kept, 0)
     assert same(weights(run), weights(kept))
 
 
@@ -204,9 +203,9 @@ def test_too_many_failures_stop_the_run(short_run):
     start = weights(run)
     with pytest.raises(TrainingError, match=r"2 of 4 episodes failed, max_failed_fraction is 0.25; "
                                             r"the first: EnvError: game 1 broke"):  # fmt: skip
-        run_round(run, 0)
+        train_round(run, 0)
     assert same(start, weights(run))
-    assert run_round(broken_run(short_run(max_failed_fraction=0.5), 1, 2), 0)
+    assert train_round(broken_run(short_run(max_failed_fraction=0.5), 1, 2), 0)
 
 
 class Flaky:
@@ -224,10 +223,11 @@ class Flaky:
 
 
 def test_a_round_without_a_whole_group_teaches_nothing_and_the_next_goes_on(short_run):
-    run = assemble(short_run(max_failed_fraction=1.0))
-    run.policies = run.policies | {"agent_1": Flaky(run.policies["agent_1"], {4, 5, 6, 7})}
+    run = build_run(short_run(max_failed_fraction=1.0))
+    agent_1 = run.engine.policies_of(run.seats)["agent_1"]
+    replace_policies(run, agent_1=Flaky(agent_1, {4, 5, 6, 7}))
     start = weights(run)
-    row = run_round(run, 0).row
+    row = train_round(run, 0).row
     assert row["environment"]["failed_episodes"] == 4
     assert row["environment"]["raw_reward"] is None
     for one in row["models"].values():
@@ -235,7 +235,7 @@ def test_a_round_without_a_whole_group_teaches_nothing_and_the_next_goes_on(shor
         assert (one["weight_change"], one["staleness"]) == (0.0, None)
     assert same(start, weights(run))
     assert run.versions == {"model_0": 0, "model_1": 0}
-    assert all(one["updated"] for one in run_round(run, 1).row["models"].values())
+    assert all(one["updated"] for one in train_round(run, 1).row["models"].values())
 
 
 def test_a_group_that_failed_puts_a_budget_out_of_step_and_old_samples_are_known(short_run):
@@ -252,7 +252,7 @@ def test_a_group_that_failed_puts_a_budget_out_of_step_and_old_samples_are_known
 
     learner.begin_update = watched
     for number in range(3):
-        run_round(run, number)
+        train_round(run, number)
     assert seen == [([0] * 4, False), ([1, 1, 0, 0], True)]
 
 
@@ -263,6 +263,6 @@ class PaysNothingReal(coop_compete_v0.CoopCompete):
 
 
 def test_a_reward_that_is_no_number_stops_the_run(short_run):
-    run = assemble(short_run(), lambda: PaysNothingReal(variant="pair", max_cycles=2))
+    run = build_run(short_run(), lambda: PaysNothingReal(variant="pair", max_cycles=2))
     with pytest.raises(TrainingError, match="got nan for agent_1 in step 0 of the episode"):
-        run_round(run, 0)
+        train_round(run, 0)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from srl_envs.wrappers.text_adapter import with_text
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
+from srl_train.build import build_run
+from srl_train.round import train_round
 from tests.srl_envs.wrappers.third_party_games import Nim, knock_out
 
 
@@ -15,7 +15,7 @@ def nim():
 
 @pytest.mark.parametrize("algorithm", ["grpo", "ppo"])
 def test_a_seat_without_a_turn_in_some_games_trains_on_its_whole_groups(algorithm, short_run):
-    run = assemble(
+    run = build_run(
         short_run(
             rollout__group_size=2,
             rollout__groups_per_round=12,
@@ -24,7 +24,7 @@ def test_a_seat_without_a_turn_in_some_games_trains_on_its_whole_groups(algorith
         ),
         knock_out,
     )
-    result = run_round(run, 0)
+    result = train_round(run, 0)
     first, second = (result.row["models"][f"model_{number}"] for number in (0, 1))
     groups = [result.episodes[start : start + 2] for start in range(0, 24, 2)]
     whole = sum(all(one.steps_of("player_1") for one in group) for group in groups)
@@ -40,7 +40,7 @@ def test_a_seat_without_a_turn_in_some_games_trains_on_its_whole_groups(algorith
 def test_passes_of_games_in_turns_are_neither_asked_for_nor_learned(algorithm, credit, short_run):
     if (algorithm, credit) == ("ppo", "agent_turn"):
         pytest.skip("PPO's critic assigns credit itself")
-    run = assemble(
+    run = build_run(
         short_run(
             rollout__groups_per_round=2,
             models__constrained=True,
@@ -53,7 +53,7 @@ def test_passes_of_games_in_turns_are_neither_asked_for_nor_learned(algorithm, c
     for model, buffer in run.buffers.items():
         buffer.add = lambda samples, model=model, add=buffer.add: (
             seen.update({model: samples}), add(samples))[1]  # fmt: skip
-    result = run_round(run, 0)
+    result = train_round(run, 0)
     steps = [step for one in result.episodes for turn in one.turns for step in turn]
     asked = [step for step in steps if step.decision.asked]
     assert len(asked) == sum(len(one.turns) for one in result.episodes)

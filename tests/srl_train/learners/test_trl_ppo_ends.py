@@ -9,9 +9,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play_many
-from srl_train.data.samples import sample_of
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import CRITICS
+from srl_train.samples import sample_of
 from srl_train.trajectory import shaped_game
 from tests.fakes import ScriptedBackend
 from tests.srl_agents.rollout.endless import endless

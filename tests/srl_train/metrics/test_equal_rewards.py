@@ -7,9 +7,9 @@ import pytest
 
 from srl_envs.games.coop_compete.env import CoopCompete
 from srl_envs.wrappers.reward_function import CustomRewards
-from srl_train.data.samples import TokenSample
 from srl_train.metrics import read_metrics
 from srl_train.metrics.equal_rewards import _all_equal
+from srl_train.samples import TokenSample
 from srl_train.trainer import Trainer
 
 

@@ -3,18 +3,17 @@
 import pytest
 import torch
 
-from srl_train.data.samples import samples_for
-from srl_train.engine.assemble import assemble
-from srl_train.engine.games import play_groups
-from srl_train.engine.rounds import run_round
+from srl_train.build import build_run
 from srl_train.learners.answer_logprobs import choices_of
 from srl_train.players.publisher import weights_digest
-from tests.srl_train.engine.run_state import same, weights
+from srl_train.round import train_round
+from srl_train.samples import samples_for
+from tests.srl_train.engine.run_state import play_round, same, weights
 
 
 def sampled_and_recomputed(run, number):
     """(log-probability as sampled, as the learner computes it) of every token that was chosen."""
-    episodes = play_groups(run, number)
+    episodes = play_round(run, number)
     pairs = []
     games = tuple(run.game(episode) for episode in episodes)
     for model, learner in run.learners.items():
@@ -53,40 +52,42 @@ def sampled_and_recomputed(run, number):
     ids=["free", "constrained", "adapters", "constrained adapters", "temperature"],
 )
 def test_what_was_sampled_is_what_the_learner_computes(settings, short_run):
-    run = assemble(short_run(**settings))
+    run = build_run(short_run(**settings))
     for number in range(2):
         pairs = sampled_and_recomputed(run, number)
         assert len(pairs) >= 16
         assert min(told for told, _ in pairs) < -0.1
         for told, own in pairs:
             assert own == pytest.approx(told, abs=1e-5)
-        assert all(one["updated"] for one in run_round(run, number).row["models"].values())
+        assert all(one["updated"] for one in train_round(run, number).row["models"].values())
 
 
 def test_constrained_seats_never_write_what_cannot_be_read(short_run):
-    run = assemble(short_run(models__constrained=True))
+    run = build_run(short_run(models__constrained=True))
     for number in range(2):
-        row = run_round(run, number).row
+        row = train_round(run, number).row
         assert row["environment"]["parse_failures"] == 0.0
-    steps = [s for e in play_groups(run, 2) for t in e.turns for s in t]
+    steps = [s for e in play_round(run, 2) for t in e.turns for s in t]
     assert {s.decision.text for s in steps} == {"compete", "cooperate"}
     assert all(s.decision.tokens.allowed is not None for s in steps)
 
 
 def test_adapters_learn_and_their_base_does_not(short_run):
-    run = assemble(short_run(models__adapters={"rank": 4}))
-    policy = run.policies["agent_0"]
-    assert policy is run.policies["agent_1"], "one batch answers for all adapters"
+    run = build_run(short_run(models__adapters={"rank": 4}))
+    policy = run.engine.policies_of(run.seats)["agent_0"]
+    assert policy is run.engine.policies_of(run.seats)["agent_1"], (
+        "one batch answers for all adapters"
+    )
     together = policy._backend.model
     bits = {n: p.clone() for n, p in together.named_parameters() if "lora_" not in n}
     start = weights(run)
     assert same(*start.values())
     for number in range(2):
-        run_round(run, number)
+        train_round(run, number)
     now = weights(run)
     assert not same(now["model_0"], start["model_0"]) and not same(*now.values())
     assert same(bits, {n: p for n, p in together.named_parameters() if "lora_" not in n})
-    names = {s.agent: s.decision.tokens.model for s in play_groups(run, 2)[0].turns[0]}
+    names = {s.agent: s.decision.tokens.model for s in play_round(run, 2)[0].turns[0]}
     assert {seat: (one.adapter, one.version) for seat, one in names.items()} == {
         "agent_0": ("model_0", 2),
         "agent_1": ("model_1", 2),
@@ -96,8 +97,8 @@ def test_adapters_learn_and_their_base_does_not(short_run):
 
 
 def test_a_classic_policy_plays_and_never_learns(short_run):
-    run = assemble(short_run(models__count=1, seats={"agent_1": "always_cooperate"}))
-    result = run_round(run, 0)
+    run = build_run(short_run(models__count=1, seats={"agent_1": "always_cooperate"}))
+    result = train_round(run, 0)
     assert list(result.row["models"]) == ["model_0"] == list(run.learners)
     assert result.row["models"]["model_0"]["updated"]
     assert result.row["models"]["model_0"]["seats"] == ["agent_0"]
@@ -107,8 +108,8 @@ def test_a_classic_policy_plays_and_never_learns(short_run):
 
 
 def test_one_model_in_several_seats_has_a_sample_of_each(short_run):
-    run = assemble(short_run(environment__options={"num_agents": 3, "max_cycles": 2}))
-    row = run_round(run, 0).row
+    run = build_run(short_run(environment__options={"num_agents": 3, "max_cycles": 2}))
+    row = train_round(run, 0).row
     assert {m: (one["seats"], one["samples"]) for m, one in row["models"].items()} == {
         "model_0": (["agent_0", "agent_2"], 8),
         "model_1": (["agent_1"], 4),
@@ -116,9 +117,9 @@ def test_one_model_in_several_seats_has_a_sample_of_each(short_run):
 
 
 def test_seats_have_their_own_sampling(short_run):
-    run = assemble(short_run(models__agent_sampling={"agent_1": {"top_k": 1}}))
+    run = build_run(short_run(models__agent_sampling={"agent_1": {"top_k": 1}}))
     logprobs = {"agent_0": set(), "agent_1": set()}
-    for episode in play_groups(run, 0):
+    for episode in play_round(run, 0):
         for turn in episode.turns:
             for step in turn:
                 logprobs[step.agent] |= set(step.decision.tokens.logprobs)
@@ -127,9 +128,9 @@ def test_seats_have_their_own_sampling(short_run):
 
 
 def test_followers_hear_their_leader_before_they_decide(short_run):
-    run = assemble(short_run(mode__name="hierarchical", mode__leader="agent_1"))
+    run = build_run(short_run(mode__name="hierarchical", mode__leader="agent_1"))
     decode = run.learners["model_0"]._trainer.processing_class.decode
-    result = run_round(run, 0)
+    result = train_round(run, 0)
     for episode in result.episodes:
         for turn in episode.turns:
             leader = next(s for s in turn if s.agent == "agent_1")
@@ -149,24 +150,24 @@ def test_a_round_of_the_team_game_names_its_winners(short_run):
         environment={"name": "team_battle_v0",
                      "options": {"team_size": 1, "max_cycles": 2, "warmup_episodes": 4}},
     )  # fmt: skip
-    run = assemble(config)
-    assert run_round(run, 0).row["environment"]["winners"] == {"draw": 4}  # the warm-up
-    winners = run_round(run, 1).row["environment"]["winners"]
+    run = build_run(config)
+    assert train_round(run, 0).row["environment"]["winners"] == {"draw": 4}  # the warm-up
+    winners = train_round(run, 1).row["environment"]["winners"]
     assert sum(winners.values()) == 4 and winners != {"draw": 4}
 
 
 def test_mixed_mode_moves_its_balance(short_run):
-    run = assemble(short_run(mode__name="mixed"))
-    row = run_round(run, 0).row
+    run = build_run(short_run(mode__name="mixed"))
+    row = train_round(run, 0).row
     rate = row["environment"]["cooperation_rate"]
     assert row["mode_state"]["balance"] == pytest.approx(0.9 * 0.5 + 0.1 * rate)
 
 
 def test_all_randomness_is_from_the_seed(short_run):
     def trained(seed):
-        run = assemble(short_run(algorithm__minibatches=2, seed=seed))
+        run = build_run(short_run(algorithm__minibatches=2, seed=seed))
         for number in range(2):
-            run_round(run, number)
+            train_round(run, number)
         return weights(run)
 
     first = trained(0)

@@ -10,18 +10,18 @@ import pytest
 
 from srl_agents.episode import read_jsonl
 from srl_train import cli
+from srl_train.build import build_run
 from srl_train.config.models import SamplingConfig
 from srl_train.data.demonstrations import demonstration
 from srl_train.data.preferences import preferences
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import parse_player
 from srl_train.players.resolver import Resolver, SamplingOverrides
+from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from srl_train.trajectory import shaped_game
 from tests.servers.chat_server import chat_server
-from tests.srl_train.engine.run_state import same, weights
+from tests.srl_train.engine.run_state import play_round, replace_policies, same, weights
 
 PAVLOV = "coop_compete_pair_v0.pavlov"
 GAME = {"environment__options": {"num_agents": 3, "max_cycles": 2}}
@@ -37,10 +37,10 @@ def server():
 @pytest.mark.parametrize("adapters", [None, {"rank": 2}], ids=["full", "adapters"])
 def test_two_models_learn_beside_one_that_is_asked(server, short_run, adapters):
     own = {"agent_2": {"max_new_tokens": 64, "temperature": 0.5}}
-    run = assemble(short_run(**COACH, models__adapters=adapters, models__agent_sampling=own))
+    run = build_run(short_run(**COACH, models__adapters=adapters, models__agent_sampling=own))
     assert list(run.learners) == ["model_0", "model_1"] and server.bodies == []
     start = weights(run)
-    rounds = [run_round(run, number) for number in range(2)]
+    rounds = [train_round(run, number) for number in range(2)]
     now = weights(run)
     assert not same(now["model_0"], start["model_0"]) and not same(now["model_1"], start["model_1"])
     assert list(rounds[0].row["models"]) == ["model_0", "model_1"]
@@ -59,14 +59,14 @@ def test_two_that_are_asked_sit_in_their_own_seats(server, short_run):
     server.answer = lambda body: "cooperate" if body["model"] == "kind" else "compete"
     frozen = {"good": "openai:kind", "bad": "anthropic:cruel", "still": "tiny"}
     seats = {"agent_1": "good", "agent_2": "bad", "agent_3": "still"}
-    run = assemble(
+    run = build_run(
         short_run(
             environment__options={"num_agents": 4, "max_cycles": 2},
             models__count=1, models__frozen_models=frozen | {"still": short_run().models.base},
             seats=seats,
         )
     )  # fmt: skip
-    episode = run_round(run, 0).episodes[0]
+    episode = train_round(run, 0).episodes[0]
     assert {s.decision.text for s in episode.steps_of("agent_1")} == {"cooperate"}
     assert {s.decision.text for s in episode.steps_of("agent_2")} == {"compete"}
     assert all(s.decision.tokens for s in episode.steps_of("agent_3"))
@@ -91,9 +91,9 @@ def test_settings_that_the_api_does_not_know_are_refused_before_anything_is_play
     server, short_run
 ):
     with pytest.raises(ConfigError, match=r"top_k is 3.*models\.agent_sampling"):
-        assemble(short_run(**COACH, models__agent_sampling={"agent_2": {"top_k": 3}}))
+        build_run(short_run(**COACH, models__agent_sampling={"agent_2": {"top_k": 3}}))
     # What other seats are told is nothing to it.
-    assemble(short_run(**COACH, models__agent_sampling={"agent_1": {"top_k": 3}}))
+    build_run(short_run(**COACH, models__agent_sampling={"agent_1": {"top_k": 3}}))
     assert server.bodies == []
 
 
@@ -147,7 +147,7 @@ def test_a_missing_key_is_told_before_anything_is_played(server, monkeypatch, ca
     assert cli.main(["eval", "--policy", "openai:m", "--scenario", PAVLOV]) == 2
     assert "openai:m needs a key: set OPENAI_API_KEY" in capsys.readouterr().err
     with pytest.raises(Exception, match="OPENAI_API_KEY"):
-        assemble(short_run(**COACH))
+        build_run(short_run(**COACH))
 
 
 def test_one_can_be_played_against(server, monkeypatch, capsys):
@@ -172,7 +172,7 @@ def test_what_it_wrote_is_learned_from_as_text(server, tmp_path, short_run):
         server, tmp_path, "--players", "openai:m", "--episodes", "6", "--group-size", "6"
     )
     assert games[0].seats == dict.fromkeys(("agent_0", "agent_1"), "openai:m")
-    run = assemble(short_run())
+    run = build_run(short_run())
     chat = run.players.backends["model_0"].chat
     one = demonstration(games[0], "agent_0", run.view, chat, drop_parse_failures=False)
     learned = [token for token, wanted in zip(one.input_ids, one.answers, strict=True) if wanted]
@@ -194,18 +194,18 @@ def test_what_it_wrote_is_learned_from_as_text(server, tmp_path, short_run):
 
 def test_stages_before_the_rounds_keep_its_own_words(server, short_run):
     from srl_train.data.collect import in_words
-    from srl_train.engine.games import play_groups
 
     server.answer = lambda body: "well\ncooperate"
-    run = assemble(short_run(**COACH))
-    run.policies["agent_2"] = in_words(run.policies["agent_2"], run.view)
-    [*_, episode] = play_groups(run, 0)
+    run = build_run(short_run(**COACH))
+    agent_2 = run.engine.policies_of(run.seats)["agent_2"]
+    replace_policies(run, agent_2=in_words(agent_2, run.view))
+    [*_, episode] = play_round(run, 0)
     assert {s.decision.text for s in episode.steps_of("agent_2")} == {"well\ncooperate"}
 
 
 def test_collecting_seats_the_frozen_ones_of_a_config(server, short_run):
     from srl_train.data.collect import build_policies
-    from srl_train.engine.builders.environment import build_env
+    from srl_train.environment import build_env
 
     config = short_run(**COACH)
     found = build_policies(
@@ -219,8 +219,8 @@ def test_collecting_seats_the_frozen_ones_of_a_config(server, short_run):
 
 
 def test_sampling_of_the_run_is_the_default_of_its_seats(server, short_run):
-    run = assemble(short_run(**COACH, models__sampling={"max_new_tokens": 7}))
-    run_round(run, 0)
+    run = build_run(short_run(**COACH, models__sampling={"max_new_tokens": 7}))
+    train_round(run, 0)
     assert {body["max_tokens"] for body in server.bodies} == {7}
     assert run.config.models.sampling == SamplingConfig(max_new_tokens=7)
 

@@ -15,9 +15,9 @@ from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.sources import folder_of, source_of
 from srl_agents.llm.chat_templates import TEMPLATES
+from srl_train.build import resolved
 from srl_train.checkpoints.adapter_folders import adapter_base
 from srl_train.checkpoints.export import export
-from srl_train.engine.assemble import resolved
 from srl_train.errors import ConfigError
 from srl_train.players.load import load_backend
 from srl_train.players.player_spec import base_named, parse_player

@@ -11,10 +11,10 @@ from srl_agents.episode import read_jsonl
 from srl_agents.rollout import play_many
 from srl_agents.rollout.mixture import Mixture
 from srl_envs import coop_compete_v0
+from srl_train import resume
+from srl_train.build import build_run
 from srl_train.checkpoints import checkpoint
 from srl_train.cli import main
-from srl_train.engine import resume
-from srl_train.engine.assemble import assemble
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.players.checkpoint_models import checkpoint_pool
 from srl_train.players.load_all import load_all
@@ -110,7 +110,7 @@ def test_a_run_without_models_yet_names_its_newest_checkpoint(short_run, tmp_pat
     with pytest.raises(ConfigError, match=f"or give a checkpoint, {saved}"):
         parse_player(str(tmp_path / "run"))
     with pytest.raises(ConfigError, match="srl export"):
-        assemble(short_run(models__base=f"{saved}:model_0"))
+        build_run(short_run(models__base=f"{saved}:model_0"))
 
 
 @pytest.mark.usefixtures("one_model")
@@ -220,7 +220,7 @@ def test_what_is_no_pool_is_refused(pooled, short_run, tmp_path):
     ):
         parse_player(f"{run}:pats")
     with pytest.raises(ConfigError, match=f"base: {run}:past is a pool of past versions"):
-        assemble(short_run(models__base=f"{run}:past"))
+        build_run(short_run(models__base=f"{run}:past"))
     (tmp_path / "config.yaml").write_text((run / "config.yaml").read_text())
     with pytest.raises(ConfigError, match="checkpoints holds no whole checkpoint"):
         parse_player(f"{tmp_path}:past")

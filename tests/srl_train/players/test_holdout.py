@@ -6,8 +6,8 @@ from srl_agents.scripted.registry import names
 from srl_envs import registry
 from srl_envs.scenarios import lookup
 from srl_envs.text.env import TextEnv
+from srl_train.build import build_run
 from srl_train.config.run import EnvironmentConfig
-from srl_train.engine.assemble import assemble
 from srl_train.errors import ConfigError
 from srl_train.players.holdout import refuse_levels, refuse_partners
 
@@ -16,7 +16,7 @@ PAIR = registry.make("coop_compete_pair_v0")
 
 def test_a_held_out_partner_is_refused_and_the_offered_are_told(short_run):
     with pytest.raises(ConfigError) as error:
-        assemble(short_run(models__count=1, seats={"agent_1": "grim_trigger"}))
+        build_run(short_run(models__count=1, seats={"agent_1": "grim_trigger"}))
     said = str(error.value)
     assert "seats.agent_1 is 'grim_trigger', which is kept for evaluation (srl eval)" in said
     offered = said.partition("give one of ")[2].split(", ")
@@ -37,7 +37,7 @@ def test_the_others_may_train():
 
 def test_a_partner_of_another_game_is_refused(short_run):
     with pytest.raises(ConfigError, match="seats: explorer cannot play coop_compete_v0, only maze"):
-        assemble(short_run(models__count=1, seats={"agent_1": "explorer"}))
+        build_run(short_run(models__count=1, seats={"agent_1": "explorer"}))
 
 
 @pytest.mark.parametrize("split", ["test", "any"])
@@ -46,12 +46,12 @@ def test_held_out_mazes_are_refused(short_run, split):
     with pytest.raises(
         ConfigError, match=f"split is '{split}': the levels of the test split are kept"
     ):
-        assemble(short_run(models__count=1, environment=section))
+        build_run(short_run(models__count=1, environment=section))
 
 
 def test_held_out_mazes_are_refused_where_an_object_brings_them(short_run):
     with pytest.raises(ConfigError, match="split is 'test'"):
-        assemble(short_run(), lambda: registry.make("maze_meet_v0", split="test"))
+        build_run(short_run(), lambda: registry.make("maze_meet_v0", split="test"))
 
 
 def test_each_of_several_environments_is_looked_at():
@@ -82,7 +82,7 @@ RIGHT_SPOILS = {"arm1_prob_start": 0.9, "arm1_prob_after": 0.1}
 def test_held_out_chances_are_refused_where_some_are_left_at_their_default(short_run, name):
     section = {"name": name, "options": {**RIGHT_SPOILS, "max_cycles": 6, "switch_pull": 3}}
     with pytest.raises(ConfigError, match=r"options arm0_prob=0\.5, .* bandit_v0\.right_spoils"):
-        assemble(short_run(models__count=1, environment=section))
+        build_run(short_run(models__count=1, environment=section))
 
 
 def spoiled(obs_mode="llm", render_mode=None):

@@ -14,8 +14,8 @@ from core_srl.servers import adapter_servers
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface import backend as huggingface
 from srl_agents.llm.backends.huggingface import sources
+from srl_train.build import build_run
 from srl_train.checkpoints.adapter_folders import own_tokenizer
-from srl_train.engine.assemble import assemble
 
 CHATTY = "{% if add_generation_prompt and not brief %}{{ 'at length: ' }}{% endif %}"
 
@@ -31,7 +31,7 @@ def test_attention_and_what_templates_are_told_reach_every_model(
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
     tokenizer.chat_template += CHATTY
     tokenizer.save_pretrained(base)
-    run = assemble(
+    run = build_run(
         short_run(
             models__base=str(base),
             models__adapters=adapters,

@@ -7,12 +7,12 @@ import pytest
 from pettingzoo.utils import BaseParallelWrapper
 
 from srl_envs import registry
+from srl_train.build import build_run
 from srl_train.config.yaml_file import from_tree
-from srl_train.engine.assemble import assemble
-from srl_train.engine.evaluation import evaluate
-from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
+from srl_train.evaluation import evaluate
 from srl_train.metrics import read_metrics
+from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same, weights, without_times
 
@@ -34,14 +34,14 @@ def drawn(short_run):
 def played(run, rounds):
     results = []
     for number in range(rounds):
-        results.append(run_round(run, number))
+        results.append(train_round(run, number))
         run.next_round = number + 1
     return results
 
 
 @pytest.mark.parametrize("adapters", [None, {"rank": 2}])
 def test_who_plays_learns_from_its_own_games(drawn, adapters):
-    run = assemble(drawn(models__adapters=adapters, rollout__groups_per_round=1))
+    run = build_run(drawn(models__adapters=adapters, rollout__groups_per_round=1))
     before = weights(run)
     [result] = played(run, 1)
     one, other = result.episodes
@@ -61,7 +61,7 @@ def test_who_plays_learns_from_its_own_games(drawn, adapters):
 
 @pytest.mark.parametrize("strategy", ["asynchronous", "synchronized", "federated", "selective"])
 def test_every_update_strategy_has_models_that_do_not_play(drawn, strategy):
-    run = assemble(drawn("round_robin", updates__strategy=strategy, rollout__groups_per_round=1))
+    run = build_run(drawn("round_robin", updates__strategy=strategy, rollout__groups_per_round=1))
     results = played(run, 2)
     assert all(len([m for m in r.row["models"].values() if m["games"]]) == 2 for r in results)
     own = weights(run)
@@ -105,7 +105,7 @@ def test_ahead_without_room_is_in_turn_to_the_bit(drawn, tmp_path):
 
 
 def test_evaluations_seat_all_models_and_always_the_same(drawn):
-    run = assemble(drawn("rating"))
+    run = build_run(drawn("rating"))
     found, episodes = evaluate(run, 5)
     assert all(value is not None for value in found["per_model"].values())
     played(run, 1)
@@ -131,7 +131,7 @@ def test_rotation_takes_a_places_advantage_away(short_run):
         config = short_run(
             matchmaking__rotate=rotate, rollout__groups_per_round=2, updates__strategy="selective"
         )
-        run = assemble(config, make)
+        run = build_run(config, make)
         [result] = played(run, 1)
         earned[rotate] = [own["raw_return"] for own in result.row["models"].values()]
         first = [episode.seats["agent_0"] for episode in result.episodes]
@@ -161,4 +161,4 @@ def test_rotation_takes_a_places_advantage_away(short_run):
 def test_what_does_not_fit(change, told):
     tree = {"models": {"count": 3}, "environment": {"options": {"num_agents": 2}}}
     with pytest.raises(ConfigError, match=told):
-        assemble(from_tree(copy.deepcopy(tree) | change))
+        build_run(from_tree(copy.deepcopy(tree) | change))

@@ -10,14 +10,15 @@ import pytest
 import torch
 
 from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion
+from srl_train.build import build_run
 from srl_train.config.models import NashPool, SimplePool
 from srl_train.config.yaml_file import from_tree, to_tree
-from srl_train.engine.assemble import assemble
-from srl_train.engine.games import games_of, grow_pools, play_groups
-from srl_train.engine.rounds import run_round
 from srl_train.errors import CheckpointError, ConfigError, TrainingError
 from srl_train.players.opponent_pool import OpponentPool
+from srl_train.pools import grow_pools
+from srl_train.round import plan_round, train_round
 from srl_train.trainer import Trainer
+from tests.srl_train.engine.run_state import play_round
 
 pytestmark = pytest.mark.usefixtures("one_model")
 
@@ -134,19 +135,19 @@ NASH = {
 
 
 def test_snapshots_meet_in_both_places():
-    run = assemble(from_tree(NASH))
+    run = build_run(from_tree(NASH))
     with torch.no_grad():  # from equal starts, equal snapshots play equal games in both places
         for tensor in run.learners["model_1"].weights().values():
             tensor.add_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(1)))
     played = []
-    rollout = run.engine.rollout
+    rollout = run.engine.play
 
-    def watched(run, *given, **settings):
-        episodes = rollout(run, *given, **settings)
+    def watched(games):
+        episodes = rollout(games)
         played.append(episodes)
         return episodes
 
-    run.engine.rollout = watched
+    run.engine.play = watched
     grow_pools(run, 0)
     past = run.pools["past"]
     assert [s.name for s in past.snapshots] == ["model_0@0", "model_1@0"]
@@ -173,29 +174,29 @@ def test_snapshots_meet_in_both_places():
 
 
 def test_snapshots_whose_games_fail_are_not_taken():
-    run = assemble(from_tree(NASH))
-    rollout = run.engine.rollout
+    run = build_run(from_tree(NASH))
+    rollout = run.engine.play
 
-    def failing(run, *given, **settings):
-        episodes = rollout(run, *given, **settings)
+    def failing(games):
+        episodes = rollout(games)
         return [dataclasses.replace(e, failure="EnvError: gone") for e in episodes[:3]] + episodes[
             3:
         ]
 
-    run.engine.rollout = failing
-    with pytest.raises(TrainingError, match="every game of model_1@0 with model_0@0 failed"):
+    run.engine.play = failing
+    with pytest.raises(TrainingError, match="every episode of model_1@0 with model_0@0 failed"):
         grow_pools(run, 0)
     assert run.pools["past"].snapshots == []
-    run.engine.rollout = rollout
+    run.engine.play = rollout
     grow_pools(run, 0)
     assert list(run.pools["past"].snapshots[1].leads) == ["model_0@0"]
 
 
 def test_a_round_against_the_past():
-    run = assemble(from_tree(SELF_PLAY))
+    run = build_run(from_tree(SELF_PLAY))
     started = copy.deepcopy(dict(run.learners["model_0"].weights()))
     for number in range(3):
-        result = run_round(run, number)
+        result = train_round(run, number)
         run.next_round = number + 1
     assert [s.name for s in run.pools["past"].snapshots] == ["model_0@0", "model_0@2"]
     assert all(e.extra["opponents"] == {"past": run.pools["past"].seated}
@@ -209,15 +210,15 @@ def test_a_round_against_the_past():
 @pytest.mark.parametrize("adapters", [None, {"rank": 4}])
 def test_the_seated_snapshot_is_what_plays(adapters):
     tree = {**SELF_PLAY, "models": {"count": 2, "adapters": adapters}}
-    run = assemble(from_tree(tree))
-    first = play_groups(run, 0)
+    run = build_run(from_tree(tree))
+    first = play_round(run, 0)
     learner = run.learners["model_0"]
     with torch.no_grad():
         for tensor in learner.weights().values():
             tensor.add_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(1)))
     run.versions["model_0"] = 1
-    run.engine.publish(run, "model_0")
-    again = play_groups(run, 0)  # the same snapshot: only model_0 itself answers differently
+    run.publish("model_0")
+    again = play_round(run, 0)  # the same snapshot: only model_0 itself answers differently
     own, past = [[e.steps_of(s)[0].decision.tokens for e in first] for s in ("red_0", "blue_0")]
     own_now, past_now = ([[e.steps_of(s)[0].decision.tokens for e in again]
                           for s in ("red_0", "blue_0")])  # fmt: skip
@@ -232,8 +233,8 @@ def test_groups_meet_opponents_of_their_own(adapters):
     tree = copy.deepcopy(SELF_PLAY) | {"models": {"count": 2, "adapters": adapters}}
     tree["opponent_pools"]["past"] |= {"of": ["model_0", "model_1"], "draw_each": "group"}
     tree["rollout"] = {"group_size": 2, "groups_per_round": 6}
-    run = assemble(from_tree(tree))
-    result = run_round(run, 0)
+    run = build_run(from_tree(tree))
+    result = train_round(run, 0)
     met = [episode.extra["opponents"]["past"] for episode in result.episodes]
     assert met[::2] == met[1::2], "members of a group are compared: they meet the same opponent"
     assert {"model_0@0", "model_1@0"} == set(met)
@@ -242,17 +243,17 @@ def test_groups_meet_opponents_of_their_own(adapters):
             assert episode.steps_of(agent)[0].decision.tokens.model.version == name
     assert {s.name: s.games for s in run.pools["past"].snapshots} == Counter(met)
     seeds = [episode.seed for episode in result.episodes]
-    assert seeds == games_of(assemble(from_tree(tree)), 0).planned.env_seeds, "in their order"
+    assert seeds == plan_round(build_run(from_tree(tree)), 0).games.env_seeds, "in their order"
 
 
 def test_a_frozen_model_plays_and_keeps_its_weights():
     tree = {**SELF_PLAY, "opponent_pools": {},
             "models": {"count": 2, "frozen_models": {"teacher": "tiny"}},
             "seats": {"blue_0": "teacher", "blue_1": "teacher"}}  # fmt: skip
-    run = assemble(from_tree(tree))
-    model = run.policies["blue_0"]._backend.model
+    run = build_run(from_tree(tree))
+    model = run.engine.policies_of(run.seats)["blue_0"]._backend.model
     before = {n: p.clone() for n, p in model.named_parameters()}
-    result = run_round(run, 0)
+    result = train_round(run, 0)
     assert set(run.learners) == set(result.row["models"]) == {"model_0", "model_1"}
     assert result.episodes[0].steps_of("blue_0")[0].decision.tokens.model == ModelVersion("teacher")
     assert all(torch.equal(before[n], p) and p.grad is None for n, p in model.named_parameters())
@@ -329,7 +330,7 @@ def test_a_pool_of_adapters_is_not_called_like_what_holds_them(name):
     tree = {**SELF_PLAY, "opponent_pools": {name: {}}, "seats": seats}
     config = from_tree({**tree, "models": {"count": 2, "adapters": {"rank": 2}}})
     with pytest.raises(ConfigError, match=f"opponent_pools: got '{name}', which adapters cannot"):
-        assemble(config)
+        build_run(config)
 
 
 @pytest.mark.parametrize("name", ["past", "Past-2", "p", "p" * 64, "ghosts_of_red"])

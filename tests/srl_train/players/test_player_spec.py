@@ -6,8 +6,8 @@ import pytest
 
 from srl_envs.errors import UntrustedError
 from srl_envs.loading import references
+from srl_train.build import build_run
 from srl_train.cli import main
-from srl_train.engine.assemble import assemble
 from srl_train.errors import ConfigError
 from srl_train.players.player_spec import base_named, parse_player
 from srl_train.trainer import Trainer
@@ -90,7 +90,7 @@ def test_training_refuses_a_mistyped_base_and_names_the_setting(here, short_run)
     for setting, wrong in ((r"base", {"models__base": "runs/dmeo"}), ("frozen_models.old", frozen)):
         config = short_run(**wrong)
         with pytest.raises(ConfigError, match=rf"models\.{setting}: there is no folder runs/dmeo"):
-            assemble(config)
+            build_run(config)
 
 
 def test_a_name_of_one_word_is_the_hubs_unless_something_here_is_called_nearly_so(here):

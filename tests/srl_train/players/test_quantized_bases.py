@@ -9,15 +9,15 @@ from bitsandbytes.functional import dequantize_4bit
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.quantization import shared_states
+from srl_train.build import build_run
 from srl_train.config.models import AdapterConfig, ModelsConfig
-from srl_train.engine.assemble import assemble
-from srl_train.engine.builders.environment import build_env
-from srl_train.engine.rounds import run_round
+from srl_train.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.learners.critics import SeparateCritic
 from srl_train.learners.lora import adapter_models, side_by_side
 from srl_train.players.player_spec import parse_player
 from srl_train.players.resolver import Resolver
+from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same
 from tests.srl_train.players.test_agents_at_work import sampled_and_recomputed
@@ -199,8 +199,8 @@ def test_training_on_an_accelerator(kind, dtype, short_run, tmp_path):
 
 @each_kind
 def test_what_was_sampled_is_what_the_learner_computes(kind, short_run):
-    run = assemble(short_run(models__adapters=ADAPTERS, models__quantization=kind))
-    run_round(run, 0)
+    run = build_run(short_run(models__adapters=ADAPTERS, models__quantization=kind))
+    train_round(run, 0)
     pairs = sampled_and_recomputed(run, 1)
     assert len(pairs) > 20
     assert max(abs(told - own) for told, own in pairs) < 1e-4
@@ -238,10 +238,10 @@ def test_frozen_models_are_quantised_beside_full_ones(short_run, tiny_folder):
         models__frozen_models={"stranger": tiny_folder},
         seats={"agent_1": "stranger"},
     )
-    run = assemble(config)
+    run = build_run(config)
     stranger = run.players.backends["stranger"].model
     before = held(stranger)
-    run_round(run, 0)
+    train_round(run, 0)
     assert torch.uint8 in {p.dtype for p in stranger.parameters()}
     assert same(held(stranger), before)
     assert {p.dtype for p in run.players.modules["model_0"].parameters()} == {torch.float32}

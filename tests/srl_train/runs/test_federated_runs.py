@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
+from srl_train.build import build_run
 from srl_train.metrics import read_metrics
+from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import same, weights
 
@@ -27,12 +27,12 @@ def test_every_step_of_a_learner_has_the_proximal_term(settings, short_run):
     """What reaches the optimizers, less what the losses gave, is mu (w - common) to the bit of
     float32, before clipping; the common weights are those after the last mean."""
     mu = 0.5
-    run = assemble(short_run(**FEDERATED, **settings, updates__proximal=mu, updates__period=2))
+    run = build_run(short_run(**FEDERATED, **settings, updates__proximal=mu, updates__period=2))
     common, terms = {"now": weights(run)["model_0"]}, []
     for learner in run.learners.values():
         watch(learner, common, mu, terms)
     for number in range(4):
-        run_round(run, number)
+        train_round(run, number)
         if number == 1:
             assert same(*weights(run).values())
             common["now"] = weights(run)["model_0"]
@@ -64,10 +64,10 @@ def watch(learner, common, mu, terms):
 
 
 def test_a_model_that_learned_nothing_takes_the_mean_and_is_published(short_run):
-    run = assemble(short_run(**FEDERATED))
+    run = build_run(short_run(**FEDERATED))
     take = run.buffers["model_1"].take
     run.buffers["model_1"].take = lambda version, number: take(version, number) and None
-    row = run_round(run, 0).row
+    row = train_round(run, 0).row
     assert same(*weights(run).values())
     assert run.versions == {"model_0": 1, "model_1": 1}
     assert row["models"]["model_1"]["updated"] and row["models"]["model_1"]["samples"] == 0

@@ -83,7 +83,7 @@ def test_an_interrupted_evaluation_ends_at_once(short_run, tmp_path, monkeypatch
         os.kill(os.getpid(), signal.SIGINT)
         pytest.fail("the evaluation went on")
 
-    monkeypatch.setattr("srl_train.engine.evaluation.evaluate", interrupted)
+    monkeypatch.setattr("srl_train.evaluation.evaluate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         Trainer(short_run(logging__evaluation_episodes=2), tmp_path / "run").fit()
 

@@ -5,8 +5,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
+from srl_train.build import build_run
+from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, weights
 from tests.srl_train.players.test_agents_at_work import sampled_and_recomputed
@@ -46,7 +46,7 @@ def test_models_learn_there(way, short_run, tmp_path):
 def test_what_was_sampled_is_what_the_learner_computes(
     dtype, most, constrained, adapters, short_run
 ):
-    run = assemble(
+    run = build_run(
         short_run(
             models__device=DEVICE,
             models__dtype=dtype,
@@ -54,7 +54,7 @@ def test_what_was_sampled_is_what_the_learner_computes(
             models__adapters=adapters,
         )
     )
-    run_round(run, 0)
+    train_round(run, 0)
     pairs = sampled_and_recomputed(run, 1)
     assert len(pairs) >= 16
     assert max(abs(told - own) for told, own in pairs) < most

@@ -10,8 +10,8 @@ from srl_envs import make
 from srl_extensions.pages.live_document import of_run
 from srl_extensions.pages.live_runs import RunFollower
 from srl_train.engine.records import playing
-from srl_train.engine.records.playing import GameUnderWay
 from srl_train.metrics.document import to_json
+from srl_train.recorder import GameUnderWay
 from srl_train.trainer import Trainer
 from tests.srl_extensions.pages.synthetic_runs import episode
 

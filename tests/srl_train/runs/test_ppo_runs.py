@@ -4,16 +4,15 @@ import pytest
 
 from srl_agents.episode import from_json, to_json
 from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_train.build import build_run
 from srl_train.credit import CREDIT_SCHEMES
-from srl_train.data.sample_buffer import SampleBuffer
-from srl_train.engine.assemble import assemble
-from srl_train.engine.games import play_groups
-from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError, UpdateError
 from srl_train.learners.trl_grpo import GrpoLearner
 from srl_train.learners.trl_ppo import PpoLearner
+from srl_train.round import train_round
+from srl_train.samples import SampleBuffer
 from srl_train.trainer import Trainer
-from tests.srl_train.engine.run_state import everything, same, weights
+from tests.srl_train.engine.run_state import everything, play_round, same, weights
 
 PPO = {"algorithm": {"name": "ppo"}}
 SHORT = {"algorithm": {"name": "ppo", "num_iterations": 2, "minibatches": 1, "critic": "shared"}}
@@ -28,9 +27,9 @@ def critics(run):
 
 @pytest.mark.parametrize("mode", ["cooperative", "competitive", "mixed", "hierarchical"])
 def test_every_mode(mode, short_run):
-    run = assemble(short_run(**SHORT, mode__name=mode))
+    run = build_run(short_run(**SHORT, mode__name=mode))
     before = weights(run)
-    row = run_round(run, 0).row
+    row = train_round(run, 0).row
     for model, after in weights(run).items():
         assert not same(before[model], after)
         own = row["models"][model]
@@ -64,7 +63,7 @@ EVERY_TWO = [
 @pytest.mark.parametrize(("strategy", "critic", "kind"), EVERY_TWO)
 def test_every_strategy_with_every_critic_and_kind_of_model(strategy, critic, kind, short_run):
     own = {"updates__sample_budget": {"model_1": 6}} if strategy == "asynchronous" else {}
-    run = assemble(
+    run = build_run(
         short_run(
             **SHORT,
             **own,
@@ -79,23 +78,23 @@ def test_every_strategy_with_every_critic_and_kind_of_model(strategy, critic, ki
     start = critics(run)
     assert same(start["model_0"], start["model_1"]), "averaging wants equal starts"
     for number in range(2):
-        row = run_round(run, number).row
+        row = train_round(run, number).row
     now = critics(run)
     assert not same(now, start)
     assert same(now["model_0"], now["model_1"]) is (strategy in ("synchronized", "federated"))
     if strategy == "asynchronous":
         assert row["models"]["model_1"]["staleness"]["max"] == 0  # 6 of 8, 2 are left over
-        run_round(run, 2)
+        train_round(run, 2)
         assert run.versions == {"model_0": 3, "model_1": 2}
 
 
 def test_stopped_models_leave_the_others_alone(short_run):
-    run = assemble(short_run(**PPO, algorithm__target_kl=1e-9, algorithm__learning_rate=0.01))
-    row = run_round(run, 0).row
+    run = build_run(short_run(**PPO, algorithm__target_kl=1e-9, algorithm__learning_rate=0.01))
+    row = train_round(run, 0).row
     for model, learner in run.learners.items():
         assert row["models"][model]["stopped_early"] == 1.0
         assert learner.counters()["global_step"] == 1  # of 4
-    run = assemble(
+    run = build_run(
         short_run(
             **PPO,
             algorithm__target_kl=1e-9,
@@ -105,18 +104,18 @@ def test_stopped_models_leave_the_others_alone(short_run):
     )
     stubborn = run.learners["model_1"]
     stubborn._config = stubborn._config.replaced(target_kl=None)
-    run_round(run, 0)
+    train_round(run, 0)
     assert [one.counters()["global_step"] for one in run.learners.values()] == [4, 4]
     assert same(weights(run)["model_0"], weights(run)["model_1"])
 
 
 def test_algorithms_side_by_side_take_steps_of_their_own(short_run):
-    run = assemble(
+    run = build_run(
         short_run(algorithms={"model_0": {"name": "ppo"}}, algorithm__scale_rewards="none")
     )
     assert isinstance(run.learners["model_0"], PpoLearner)
     assert isinstance(run.learners["model_1"], GrpoLearner)
-    row = run_round(run, 0).row
+    row = train_round(run, 0).row
     assert [one.counters()["global_step"] for one in run.learners.values()] == [4, 1]
     assert "value_loss" in row["models"]["model_0"]
     assert "value_loss" not in row["models"]["model_1"]
@@ -124,7 +123,7 @@ def test_algorithms_side_by_side_take_steps_of_their_own(short_run):
 
 def test_a_model_with_a_critic_cannot_be_averaged_with_one_without(short_run):
     with pytest.raises(UpdateError, match=r"model_0 and model_1 cannot be averaged: 'critic\."):
-        assemble(
+        build_run(
             short_run(algorithms={"model_0": {"name": "ppo"}}, updates__strategy="synchronized")
         )
 
@@ -175,8 +174,8 @@ def test_stopped_after_every_round_and_resumed(settings, short_run, tmp_path):
 
 
 def test_states_are_recorded_where_a_central_critic_reads_them(short_run):
-    run = assemble(short_run(**PPO, algorithm__critic="central"))
-    episodes = play_groups(run, 0)
+    run = build_run(short_run(**PPO, algorithm__critic="central"))
+    episodes = play_round(run, 0)
     env = run.make_env()
     env.reset(seed=episodes[0].seed)
     for episode in episodes:
@@ -185,14 +184,14 @@ def test_states_are_recorded_where_a_central_critic_reads_them(short_run):
         assert episode.states[1].dtype.name == "float32"
         again = from_json(to_json(episode))
         assert all((a == b).all() for a, b in zip(again.states, episode.states, strict=True))
-    assert play_groups(assemble(short_run(**PPO)), 0)[0].states is None
+    assert play_round(build_run(short_run(**PPO)), 0)[0].states is None
 
 
 def test_states_stay_with_their_samples_in_the_buffer(short_run):
-    run = assemble(
+    run = build_run(
         short_run(**PPO, algorithm__critic="central", updates__sample_budget={"model_0": 8})
     )
-    run_round(run, 0)
+    train_round(run, 0)
     [first, *_] = run.buffers["model_0"]._samples
     assert len(first.states) == len(first.turns)
     restored = SampleBuffer(4, 8, 4)
@@ -221,9 +220,9 @@ def test_a_central_critic_needs_a_state(short_run):
     with pytest.raises(
         ConfigError, match=r"algorithm.critic: got 'central', and .* has no state\(\)"
     ):
-        assemble(config, lambda: Secretive(variant="pair", max_cycles=2))
+        build_run(config, lambda: Secretive(variant="pair", max_cycles=2))
     other = config.replaced(algorithm=config.algorithm.replaced(critic="shared"))
-    assert assemble(other, lambda: Secretive(variant="pair", max_cycles=2)).learners
+    assert build_run(other, lambda: Secretive(variant="pair", max_cycles=2)).learners
 
 
 # ---- learning ------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 import json
 import math
 
-from srl_train.engine.run_files import RunFiles
+from srl_train.run_files import RunFiles
 from srl_train.trainer import Trainer
 
 

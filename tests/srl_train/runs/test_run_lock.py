@@ -15,7 +15,7 @@ from srl_train.trainer import Trainer
 HOLDER = """
 import sys
 from pathlib import Path
-from srl_train.engine.run_files import RunFiles
+from srl_train.run_files import RunFiles
 lock = RunFiles(Path(sys.argv[1]), Path(sys.argv[1]) / "checkpoints").lock()
 print("locked", flush=True)
 sys.stdin.read()

@@ -12,15 +12,21 @@ from transformers import AutoModelForCausalLM
 from srl_agents.episode import read_jsonl
 from srl_agents.errors import BackendError
 from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_train.build import build_run
 from srl_train.checkpoints.checkpoint import list_checkpoints
 from srl_train.config import yaml_file
-from srl_train.engine.assemble import assemble
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.metrics import read_metrics
 from srl_train.modes import MODES
 from srl_train.trainer import Trainer
 from srl_train.updates import STRATEGIES, UpdateStrategy, no_state
-from tests.srl_train.engine.run_state import everything, same, weights, without_times
+from tests.srl_train.engine.run_state import (
+    everything,
+    replace_policies,
+    same,
+    weights,
+    without_times,
+)
 
 
 def trainer_for(config, folder, **settings):
@@ -94,8 +100,8 @@ def test_the_embedded_model_is_found_by_name(short_run, monkeypatch):
     config = short_run(
         models__base="tiny", environment__options={"variant": "pair", "max_cycles": 3}
     )
-    named = assemble(config)
-    assert same(weights(named)["model_0"], weights(assemble(short_run()))["model_0"])
+    named = build_run(config)
+    assert same(weights(named)["model_0"], weights(build_run(short_run()))["model_0"])
 
 
 # Every strategy in two of the modes, and every mode with two of the strategies: neither knows of
@@ -401,7 +407,7 @@ def test_a_failed_round_leaves_the_files_closed_and_readable(short_run, tmp_path
 
     trainer = trainer_for(short_run(rounds=3), tmp_path)
     trainer.train_round()
-    trainer.run.policies = trainer.run.policies | {"agent_0": Broken()}
+    replace_policies(trainer.run, agent_0=Broken())
     with pytest.raises(TrainingError, match=r"4 of 4 episodes failed.*BackendError: gone"):
         trainer.fit()
     assert not trainer.is_training

@@ -8,10 +8,10 @@ import torch
 from pettingzoo.utils import BaseParallelWrapper
 
 from srl_envs import registry
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
+from srl_train.build import build_run
 from srl_train.errors import ConfigError, UpdateError
 from srl_train.metrics import read_metrics
+from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from srl_train.updates import PERTURBATIONS, RoundContext, population, significantly_better
 from tests.srl_train.engine.run_state import everything, same, without_times
@@ -92,8 +92,8 @@ def evolving(short_run):
     ids=["grpo", "ppo"],
 )
 def test_weights_optimizer_and_settings_are_copied_and_changed(evolving, settings):
-    run = assemble(evolving(**settings), unequal)
-    rows = [run_round(run, 0).row["models"]]
+    run = build_run(evolving(**settings), unequal)
+    rows = [train_round(run, 0).row["models"]]
     better, worse = (run.learners[name] for name in ("model_0", "model_1"))
     assert same(better.weights(), worse.weights())
     states = [one.optimizer_state()["state"] for one in (better, worse)]
@@ -110,7 +110,7 @@ def test_weights_optimizer_and_settings_are_copied_and_changed(evolving, setting
     assert (trainer.beta, trainer.epsilon_low) == (after["beta"], after["clip_range"])
     assert trainer.optimizer.param_groups[0]["lr"] == after["learning_rate"]
     run.next_round = 1
-    rows.append(run_round(run, 1).row["models"])
+    rows.append(train_round(run, 1).row["models"])
     assert rows[1]["model_1"]["learning_rate"] == pytest.approx(after["learning_rate"])
     assert run.versions == {"model_0": 2, "model_1": 4}
 
@@ -133,9 +133,9 @@ def test_resumed_it_goes_on_to_the_bit(evolving, tmp_path):
 
 
 def test_models_of_unlike_places_are_not_compared(evolving):
-    run = assemble(evolving(), unequal)
+    run = build_run(evolving(), unequal)
     run.roles = {"agent_0": "first", "agent_1": "second"}
-    rows = run_round(run, 0).row["models"]
+    rows = train_round(run, 0).row["models"]
     assert [own["copied_from"] for own in rows.values()] == [None, None]
 
 

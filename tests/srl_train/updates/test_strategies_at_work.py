@@ -6,19 +6,19 @@ import math
 import pytest
 import torch
 
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
+from srl_train.build import build_run
 from srl_train.errors import TrainingError, UpdateError
+from srl_train.round import train_round
 from srl_train.updates import RoundContext, UpdateStrategy, chain, federated, no_state, synchronized
 from tests.srl_train.engine.run_state import optimizers, same, weights
 
 
 def test_synchronized_models_stay_equal_to_the_bit(short_run):
     config = short_run(updates__strategy="synchronized", algorithm__minibatches=2, models__count=2)
-    run = assemble(config)
+    run = build_run(config)
     start = weights(run)["model_0"]
     for number in range(3):
-        run_round(run, number)
+        train_round(run, number)
         now = weights(run)
         assert same(now["model_0"], now["model_1"])
         assert not same(now["model_0"], start)
@@ -28,7 +28,7 @@ def test_synchronized_models_stay_equal_to_the_bit(short_run):
 
 
 def test_groups_are_synchronized_apart(short_run):
-    run = assemble(
+    run = build_run(
         short_run(
             environment__options={"num_agents": 3, "max_cycles": 2},
             models__count=3,
@@ -36,18 +36,18 @@ def test_groups_are_synchronized_apart(short_run):
             updates__groups=[["model_0", "model_2"]],
         )
     )
-    run_round(run, 0)
+    train_round(run, 0)
     now = weights(run)
     assert same(now["model_0"], now["model_2"])
     assert not same(now["model_0"], now["model_1"])
 
 
 def test_the_unselected_are_left_to_the_bit_and_wait_no_longer_than_patience(short_run):
-    run = assemble(short_run(updates__strategy="selective", updates__patience=1))
+    run = build_run(short_run(updates__strategy="selective", updates__patience=1))
     seen = []
     for number in range(4):
         before, moments = weights(run), optimizers(run)
-        row = run_round(run, number).row
+        row = train_round(run, number).row
         after, later = weights(run), optimizers(run)
         selected = {m for m, one in row["models"].items() if one["updated"]}
         seen.append(selected)
@@ -62,7 +62,7 @@ def test_the_unselected_are_left_to_the_bit_and_wait_no_longer_than_patience(sho
     ("mix", "by"), [(1.0, "scores"), (0.25, "scores"), (1.0, "samples"), (0.25, "samples")]
 )
 def test_federated_weights_are_the_weighted_mean_by_hand(mix, by, short_run):
-    run = assemble(
+    run = build_run(
         short_run(
             updates__strategy="federated",
             updates__weighting__by=by,
@@ -80,7 +80,7 @@ def test_federated_weights_are_the_weighted_mean_by_hand(mix, by, short_run):
 
     run.strategy = run.strategy._replace(on_weights=recorded)
     for number in range(2):
-        run_round(run, number)
+        train_round(run, number)
         assert not same(learned["model_0"], learned["model_1"])
         assert told["samples"] == {"model_0": 4, "model_1": 4}
         assert sum(told["scores"].values()) == pytest.approx(0.0)  # two models: each other's mirror
@@ -99,7 +99,7 @@ def test_federated_weights_are_the_weighted_mean_by_hand(mix, by, short_run):
 def updates_per_round(run, number_of_rounds):
     versions, counted = dict(run.versions), []
     for number in range(number_of_rounds):
-        run_round(run, number)
+        train_round(run, number)
         counted.append({m: run.versions[m] - versions[m] for m in versions})
         versions = dict(run.versions)
     return counted
@@ -107,12 +107,12 @@ def updates_per_round(run, number_of_rounds):
 
 def test_a_ten_times_slower_model_delays_nobody(short_run):
     small = {"rollout__group_size": 2}
-    alone = updates_per_round(assemble(short_run(**small)), 10)
-    run = assemble(short_run(**small, updates__sample_budget={"model_1": 20}))
+    alone = updates_per_round(build_run(short_run(**small)), 10)
+    run = build_run(short_run(**small, updates__sample_budget={"model_1": 20}))
     start = weights(run)["model_1"]
     both = updates_per_round(run, 9)
     assert same(weights(run)["model_1"], start)
-    row = run_round(run, 9).row
+    row = train_round(run, 9).row
     both.append({m: run.versions[m] - sum(c[m] for c in both) for m in run.versions})
     assert [c["model_0"] for c in both] == [c["model_0"] for c in alone] == [1] * 10
     assert [c["model_1"] for c in both] == [0] * 9 + [1]
@@ -123,7 +123,7 @@ def test_a_ten_times_slower_model_delays_nobody(short_run):
 
 @pytest.mark.parametrize("bound, updates", [(4, 3), (2, 3), (1, 2), (0, 1)])
 def test_staleness_is_recorded_and_bounded(bound, updates, short_run):
-    run = assemble(
+    run = build_run(
         short_run(
             rollout__group_size=2,
             rollout__groups_per_round=3,
@@ -132,7 +132,7 @@ def test_staleness_is_recorded_and_bounded(bound, updates, short_run):
         )
     )
     for number in range(2):
-        row = run_round(run, number).row["models"]["model_0"]
+        row = train_round(run, number).row["models"]["model_0"]
         assert row["updates"] == updates * (number + 1)
         assert row["staleness"] == {"mean": (updates - 1) / 2, "max": updates - 1}
         assert row["staleness"]["max"] <= bound
@@ -141,7 +141,7 @@ def test_staleness_is_recorded_and_bounded(bound, updates, short_run):
 
 
 def test_stale_samples_are_trained_on_as_such(short_run):
-    run = assemble(
+    run = build_run(
         short_run(
             rollout__group_size=2,
             rollout__groups_per_round=2,
@@ -157,7 +157,7 @@ def test_stale_samples_are_trained_on_as_such(short_run):
         return steps
 
     learner.begin_update = watched
-    run_round(run, 0)
+    train_round(run, 0)
     assert seen == [([0, 0], False), ([1, 1], True)]
 
 
@@ -182,11 +182,11 @@ EVERY = ["synchronized", "asynchronous", "federated", "selective", "chain"]
 def test_a_gradient_that_is_not_finite_is_left_out_and_counted(name, value, short_run):
     own = {"updates__strategy": name} if name != "chain" else {}
     strategy = chain(synchronized(), federated()) if name == "chain" else None
-    run = assemble(short_run(algorithm__minibatches=2, **own), strategy=strategy)
+    run = build_run(short_run(algorithm__minibatches=2, **own), strategy=strategy)
     spoil(run, "model_1", value)
     start = weights(run)
     with pytest.warns(RuntimeWarning, match="model_1 is left out of step . of round 0: .* NaN"):
-        row = run_round(run, 0).row["models"]
+        row = train_round(run, 0).row["models"]
     assert [row[m]["steps_left_out"] for m in ("model_0", "model_1")] == [0, 2]
     after = weights(run)
     assert all(t.isfinite().all() for own in after.values() for t in own.values())
@@ -197,7 +197,7 @@ def test_a_gradient_that_is_not_finite_is_left_out_and_counted(name, value, shor
 
 @pytest.mark.parametrize("name", EVERY[:-1])
 def test_weights_that_are_not_finite_end_the_run_with_their_models_name(name, short_run):
-    run = assemble(short_run(updates__strategy=name))
+    run = build_run(short_run(updates__strategy=name))
     learner = run.learners["model_1"]
     applied = learner.apply_gradients
 
@@ -207,7 +207,7 @@ def test_weights_that_are_not_finite_end_the_run_with_their_models_name(name, sh
 
     learner.apply_gradients = broken
     with pytest.raises(TrainingError, match="the weights of model_1 are not finite after the upd"):
-        run_round(run, 0)
+        train_round(run, 0)
     assert all(t.isfinite().all() for t in weights(run)["model_0"].values())
 
 
@@ -215,9 +215,9 @@ def test_what_a_strategy_of_ones_own_breaks_is_refused(short_run):
     def on_weights(before, after, state, context):
         return {m: {n: t / 0.0 for n, t in own.items()} for m, own in after.items()}, state
 
-    run = assemble(short_run(), strategy=UpdateStrategy(no_state, on_weights=on_weights))
+    run = build_run(short_run(), strategy=UpdateStrategy(no_state, on_weights=on_weights))
     with pytest.raises(TrainingError, match="model_0 are not finite as the update strategy gave"):
-        run_round(run, 0)
+        train_round(run, 0)
 
 
 @pytest.mark.parametrize("made", [synchronized, federated])

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from srl_envs import registry
+from srl_train.build import build_run
 from srl_train.config import yaml_file
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.offline import DpoConfig, SftConfig
 from srl_train.distributed.ray_engine.standing import WorkerLost
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
+from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same, without_times
 
@@ -37,11 +37,11 @@ def demo(**engine):
 
 def trained(config, watch=lambda: None):
     """The run's whole state after ROUNDS rounds; its actors are ended."""
-    run = assemble(config)
+    run = build_run(config)
     watch()
     try:
         for number in range(ROUNDS):
-            run_round(run, number)
+            train_round(run, number)
             run.next_round = number + 1
         return everything(run)
     finally:
@@ -140,7 +140,7 @@ def test_stages_are_trained_in_learners_of_which_one_is_killed(tmp_path):
 def test_learners_of_two_processes_come_to_the_weights_of_one(short_run, parallel, strategy):
     config = short_run(updates__strategy=strategy, rounds=3, algorithm__trl={"adam_epsilon": 1e-4})
     engine = RayEngineConfig(learner_processes=2)
-    local, run = assemble(config), assemble(config.replaced(engine=engine, parallel=parallel))
+    local, run = build_run(config), build_run(config.replaced(engine=engine, parallel=parallel))
     try:
         assert (
             str(run.learners["model_0"].parallelism())
@@ -149,7 +149,7 @@ def test_learners_of_two_processes_come_to_the_weights_of_one(short_run, paralle
         assert len(actors()) == 5
         for number in range(3):
             for one in (local, run):
-                run_round(one, number)
+                train_round(one, number)
                 one.next_round = number + 1
             if number == 0:
                 actors()[-1].kill()  # one of two processes
@@ -172,8 +172,8 @@ def test_a_node_that_is_lost_changes_nothing(short_run):
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     lost = cluster.add_node(num_cpus=2)
     config = short_run(rounds=4, updates__strategy="federated")
-    local, engine = assemble(config), RayEngineConfig(address=cluster.address)
-    run = assemble(config.replaced(engine=engine))
+    local, engine = build_run(config), RayEngineConfig(address=cluster.address)
+    run = build_run(config.replaced(engine=engine))
     cluster.add_node(num_cpus=2)
     losing = threading.Timer(1, cluster.remove_node, [lost], {"allow_graceful": False})
     try:
@@ -183,7 +183,7 @@ def test_a_node_that_is_lost_changes_nothing(short_run):
             if number == 3:
                 losing.join()
             for one in (local, run):
-                run_round(one, number)
+                train_round(one, number)
                 one.next_round = number + 1
         assert run.engine.players[0].worker.deaths == 1
         assert sum(one.model.worker.deaths for one in run.learners.values()) == 1
@@ -253,15 +253,15 @@ def test_sigterm_ends_a_run_and_its_cluster_in_one_line(tmp_path):
 def test_an_environment_that_cannot_be_sent_is_refused():
     lock = threading.Lock()
     with pytest.raises(ConfigError, match=r"environment's function cannot be sent to the actors"):
-        assemble(demo(players=1), make_env=lambda: lock and registry.make("coop_compete_v0"))
+        build_run(demo(players=1), make_env=lambda: lock and registry.make("coop_compete_v0"))
 
 
 def test_no_room_and_no_cluster_are_told(monkeypatch):
     monkeypatch.setattr("srl_train.distributed.ray_engine.cluster.PLACED_WITHIN", 2.0)
     with pytest.raises(ConfigError, match=r"the cluster has .*'GPU': 0.0"):
-        assemble(demo(player_gpus=1000.0))
+        build_run(demo(player_gpus=1000.0))
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "nowhere"):
         with pytest.raises(ConfigError, match=f"engine.address: got '{address}'"):
-            assemble(demo(address=address))
+            build_run(demo(address=address))
     with pytest.raises(ConfigError, match=r"'auto' .*`ray start --head` starts a cluster here"):
-        assemble(demo(address="auto"))
+        build_run(demo(address="auto"))

@@ -7,15 +7,15 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from srl_extensions.play_ahead.schedule import rounds_of
+from srl_train import resume
+from srl_train.build import build_run
 from srl_train.config.engine import RayEngineConfig
 from srl_train.distributed.ray_engine import standing
 from srl_train.distributed.ray_engine.engine import on_device, shares_of
-from srl_train.engine import resume
-from srl_train.engine.assemble import assemble
-from srl_train.engine.evaluation import evaluate
-from srl_train.engine.play_ahead import rounds_of
-from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError, TrainingError
+from srl_train.evaluation import evaluate
+from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.distributed.ray_engine.direct import DirectPlaces, direct_engine
 from tests.srl_train.engine.run_state import everything, same, without_times
@@ -45,10 +45,10 @@ CASES = {
 
 def played(config, rounds=2):
     """(run, rows) after so many rounds."""
-    run = assemble(config)
+    run = build_run(config)
     rows = []
     for number in range(rounds):
-        rows.append(run_round(run, number).row)
+        rows.append(train_round(run, number).row)
         run.next_round = number + 1
     return run, without_times(rows)
 
@@ -78,8 +78,8 @@ def test_models_go_on_from_others_as_in_one_process(short_run, monkeypatch):
     )
     rows, runs = [], []
     for own in (config, on_ray(config)):
-        runs.append(assemble(own, unequal))
-        rows.append(without_times([run_round(runs[-1], 0).row]))
+        runs.append(build_run(own, unequal))
+        rows.append(without_times([train_round(runs[-1], 0).row]))
     assert same(*map(everything, runs)) and rows[0] == rows[1]
     assert rows[0][0]["models"]["model_1"]["copied_from"] == "model_0"
 
@@ -108,7 +108,7 @@ def test_workers_that_die_change_nothing(short_run, monkeypatch, strategy):
 def test_several_players_play_the_same_games(short_run, monkeypatch):
     direct_engine(monkeypatch, DirectPlaces())
     config = short_run(rollout__groups_per_round=2)
-    [one, other] = [assemble(each) for each in (config, on_ray(config, players=3))]
+    [one, other] = [build_run(each) for each in (config, on_ray(config, players=3))]
     episodes, others = (evaluate(run, 5)[1] for run in (one, other))
     assert [e.seed for e in episodes] == [e.seed for e in others]
     # Another split makes other batches, whose arithmetic may differ in the last bits.
@@ -122,7 +122,7 @@ def test_play_goes_ahead_of_learning(short_run, monkeypatch, staleness, oldest):
     _, expected = played(config, rounds=4)
     # Fewer games at once are other batches, whose arithmetic may differ in the last bits.
     bound = 2 if staleness else None
-    run = assemble(on_ray(config, play_ahead=True, in_flight=bound))
+    run = build_run(on_ray(config, play_ahead=True, in_flight=bound))
     with closing(rounds_of(run, None, lambda number: False)) as rounds:
         rows = without_times([rounds.next_round().row for _ in range(4)])
     run.players.close()
@@ -146,9 +146,9 @@ def test_games_are_shared_out_in_whole_groups():
 
 def test_a_call_that_kills_worker_after_worker_ends_the_run(short_run, monkeypatch):
     direct_engine(monkeypatch, DirectPlaces(lambda method: method == "learn"))
-    run = assemble(on_ray(short_run()))
+    run = build_run(on_ray(short_run()))
     with pytest.raises(TrainingError, match=r"the learner of model_[01] died 3 times in a row"):
-        run_round(run, 0)
+        train_round(run, 0)
 
 
 def test_errors_of_workers_are_raised_as_they_are(short_run, monkeypatch):
@@ -158,7 +158,7 @@ def test_errors_of_workers_are_raised_as_they_are(short_run, monkeypatch):
         algorithm__trl={"off_policy_mask_threshold": 0.5}, models__sampling__top_p=0.9
     )
     with pytest.raises(ConfigError, match="top_p"):
-        assemble(on_ray(config))
+        build_run(on_ray(config))
     assert places.closed
 
 
@@ -169,9 +169,9 @@ def test_a_run_goes_on_with_the_other_engine(short_run, monkeypatch, tmp_path):
     begun, _ = played(on_ray(config), rounds=1)
     name = resume.save(begun, tmp_path)
     begun.players.close()
-    run = assemble(config)
+    run = build_run(config)
     resume.load(run, tmp_path, name)
-    run_round(run, 1)
+    train_round(run, 1)
     run.next_round = 2
     assert same(everything(run), everything(whole))
 
@@ -196,20 +196,20 @@ def test_processes_of_a_learner_have_whole_gpus_and_equal_shares(short_run):
     with pytest.raises(ConfigError, match=r"^learner_gpus: got 0.5 .* a GPU each"):
         RayEngineConfig(learner_processes=2, learner_gpus=0.5)
     with pytest.raises(ConfigError, match=r"group_size: got 4: give a multiple of 3, 3 processes"):
-        assemble(on_ray(short_run(), learner_processes=3))
+        build_run(on_ray(short_run(), learner_processes=3))
 
 
 def test_without_ray_the_line_that_installs_it_is_told(short_run, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "srl_train.distributed.ray_engine.cluster", raising=False)
     with pytest.raises(ConfigError, match=r'pip install "core-srl\[ray\]"'):
-        assemble(on_ray(short_run()))
+        build_run(on_ray(short_run()))
 
 
 def test_torchrun_and_ray_exclude_each_other(short_run, monkeypatch):
-    monkeypatch.setattr("srl_train.engine.assemble.processes.start", lambda *given: 2)
+    monkeypatch.setattr("srl_train.build.processes.start", lambda *given: 2)
     with pytest.raises(ConfigError, match=r"engine.name: got 'ray' in 2 processes"):
-        assemble(on_ray(short_run()))
+        build_run(on_ray(short_run()))
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_a_player_takes_no_trl(tiny_folder):
         "from srl_train.config.yaml_file import from_tree\n"
         "from srl_train.data.planned_games import PlannedGames\n"
         "from srl_train.distributed.ray_engine import engine, player\n"
-        "from srl_train.engine.builders.environment import build_env\n"
+        "from srl_train.environment import build_env\n"
         f"config = from_tree({{'models': {{'base': {tiny_folder!r}}}}})\n"
         "worker = player.PlayerWorker(config, functools.partial(build_env, config))\n"
         "seats = {f'agent_{n}': f'model_{n}' for n in range(4)}\n"

@@ -9,16 +9,16 @@ import pytest
 
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
+from srl_extensions.play_ahead.schedule import rounds_of
 from srl_extensions.vllm import client, fleet
 from srl_extensions.vllm.client import VLLMClient
+from srl_train.build import build_run
 from srl_train.config.engine import RayEngineConfig
 from srl_train.distributed.ray_engine import server as server_worker
-from srl_train.engine.assemble import assemble
-from srl_train.engine.evaluation import evaluate
-from srl_train.engine.play_ahead import rounds_of
-from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
+from srl_train.evaluation import evaluate
 from srl_train.players.publisher import weights_digest
+from srl_train.round import train_round
 from tests.servers.vllm_program import interpreter
 from tests.servers.vllm_stub import VLLMStub
 from tests.srl_train.distributed.ray_engine.direct import DirectPlaces, direct_engine
@@ -50,7 +50,7 @@ def served(short_run, monkeypatch, tmp_path):
         backend = {"name": "vllm", "managed": own, "deadline": 30.0, "folder": str(published)}
         config = short_run(**{**ADAPTERS, "backend": backend, **settings})
         config = config.replaced(engine=RayEngineConfig(**(engine or {})))
-        run = assemble(config, server_logs=tmp_path / "run" / "server-logs")
+        run = build_run(config, server_logs=tmp_path / "run" / "server-logs")
         runs.append(run)
         return run
 
@@ -85,7 +85,7 @@ def play(run, rounds, before=lambda number: None):
         digests = {m: weights_digest(own.weights()) for m, own in run.learners.items()}
         versions = dict(run.versions)
         before(number)
-        result = run_round(run, number)
+        result = train_round(run, number)
         run.next_round = number + 1
         for agent, found in sampled_by(result.episodes).items():
             [one] = found
@@ -235,7 +235,7 @@ def test_past_versions_and_frozen_models_play_as_adapters(served, tiny_folder):
         seats={"agent_1": "past", "agent_2": "still"},
     )
     for number in range(2):
-        found = sampled_by(run_round(run, number).episodes)
+        found = sampled_by(train_round(run, number).episodes)
         run.next_round = number + 1
     [past], [still] = found["agent_1"], found["agent_2"]
     assert past.adapter == "past" and past.version in ("model_0@0", "model_0@1")
@@ -244,7 +244,7 @@ def test_past_versions_and_frozen_models_play_as_adapters(served, tiny_folder):
 
 def test_weights_are_taken_back_where_they_bring_no_gain(served):
     run = served(backend__publish={"when": "gain", "min_gain": 1e9, "episodes": 2})
-    run_round(run, 0)
+    train_round(run, 0)
     versions = {one.version for own in sampled_by(evaluate(run, 2)[1]).values() for one in own}
     assert versions == {0} and run.versions == {"model_0": 1, "model_1": 1}
 
@@ -256,7 +256,7 @@ def test_a_server_that_is_given_up_ends_the_run(served):
     began = time.monotonic()
     with pytest.raises(ServingError, match="0 restarts are allowed and were not enough"):
         for number in range(20):
-            run_round(run, number)
+            train_round(run, number)
     assert time.monotonic() - began < 30.0  # seconds, which requests would wait
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from srl_train.build import build_run
 from srl_train.config import yaml_file
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
+from srl_train.round import train_round
 from tests.servers import vllm_program
 from tests.servers.vllm_program import interpreter
 
@@ -27,14 +27,14 @@ DRIVER = """
 import json, sys
 from pathlib import Path
 from srl_train.config import yaml_file
-from srl_train.engine.assemble import assemble
-from srl_train.engine.rounds import run_round
+from srl_train.build import build_run
+from srl_train.round import train_round
 
-run = assemble(yaml_file.from_tree(json.loads(sys.argv[1])), server_logs=Path(sys.argv[2]))
-run_round(run, 0)
+run = build_run(yaml_file.from_tree(json.loads(sys.argv[1])), server_logs=Path(sys.argv[2]))
+train_round(run, 0)
 print("played", flush=True)
 for number in range(1, 1000):
-    run_round(run, number)
+    train_round(run, number)
 """
 
 
@@ -83,7 +83,7 @@ def processes(logs):
 def test_a_run_goes_on_through_deaths_and_leaves_nothing(tree, two_nodes, tmp_path):
     tree["engine"]["address"] = two_nodes
     logs = tmp_path / "server-logs"
-    run = assemble(yaml_file.from_tree(tree), server_logs=logs)
+    run = build_run(yaml_file.from_tree(tree), server_logs=logs)
     try:
         servers = [one for one in processes(logs) if "launcher.py" not in " ".join(one.cmdline())]
         actors = [one.parents()[2] for one in servers]  # above two launchers
@@ -96,7 +96,7 @@ def test_a_run_goes_on_through_deaths_and_leaves_nothing(tree, two_nodes, tmp_pa
             if number == 3:
                 player = run.engine.players[0].worker
                 player._worker.stop()
-            result = run_round(run, number)
+            result = train_round(run, number)
             run.next_round = number + 1
             assert result.row["environment"]["failed_episodes"] == 0
             for row in result.row["models"].values():

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from tokenizers import models as tokenizer_models
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from srl_train.data.samples import TokenSample
+from srl_train.samples import TokenSample
 
 WORDS = 40
 END, PAD = WORDS, WORDS + 1

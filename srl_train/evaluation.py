@@ -12,25 +12,31 @@ from srl_agents.episode import Episode
 from srl_agents.evaluation import episode_stats
 from srl_agents.evaluation.scenarios import LONG_AFTER
 from srl_train.data.planned_games import PlannedGames
-from srl_train.engine.games import grow_pools
-from srl_train.engine.state import Run
+from srl_train.pools import grow_pools, load_first_opponents
+from srl_train.run import Run
 
 
 def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
-    """Play `episodes` games with the run's agents, sampled as in training.
+    """Play episodes with the run's policies, sampled as in training.
 
-    The same games every time for one seed, in pools the same first opponents, and where models are
-    drawn or rotated the same seatings, in which all of them come to play. Returns
-    ({"raw_reward": mean per agent and turn, "standard_error" of it, "cooperation_rate", "success",
-    "parse_failures", "episodes", "per_model": {model: the mean over its seats}, "per_agent":
-    {agent: its mean}, "by_environment": of multitask_v0, see episode_stats}, the episodes). Every
-    turn of every agent counts alike, in long games and short ones.
+    For one seed the episodes, the opponents from pools and the assignments are always the same, and
+    every model plays. All steps of all agents have the same weight.
+
+    Args:
+        run: The run; pools add the snapshots that are due.
+        episodes: Number of episodes.
+
+    Returns:
+        (results, episodes). The results are "raw_reward", the mean per agent and step, its
+        "standard_error", "cooperation_rate", "success", "parse_failures", "episodes",
+        "failed_episodes", the means "per_model" and "per_agent", and "by_environment" for
+        multitask_v0.
     """
     seeds = seeding.of_games(seeding.generator(run.config.seed, "evaluation", episodes), episodes)
     grow_pools(run, run.next_round)
-    run.seat_first_opponents()
+    load_first_opponents(run)
     options, seatings = [{"episode": LONG_AFTER}] * episodes, run.matchmaking.evaluated(episodes)
-    played = run.engine.rollout(run, PlannedGames(*seeds, options, seatings))
+    played = run.engine.play(PlannedGames(*seeds, options, seatings))
     good = [episode for episode in played if episode.failure is None]
     steps = [step for episode in good for turn in episode.turns for step in turn]
     earned = [[s.reward for turn in e.turns for s in turn] for e in good]
@@ -58,11 +64,16 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
 
 
 def mean_of_all(games: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
-    """The mean of all numbers of all games, and its standard error, games being independent.
+    """Compute the mean of all numbers and its standard error; episodes are independent.
 
-    The numbers of one game are not, so the error is that of a ratio of two sums over games, its
-    linearisation (Cochran 1977, eq. 6.13). None where there is nothing to tell: no number, or a
-    single game.
+    The numbers of one episode are not independent, so the error is that of a ratio of two sums over
+    episodes, linearized (Cochran 1977, eq. 6.13).
+
+    Args:
+        games: Numbers of each episode.
+
+    Returns:
+        (mean, or None without numbers; standard error, or None for fewer than two episodes).
     """
     played = [game for game in games if game]
     if not played:

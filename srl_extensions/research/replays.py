@@ -1,4 +1,4 @@
-"""Replays of a round's games for credit: what each answer gained against others in its place."""
+"""Credit from replays: the gain of each action over other actions at the same step."""
 
 from __future__ import annotations
 
@@ -10,19 +10,30 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Discrete
 
+from srl_agents import seeding
 from srl_agents.episode import AgentStep, Episode
 from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.counterfactuals import Watched, played_instead
 from srl_agents.evaluation.replay import replay
 from srl_agents.rollout.copies import copied
 from srl_envs.errors import EnvError
+from srl_train.config.run import RunConfig
+from srl_train.credit import CounterfactualCredit, Credit, CreditScheme
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.returns import discounted_return
 from srl_train.trajectory import Game
 
 
 class Replays:
-    """Games played again with one answer replaced, the others' actions and chance as they were."""
+    """Episodes replayed with one action replaced; other agents' actions and chance stay the same.
+
+    Args:
+        alternatives: Maximum number of other actions per step; None tries the environment's default
+            action only.
+        make_env: Function that makes the environment.
+        game_of: Function from an episode to its shaped trajectories.
+        discount: Discount per step.
+    """
 
     def __init__(
         self,
@@ -31,12 +42,10 @@ class Replays:
         game_of: Callable[[Episode], Game],
         discount: float,
     ) -> None:
-        """`alternatives` are how many other actions are tried at most in each turn, None the game's
-        default one alone; `game_of` shapes a game's rewards, `discount` is per turn."""
         self._alternatives, self._make_env, self._game_of = alternatives, make_env, game_of
         self._discount = discount
         self.steps = 0
-        """Of environments, in replays so far."""
+        """Number of replayed environment steps so far."""
 
     def with_gains(
         self,
@@ -45,12 +54,13 @@ class Replays:
         agents: Collection[str],
         rng: np.random.Generator,
     ) -> list[Game]:
-        """The games with the gains of these agents' answers (Trajectory.gains), 0 elsewhere.
+        """Return the trajectories with the gains of these agents' actions; 0 for other agents.
 
-        A gain is the shaped reward to go from the answer on, less what it is when the game is
-        played again with the default action in its place; or the mean of that over all legal ones,
-        of which `rng` draws those that are tried. Raises TrainingError where a game, played again,
-        pays otherwise.
+        The gain of an action is its shaped reward to go minus the reward to go of a replay with the
+        default action, or the mean over replays with legal actions drawn from `rng`.
+
+        Raises:
+            TrainingError: If a replay of the recorded actions gives other rewards.
         """
         with closing(self._make_env()) as env:
             return [
@@ -101,7 +111,7 @@ class Replays:
         watched: Watched,
         rng: np.random.Generator,
     ) -> float:
-        """Of the step, in the game's turn `number`, which is the agent's own turn `own`."""
+        """Return the gain of `step`: step `number` of the episode, `own` of the agent."""
         others = watched.others(step)
         weight = len(others) / (len(others) + 1)
         if self._alternatives is None:
@@ -124,21 +134,37 @@ class Replays:
         return discounted_return(game[agent].shaped[own:], self._discount)
 
 
-def check_replayable(name: str, env: Any) -> None:
-    """Raise ConfigError for an environment, reset, whose games cannot be played again with another
-    action; `name` is the setting that asks for it."""
-    game = env.metadata["name"]
+def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
+    """Return a scheme with gains from replays of each round's episodes.
+
+    Raises:
+        ConfigError: If the environment cannot be copied, or has actions other than choices.
+    """
+    name = env.metadata["name"]
+    setting = f"credit.name: got {config.credit.name!r}"
     if any(not isinstance(env.action_space(agent), Discrete) for agent in env.possible_agents):
         raise ConfigError(
-            f"{name}, and the actions of {game} are no numbered choices: there is no other action "
-            "to try; give agent_turn"
+            f"{setting}, which tries other actions, but the actions of {name} are not Discrete; "
+            "use agent_turn"
         )
-    check_copies(name, env)
+    check_copies(setting, env)
+    section = config.credit
+    alternatives = section.alternatives if isinstance(section, CounterfactualCredit) else None
+
+    def replay(
+        run: Any, number: int, episodes: Sequence[Episode], games: list[Game]
+    ) -> tuple[list[Game], int]:
+        replays = Replays(alternatives, run.make_env, run.game, run.config.rollout.discount)
+        rng = seeding.generator(run.config.seed, "credit", number)
+        return replays.with_gains(episodes, games, run.agents_that_learn, rng), replays.steps
+
+    return Credit(scheme, replay)
 
 
-def check_copies(name: str, env: Any) -> None:
-    """Raise ConfigError for an environment, reset, that cannot be copied."""
+def check_copies(setting: str, env: Any) -> None:
+    """Raise ConfigError for an environment that cannot be copied in the middle of an episode."""
+    env.reset(seed=0)
     try:
         copied(env)
     except EnvError as error:
-        raise ConfigError(f"{name}, and {error}; compare whole games (agent_turn)") from error
+        raise ConfigError(f"{setting}, and {error}; compare whole games (agent_turn)") from error

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from srl_agents.episode import Decision, Episode
 from srl_agents.errors import PolicyError
+from srl_agents.rollout import MakeGame
 from srl_agents.rollout.copies import copied
 from srl_agents.rollout.event_loop import together
-from srl_agents.rollout.game import Game, policy_name
+from srl_agents.rollout.game import Game as EpisodeGame
+from srl_agents.rollout.game import policy_name
 from srl_agents.seeding import of_branches
+from srl_extensions.research.replays import check_copies
+from srl_train.config.run import RunConfig
+from srl_train.credit import Credit, CreditScheme
+from srl_train.returns import discounted_return
+from srl_train.samples import TokenSample, chosen, tokens_of
+from srl_train.trajectory import Game
 
 Answer = tuple[Decision, Any]
 """What was decided, and the memory after it."""
@@ -67,7 +76,7 @@ class BranchedEpisode(Episode):
 
 
 @dataclass
-class BranchingGame(Game):
+class BranchingGame(EpisodeGame):
     """One episode under way, with branches at every turn.
 
     Every branch is a copy of the environment as it stands, chance included: siblings meet the same
@@ -158,7 +167,7 @@ class BranchingGame(Game):
     ) -> Episode:
         """The record of a copy of the game that goes on with these decisions and memories."""
         on = self.branching.to_the_end
-        game = Game(
+        game = EpisodeGame(
             copied(self.env),
             self.seats,
             self.seed,
@@ -189,3 +198,89 @@ class BranchingGame(Game):
         played = super().episode()
         own = {each.name: getattr(played, each.name) for each in dataclasses.fields(played)}
         return BranchedEpisode(**own, siblings=tuple(self.siblings), branch_steps=self.branch_steps)
+
+
+# Training on branches.
+
+
+def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -> list[TokenSample]:
+    """The samples of one model: the answers to one situation follow one another.
+
+    Each has what its answer was worth as its return, for the learner to compare. Raises ValueError
+    where an answer carries no tokens.
+    """
+    return [
+        _sample(siblings, decision, worth, context, (round_number, episode.seed, siblings.agent))
+        for episode in episodes
+        if isinstance(episode, BranchedEpisode)
+        for siblings in episode.siblings
+        if episode.seats[siblings.agent] == model
+        for context in [_read_before(episode, siblings)]
+        for decision, worth in zip(siblings.decisions, siblings.worth, strict=True)
+    ]
+
+
+def _read_before(episode: Episode, siblings: Siblings) -> tuple[int, ...]:
+    """All that the agent had read and written when it was asked, as the game went."""
+    read: tuple[int, ...] = ()
+    before = episode.steps_before(siblings.agent, siblings.turn)
+    for step in episode.steps_of(siblings.agent)[:before]:
+        if step.decision.asked:
+            tokens = tokens_of(siblings.agent, siblings.turn, step.decision)
+            read += tokens.prompt_ids + tokens.completion_ids
+    return read
+
+
+def _sample(
+    siblings: Siblings,
+    decision: Decision,
+    worth: float,
+    context: tuple[int, ...],
+    group: tuple[int, int, str],
+) -> TokenSample:
+    tokens = tokens_of(siblings.agent, siblings.turn, decision)
+    return TokenSample(
+        prompt_ids=context + tokens.prompt_ids,
+        completion_ids=tokens.completion_ids,
+        mask=chosen(tokens),
+        logprobs=tokens.logprobs,
+        allowed=tokens.allowed,
+        turns=((0, len(tokens.completion_ids)),),
+        elapsed=(1,),
+        rewards=(worth,),
+        episode_return=worth,
+        group=group,
+        version=int(tokens.model.version),
+    )
+
+
+def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
+    """Return the hooks that play branching games and build samples from their branches.
+
+    Raises:
+        ConfigError: If the environment cannot be copied.
+    """
+    section, rollout = config.rollout.branching, config.rollout
+    assert section is not None
+    check_copies("rollout.branching: got a section", env)
+
+    def make_game(run: Any) -> MakeGame:
+        def worth(episode: Episode, agent: str, turn: int) -> float:
+            shaped = run.game(episode)[agent].shaped
+            return discounted_return(shaped[episode.steps_before(agent, turn) :], rollout.discount)
+
+        branching = Branching(
+            run.agents_that_learn,
+            rollout.group_size,
+            worth,
+            best=section.follow == "best",
+            to_the_end=section.value == "game",
+        )
+        return partial(BranchingGame, branching=branching)
+
+    def count_steps(
+        run: Any, number: int, episodes: Sequence[Episode], games: list[Game]
+    ) -> tuple[list[Game], int]:
+        return games, sum(e.branch_steps for e in episodes if isinstance(e, BranchedEpisode))
+
+    return Credit(scheme, count_steps, make_game, branch_samples)

@@ -20,12 +20,12 @@ from srl_train.config import yaml_file
 from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes
-from srl_train.engine.records.summaries import average_cooperation, episodes_played, model_states
-from srl_train.engine.saved_state import refuse_other
-from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
 from srl_train.players.opponent_pool import load_pools
+from srl_train.run import ModelTotals, Run
+from srl_train.saved_state import refuse_other
+from srl_train.summaries import average_cooperation, episodes_played, model_states
 
 # Sections that may differ on resuming: they change nothing of what was computed.
 _FREE = frozenset({"rounds", "checkpoints", "logging", "threads", "parallel", "backend", "engine"})
@@ -171,7 +171,7 @@ def _restore(
         run.buffers[model].load_state(state["buffers"][model])
         run.totals[model] = ModelTotals(**state["totals"][model])
         run.versions[model] = state["versions"][model]
-        run.engine.publish(run, model)
+        run.publish(model)
     for name, totals in state.get("frozen_totals", {}).items():  # older checkpoints have none
         run.frozen_totals[name] = ModelTotals(**totals)
     run.strategy_state = state["strategy"]

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from torch import Tensor
 
-from srl_train.data.samples import TokenSample
-from srl_train.engine.state import ModelTotals
+from srl_train.run import ModelTotals
+from srl_train.samples import TokenSample
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 

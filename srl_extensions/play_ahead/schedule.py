@@ -23,52 +23,30 @@ import asyncio
 import dataclasses
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from srl_agents.episode import Episode
 from srl_agents.rollout.event_loop import LoopThread
 from srl_train.config.backend import PublishUpdatesConfig, VLLMBackendConfig
 from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
-from srl_train.engine.games import Games, check_failures, games_of
-from srl_train.engine.rounds import (
-    AtOnce,
-    InTurn,
-    Played,
-    RoundResult,
-    Rounds,
-    entered,
-    learn_from,
-    result,
-)
-from srl_train.engine.state import Run
-from srl_train.engine.update import UpdateStats
 from srl_train.errors import TrainingError
 from srl_train.metrics.activity import PLAY, Activity
-
-
-def rounds_of(
-    run: Run,
-    record: Path | None,
-    pauses_after: Callable[[int], bool],
-    at_once: AtOnce = nullcontext,
-) -> Rounds:
-    """Return the run's rounds from its next one on, as its configuration says.
-
-    Args:
-        run: The run.
-        record: File of the activity record, which only rounds played ahead have.
-        pauses_after: Whether the complete state is needed after a round, by its number: no
-            model learns from later rounds until then.
-        at_once: Context in which the games of rounds in turn are played, see InTurn.
-    """
-    if not run.config.engine.play_ahead:
-        return InTurn(run, at_once=at_once)
-    return PlayAhead(run, Activity(record, run.next_round), pauses_after)
+from srl_train.pools import growth_is_due, load_opponents
+from srl_train.round import (
+    PlayedRound,
+    RoundPlan,
+    RoundResult,
+    finish,
+    learn,
+    plan_round,
+    prepare,
+)
+from srl_train.run import UpdateStats
+from srl_train.schedule import ScheduleContext
 
 
 @dataclass
@@ -82,7 +60,7 @@ class Pace:
     """Rounds that they have learned from."""
     last: dict[str, UpdateStats]
     """Model -> what was told of it last."""
-    waiting: deque[Played] = field(default_factory=deque)
+    waiting: deque[PlayedRound] = field(default_factory=deque)
     busy: bool = False
     behind: bool = False
     """Whether they have fallen behind, and hold nobody back."""
@@ -98,14 +76,13 @@ class PlayAhead:
     Between two calls, rounds under way are played on and learned from; none begins.
     """
 
-    def __init__(self, run: Run, activity: Activity, pauses_after: Callable[[int], bool]) -> None:
-        """`activity` is told who is busy; for `pauses_after` see rounds_of."""
-        self._run = run
-        self._activity = activity
-        self._pauses_after = pauses_after
+    def __init__(self, context: ScheduleContext) -> None:
+        self._run = run = context.run
+        self._activity = Activity(context.record, run.next_round)
+        self._pauses_after = context.saves_after
         self._told = self._entered = self._started = run.next_round
         self._playing: dict[int, Future[list[Episode]]] = {}
-        self._played: dict[int, Played] = {}
+        self._played: dict[int, PlayedRound] = {}
         self._spoilt: BaseException | None = None
         """Why the next round to enter cannot: it is raised once all before it are told."""
         bound = run.config.engine.in_flight
@@ -192,12 +169,12 @@ class PlayAhead:
         while self._may_start(self._started):
             number = self._started
             with ExitStack() as between_updates:
-                if self._run.pools_grow_at(number):
+                if growth_is_due(self._run, number):
                     for pace in self._paces:
                         between_updates.enter_context(pace.learning)
-                games = games_of(self._run, number)
-            self._run.seat_opponents(games.opponents[0])  # the same in all groups (RunConfig)
-            self._playing[number] = playing = self._play.submit(self._rollout(number, games))
+                plan = plan_round(self._run, number)
+            load_opponents(self._run, plan.opponents[0])  # RunConfig: the same in all groups
+            self._playing[number] = playing = self._play.submit(self._rollout(number, plan))
             playing.add_done_callback(self._tell)
             self._started += 1
 
@@ -210,11 +187,11 @@ class PlayAhead:
         with self._moved:
             return all(number - own.learned <= own.room for own in self._paces if not own.behind)
 
-    async def _rollout(self, number: int, games: Games) -> list[Episode]:
+    async def _rollout(self, number: int, plan: RoundPlan) -> list[Episode]:
         span = self._activity.begin(PLAY, number)
         try:
-            whole = games.part(range(len(games.planned)))
-            return await self._run.engine.rollout_async(self._run, whole, self._in_flight)
+            whole = plan.part(range(len(plan.games)))
+            return await self._run.engine.play_async(whole, self._in_flight)
         finally:
             self._activity.end(span)
 
@@ -231,7 +208,7 @@ class PlayAhead:
             if self._told < number:
                 return False
             raise self._spoilt
-        played = entered(self._run, number, self._playing.pop(number).result())
+        played = prepare(self._run, number, self._playing.pop(number).result())
         with self._moved:
             self._played[number] = played
             self._entered += 1
@@ -242,7 +219,7 @@ class PlayAhead:
 
     def _too_many_failed(self, playing: Future[list[Episode]]) -> TrainingError | None:
         try:
-            check_failures(self._run, playing.result())
+            self._run.check_failures(playing.result())
         except TrainingError as error:
             return error
         return None
@@ -254,7 +231,7 @@ class PlayAhead:
         while (played := self._next_for(pace)) is not None:
             with pace.learning:
                 spans = [self._activity.begin(model, played.number) for model in pace.models]
-                updates = learn_from(self._run, played, pace.models)
+                updates = learn(self._run, played, pace.models)
                 for span in spans:
                     self._activity.end(span)
             with self._moved:
@@ -269,7 +246,7 @@ class PlayAhead:
             if learning.done():
                 learning.result()
 
-    def _next_for(self, pace: Pace) -> Played | None:
+    def _next_for(self, pace: Pace) -> PlayedRound | None:
         with self._moved:
             self._moved.wait_for(
                 lambda: self._closing or (pace.waiting and not (self._paused and pace.behind))
@@ -331,7 +308,7 @@ class PlayAhead:
                     pace.last[model] = told
             updates = {m: own for pace in self._paces for m, own in pace.last.items()}
             self._told += 1
-        return result(self._run, self._played.pop(number), updates, self._activity.seconds())
+        return finish(self._run, self._played.pop(number), updates, self._activity.seconds())
 
     def _pause(self, paused: bool) -> None:
         with self._moved:

@@ -1,18 +1,21 @@
-"""Recorder of a run: rows, games and evaluations, handed to its files and sinks."""
+"""Recorder of a run: rows, episodes and evaluations, written to files and sinks."""
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
+from srl_agents.episode import AgentStep, Episode, to_json, turn_to_json
+from srl_agents.rollout import Spectator
+from srl_envs.loading.untrusted import cut
 from srl_train.config.run import RunConfig
 from srl_train.distributed import processes
 from srl_train.engine.offline.progress import planned
-from srl_train.engine.records.playing import GameUnderWay
-from srl_train.engine.records.summaries import summary
-from srl_train.engine.rounds import RoundResult
-from srl_train.engine.run_files import RunFiles
-from srl_train.engine.state import Run
 from srl_train.metrics.progress import Progress
 from srl_train.metrics.sinks import (
     SINKS,
@@ -23,10 +26,21 @@ from srl_train.metrics.sinks import (
     Tee,
     Watcher,
 )
+from srl_train.round import RoundResult
+from srl_train.run import Run
+from srl_train.run_files import RunFiles
+from srl_train.summaries import summary
+
+log = logging.getLogger(__name__)
+PAUSE, PATIENCE = 1.0, 60.0
+"""Minimum seconds between the starts of two recorded episodes, and seconds without a step after
+which another episode is recorded."""
+MOST_TURNS, LONGEST = 200, 4000
+"""Maximum number of recorded steps, and of characters of an observation or message."""
 
 
 class Recorder:
-    """What a run tells of itself. Of several processes, the main one alone records."""
+    """Recorder of a run. Only the main process of several records."""
 
     def __init__(
         self,
@@ -55,19 +69,20 @@ class Recorder:
         self._configured: tuple[ConfiguredSink, ...] | None = None
 
     def refuse_missing(self, config: RunConfig) -> None:
-        """Raise the error of a sink that cannot work, before anything is loaded."""
+        """Raise the error of a sink that cannot work, before models are loaded."""
         for name in SINKS if self._writes else ():
             SINKS.load(name).check(config)
 
     @property
     def is_open(self) -> bool:
-        """Whether rounds are recorded."""
+        """True while rounds are recorded."""
         return self._rounds is not None
 
     def open(self, run: Run) -> None:
-        """Begin, or go on where the run stands: rows beyond that are dropped.
+        """Open files and sinks at the run's position; later rows are dropped.
 
-        Raises TrackerError for a tracker that cannot be opened.
+        Raises:
+            TrackerError: If a tracker cannot be opened.
         """
         if self._writes and self._configured is None:
             self._configured = self._opened(run)
@@ -75,7 +90,7 @@ class Recorder:
         if self.keeps_rows:
             self._files.write_config(run.config)
             rows = (JsonlSink(self._files.metrics, resume_from_round=run.next_round),)
-            run.playing = GameUnderWay(self._files.playing)
+            run.engine.spectator = EpisodeWriter(self._files.playing).spectator
         if self._prints:
             progress = Progress(run.config.rounds, log_every=run.config.logging.every)
             self._progress = (progress,)
@@ -83,7 +98,7 @@ class Recorder:
 
     @contextmanager
     def stage(self, run: Run) -> Iterator[Sink]:
-        """What takes the rows of a stage's passes."""
+        """Return the sink for the rows of a stage."""
         rows = JsonlSink(self._files.stages, run.stages.passes) if self.keeps_rows else Tee()
         try:
             yield Tee(rows, *self._sinks, *self._progress, *(self._configured or ()))
@@ -91,7 +106,7 @@ class Recorder:
             rows.close()
 
     def round(self, run: Run, result: RoundResult) -> None:
-        """Take a round that has just been counted."""
+        """Record a completed round."""
         number, logging = result.row["round"], run.config.logging
         if self._rounds is not None:
             self._rounds.write(result.row)
@@ -107,25 +122,25 @@ class Recorder:
                 configured.write_samples(number, samples, run.view)
 
     def evaluation(self, run: Run, when: str) -> None:
-        """Take an evaluation that the run has just made."""
+        """Record a new evaluation."""
         for sink in self._watchers():
             sink.write_evaluation(when, run.evaluations[when])
         for configured in self._configured or ():
             configured.write_evaluation(when, run.evaluations[when])
 
     def summary(self, run: Run) -> None:
-        """Write what the run has come to so far."""
+        """Write summary.json."""
         if self.keeps_rows:
             self._files.write_summary(summary(run))
 
     def end_rounds(self) -> None:
-        """Close what takes rows."""
+        """Close the sinks of rounds."""
         if self._rounds is not None:
             self._rounds.close()
             self._rounds = None
 
     def close(self, *, finished: bool) -> None:
-        """Close what takes the evaluation after training too."""
+        """Close all sinks."""
         self.end_rounds()
         for configured in self._configured or ():
             configured.close(finished)
@@ -144,3 +159,70 @@ class Recorder:
 
     def _watchers(self) -> Iterator[Watcher]:
         return (sink for sink in self._sinks if isinstance(sink, Watcher))
+
+
+class EpisodeWriter:
+    """Writer of playing.jsonl: an episode without steps, a line per step, an empty step at the end.
+
+    One episode at a time and at most one per second, so that the cost for the run is negligible.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._recording = False
+        self._lock = threading.Lock()
+        self._began = self._heard = -PATIENCE
+        self._games = 0
+
+    def spectator(self) -> Spectator | None:
+        """Return the spectator of the next episode, or None if another was recorded just now."""
+        with self._lock:
+            now = time.monotonic()
+            busy = self._recording and now - self._heard < PATIENCE
+            if busy or now - self._began < PAUSE:
+                return None
+            self._games += 1
+            self._began = self._heard = now
+            number = self._games
+        return lambda episode, over: self._watch(number, episode, over)
+
+    def _watch(self, number: int, episode: Episode, over: bool) -> None:
+        with self._lock:
+            if number != self._games:
+                return
+            self._heard = time.monotonic()
+            try:
+                self._record(episode, over)
+            except (OSError, TypeError, ValueError) as error:
+                # A full disk, or observations that are not plain data, must not end the run.
+                log.warning("stopped writing %s: %s", self._path, error)
+                self._began, self._recording = float("inf"), False
+
+    def _record(self, episode: Episode, over: bool) -> None:
+        if not episode.turns and not over:
+            # Without fsync: the file need not survive a crash.
+            partial = self._path.with_name(".playing.partial")
+            partial.unlink(missing_ok=True)
+            with partial.open("x", encoding="ascii") as file:
+                file.write(to_json(replace(episode, states=None)) + "\n")
+            partial.replace(self._path)
+            self._recording = True
+        elif self._recording and (over or len(episode.turns) <= MOST_TURNS):
+            turn = [] if over else [_short(step) for step in episode.turns[-1]]
+            with self._path.open("a", encoding="ascii") as file:
+                file.write(turn_to_json(turn) + "\n")
+            self._recording = not over
+
+
+def _short(step: AgentStep) -> AgentStep:
+    """Return the step without tokens and infos, with texts cut."""
+    text, seen = step.decision.text, step.observation
+    return replace(
+        step,
+        observation=cut(seen, LONGEST) if isinstance(seen, str) else seen,
+        decision=replace(
+            step.decision, tokens=None, text=None if text is None else cut(text, LONGEST)
+        ),
+        info={},
+        messages=tuple((sender, cut(text, LONGEST)) for sender, text in step.messages),
+    )

@@ -1,0 +1,1 @@
+"""Schedule that plays rounds while models learn from earlier ones."""

@@ -1,0 +1,1 @@
+"""Optional training methods: replay credit and branching episodes."""

@@ -1,0 +1,148 @@
+"""Engines that play episodes and call learners: in this process, or in all torchrun processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from srl_agents.episode import Episode
+from srl_agents.llm.backends.chat_backend import Usage
+from srl_agents.policy import Policy
+from srl_agents.rollout import PlaySettings, SpeaksFirst, Spectator, play_many, play_many_async
+from srl_envs.text.view import TextView
+from srl_train.config.learning.offline import OfflineConfig
+from srl_train.data.planned_games import PlannedGames
+from srl_train.distributed import processes
+from srl_train.learners.learner import StageLearner
+
+if TYPE_CHECKING:
+    from srl_train.engine.builders.players import Players
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RolloutSettings:
+    """Settings of all episodes of a run."""
+
+    make_env: Callable[[], Any]
+    view: TextView
+    speaks_first: SpeaksFirst
+    """Leader to the agents that receive its message before they act."""
+    timeout: float | None
+    """Seconds in which episodes that are played together must end."""
+    in_flight: int | None
+    """Maximum number of concurrent episodes."""
+
+
+class Engine:
+    """The engine of one process.
+
+    Args:
+        settings: Settings of all episodes.
+        policies_of: Function from an assignment (agent to policy name) to agent to policy.
+        players: Everything with weights.
+    """
+
+    def __init__(
+        self,
+        settings: RolloutSettings,
+        policies_of: Callable[[Mapping[str, str]], Mapping[str, Policy]],
+        players: Players,
+    ) -> None:
+        self.settings = settings
+        self.spectator: Callable[[], Spectator | None] = lambda: None
+        """Function that returns the spectator of the next rollout's first episode, if any."""
+        self.policies_of, self._players = policies_of, players
+
+    def play(self, games: PlannedGames) -> list[Episode]:
+        """Play the planned episodes and return them in order."""
+        settings = self._play_settings(games, self.settings.in_flight)
+        policies = games.policies(self.policies_of, self.settings.view)
+        return play_many(self.settings.make_env, policies, games.env_seeds, **settings)
+
+    async def play_async(
+        self, games: PlannedGames, in_flight: asyncio.Semaphore | None
+    ) -> list[Episode]:
+        """Play the planned episodes next to others in one event loop; `in_flight` bounds all."""
+        settings = self._play_settings(games, in_flight)
+        policies = games.policies(self.policies_of, self.settings.view)
+        return await play_many_async(self.settings.make_env, policies, games.env_seeds, **settings)
+
+    def _play_settings(
+        self, games: PlannedGames, in_flight: int | asyncio.Semaphore | None
+    ) -> PlaySettings:
+        return {
+            **games.settings(),
+            "speaks_first": self.settings.speaks_first,
+            "timeout": self.settings.timeout,
+            "in_flight": in_flight,
+            "spectator": self.spectator(),
+        }
+
+    def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
+        """Call the function for each model, and return model to result."""
+        return {model: function(model) for model in models}
+
+    def stage_learner(
+        self, model: str, section: OfflineConfig, planned_steps: int, seed: int
+    ) -> StageLearner:
+        """Return the learner of a model for an offline stage, to be used in a `with` block.
+
+        Args:
+            model: Name of the model.
+            section: Configuration of the stage.
+            planned_steps: Length of the learning-rate schedule.
+            seed: Seed of the run.
+        """
+        # Imported here because TRL's offline trainers take seconds to import.
+        from srl_train.engine.builders.stage_learners import build_stage_learner
+
+        module, backend = self._players.modules[model], self._players.backends[model]
+        return build_stage_learner(section, model, module, backend.tokenizer, planned_steps, seed)
+
+    def api_usage(self) -> dict[str, Usage]:
+        """Return the usage of each frozen model behind an API in this run."""
+        return {name: one.usage for name, one in self._players.chat_models.items()}
+
+
+class ProcessesEngine(Engine):
+    """The engine of one of several torchrun processes, all of which call the same methods.
+
+    Learners average gradients over the processes themselves (DDP, FSDP), so only episodes are
+    distributed here.
+
+    Args:
+        sharded: If True, models are sharded over the processes (FSDP), so that all processes must
+            sample together and play the same episodes. Otherwise each plays its share.
+        arguments: Arguments of `Engine`.
+    """
+
+    def __init__(self, *arguments: Any, sharded: bool) -> None:
+        super().__init__(*arguments)
+        self._sharded = sharded
+
+    def play(self, games: PlannedGames) -> list[Episode]:
+        """Play the planned episodes; every process receives all of them.
+
+        Raises:
+            TrainingError: If processes with sharded models played different episodes.
+        """
+        if self._sharded:
+            played = super().play(games)
+            processes.check_same("the episodes", [_course(episode) for episode in played])
+            return played
+        own = games.part(processes.share_of(range(len(games))))
+        return processes.gather(super().play(own))
+
+
+def _course(episode: Episode) -> tuple[Any, ...]:
+    """Return the parts of an episode that must be equal in all processes."""
+    answers = [
+        (step.agent, step.decision.text, str(step.decision.action), step.reward)
+        for turn in episode.turns
+        for step in turn
+    ]
+    return episode.seed, episode.failure, answers

@@ -1,0 +1,106 @@
+"""Opponent pools during training: snapshots, draws, and episodes between snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from srl_agents import seeding
+from srl_agents.evaluation.scenarios import LONG_AFTER
+from srl_train.data.planned_games import PlannedGames
+from srl_train.errors import TrainingError
+from srl_train.players.opponent_pool import OpponentPool
+from srl_train.run import Run
+
+
+def grow_pools(run: Run, rounds: int) -> None:
+    """Add the snapshots that are due after a number of rounds.
+
+    Pools that draw by payoffs also play the new snapshots against the older ones. If an error is
+    raised (see `_play_snapshots`), no pool has changed.
+    """
+    if not growth_is_due(run, rounds):
+        return
+    before = {name: list(pool.snapshots) for name, pool in run.pools.items()}
+    weights = {name: learner.weights() for name, learner in run.learners.items()}
+    try:
+        for pool in run.pools.values():
+            pool.grow(rounds, weights)
+        for pool in run.pools.values():
+            if pool.nash_games:
+                load_first_opponents(run)
+                _play_snapshots(run, pool, rounds)
+    except BaseException:
+        for name, snapshots in before.items():
+            run.pools[name].snapshots = snapshots
+        raise
+
+
+def growth_is_due(run: Run, rounds: int) -> bool:
+    """Return True if a pool takes snapshots after this number of rounds."""
+    return any(pool.grows_at(rounds) for pool in run.pools.values())
+
+
+def draw_opponents(run: Run, rng: np.random.Generator, groups: int) -> list[dict[str, str]]:
+    """Draw one snapshot per pool for each group of episodes: pool to the snapshot's name."""
+    drawn = {name: own.draw(rng) for name, own in run.pools.items() if not own.draws_each_group}
+    return [
+        {name: drawn[name] if name in drawn else own.draw(rng) for name, own in run.pools.items()}
+        for _ in range(groups)
+    ]
+
+
+def load_opponents(run: Run, opponents: Mapping[str, str]) -> None:
+    """Load these snapshots into their pools."""
+    for pool, snapshot in opponents.items():
+        run.pools[pool].seat(snapshot)
+
+
+def load_first_opponents(run: Run) -> None:
+    """Load every pool's first snapshot, so that all evaluations have the same opponents."""
+    for pool in run.pools.values():
+        pool.seat_first()
+
+
+def _play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
+    """Play the snapshots of this round against all older ones, from the same starts.
+
+    A new snapshot is played by its model, which has the same weights. The model plays all agents of
+    models in training and the opponent plays the pool's agents, then they swap.
+
+    Raises:
+        TrainingError: If more than `max_failed_fraction` of the episodes of two snapshots failed,
+            or all episodes of one of the two assignments.
+    """
+    rng = seeding.generator(run.config.seed, "pool_games", rounds)
+    env_seeds, policy_seeds = seeding.of_games(rng, pool.nash_games)
+    for place, newer in enumerate(pool.snapshots):
+        for older in pool.snapshots[:place] if newer.round == rounds else ():
+            load_opponents(run, {pool.name: older.name})
+            first, swapped = _assignments(run, newer.model, pool.name)
+            games = PlannedGames(
+                env_seeds * 2,
+                policy_seeds * 2,
+                [{"episode": LONG_AFTER}] * 2 * pool.nash_games,
+                [first] * pool.nash_games + [swapped] * pool.nash_games,
+                extra={"opponents": {name: own.seated for name, own in run.pools.items()}},
+            )
+            played = run.engine.play(games)
+            run.check_failures(played)
+            halves = played[: pool.nash_games], played[pool.nash_games :]
+            good = [[one for one in half if one.failure is None] for half in halves]
+            if not all(good):
+                raise TrainingError(
+                    f"every episode of {newer.name} with {older.name} failed; the first: "
+                    f"{next(one.failure for one in played if one.failure)}"
+                )
+            pool.record_lead(newer, older, good)
+
+
+def _assignments(run: Run, model: str, pool: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return agent to name for `model` against `pool`, and with the two swapped."""
+    learning = dict.fromkeys(run.agents_that_learn, model)
+    pooled = {agent: name for agent, name in run.seats.items() if name == pool}
+    swapped = dict.fromkeys(learning, pool) | dict.fromkeys(pooled, model)
+    return dict(run.seats) | learning, dict(run.seats) | swapped

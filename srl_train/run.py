@@ -1,0 +1,218 @@
+"""State of a training run: policies, learners and everything that changes from round to round."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from srl_agents.episode import Episode
+from srl_agents.evaluation.episode_stats import cooperation_rate
+from srl_agents.rollout import SpeaksFirst
+from srl_agents.rollout.matchmaking import Matchmaking
+from srl_envs.text.view import TextView
+from srl_train.config.run import RunConfig
+from srl_train.credit import AgentRoles, Credit
+from srl_train.engine.offline.progress import StageProgress
+from srl_train.errors import TrainingError
+from srl_train.learners.learner import Learner
+from srl_train.modes import Mode, ModeState
+from srl_train.players.opponent_pool import OpponentPool
+from srl_train.samples import SampleBuffer, UpdateBatch
+from srl_train.trajectory import Game, shaped_game
+from srl_train.updates import UpdateStrategy
+
+if TYPE_CHECKING:
+    from srl_train.engine.builders.players import Players
+    from srl_train.engines import Engine
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class ModelTotals:
+    """Counters of one model over all rounds, for summaries."""
+
+    episodes: int = 0
+    """Number of episodes times agents of the model."""
+    turns: int = 0
+    """Number of steps of the model's agents."""
+    reward: float = 0.0
+    """Sum of raw rewards."""
+    wins: int = 0
+    """Episodes times agents in which no raw return was higher and at least one was lower."""
+    cooperations: int = 0
+    choices: int = 0
+    """Steps with a choice between cooperate and compete."""
+
+    def add(self, episode: Episode, agent: str, returns: Mapping[str, float]) -> None:
+        """Add one agent of an episode; `returns` are the raw returns of all agents."""
+        steps = episode.steps_of(agent)
+        choices = [s.decision.action for s in steps if "cooperation_ratio" in s.info]
+        self.episodes += 1
+        self.turns += len(steps)
+        self.reward += returns[agent]
+        self.wins += returns[agent] == max(returns.values()) > min(returns.values())
+        self.choices += len(choices)
+        self.cooperations += sum(map(int, choices))
+
+
+@dataclass
+class UpdateStats:
+    """Statistics of one model's updates in a round."""
+
+    samples: int = 0
+    updates: int = 0
+    steps_left_out: int = 0
+    """Optimizer steps whose gradient was not finite."""
+    staleness: list[int] = field(default_factory=list)
+    age: list[int] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
+    """Learner metrics of the latest update."""
+    weight_change: float = 0.0
+    """L2 norm of the change of the weights."""
+    sent: int = 0
+    """Bytes that the model would have sent over a network; 0 if the strategy does not count."""
+    received: int = 0
+    version: int = 0
+    """Update count of the model after the round."""
+    copied_from: str | None = None
+    """Model whose state replaced the state of this model."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Agent to the samples dropped as too stale, over all rounds."""
+
+    def add(self, batch: UpdateBatch, metrics: Mapping[str, float]) -> None:
+        """Count the samples of one update."""
+        self.samples += len(batch.samples)
+        self.staleness += batch.staleness
+        self.age += batch.age
+        self.metrics = dict(metrics)
+
+
+@dataclass
+class Run:
+    """A run as `build.build_run` makes it; rounds change it."""
+
+    config: RunConfig
+    engine: Engine
+    """Plays episodes and calls learners: in this process, under torchrun, or on a cluster."""
+    make_env: Callable[[], Any]
+    view: TextView
+    teams: Mapping[str, str] | None
+    """Agent to team; None if the environment has no teams."""
+    matchmaking: Matchmaking
+    """Assignment of models to agents, per group of episodes."""
+    learners: Mapping[str, Learner]
+    """Learner of each model in training."""
+    buffers: Mapping[str, SampleBuffer]
+    strategy: UpdateStrategy
+    strategy_state: Any
+    mode: Mode
+    mode_state: ModeState
+    credit: Credit
+    credit_state: Mapping[str, float]
+    roles: Mapping[str, str]
+    """Role of each agent (srl_train.scores)."""
+    speaks_first: SpeaksFirst
+    """Leader to the agents that receive its message before they act."""
+    players: Players
+    """Everything with weights: backends, modules, opponent pools and the publisher."""
+    baselines: Mapping[str, float]
+    """Known values of the environment, such as its optimum: mean raw reward per agent and step."""
+    versions: dict[str, int] = field(default_factory=dict)
+    """Model to the number of updates that changed its weights."""
+    totals: dict[str, ModelTotals] = field(default_factory=dict)
+    frozen_totals: dict[str, ModelTotals] = field(default_factory=dict)
+    """Totals of the frozen models."""
+    stages: StageProgress = field(default_factory=StageProgress)
+    """Progress of the offline stages before the first round."""
+    next_round: int = 0
+    seconds: float = 0.0
+    """Time spent in rounds, over all resumptions."""
+    warnings: dict[str, str] = field(default_factory=dict)
+    """Cause to the warning's text, see `warn_once`."""
+    evaluations: dict[str, Any] = field(default_factory=dict)
+    """Results by time: "before", "after_sft", "after_dpo" and "after"."""
+
+    @property
+    def seats(self) -> Mapping[str, str]:
+        """Agent to policy name in the first episode of an evaluation, in the environment's order.
+
+        Without matchmaking, the same in all episodes.
+        """
+        return self.matchmaking.usual
+
+    @property
+    def pools(self) -> Mapping[str, OpponentPool]:
+        """Opponent pools by name."""
+        return self.players.pools
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Completed (rounds, passes of offline stages): the position that a checkpoint saves."""
+        return self.next_round, self.stages.passes
+
+    @property
+    def completed(self) -> bool:
+        """True after all stages and rounds."""
+        return not self.stages.left(self.config) and self.next_round >= self.config.rounds
+
+    @property
+    def agents_that_learn(self) -> frozenset[str]:
+        """Agents that models in training may play."""
+        return frozenset(agent for model in self.learners for agent in self.agents_of(model))
+
+    def agents_of(self, model: str) -> tuple[str, ...]:
+        """Return the agents that a model may play, in the environment's order."""
+        return self.matchmaking.agents_of(model)
+
+    def agent_roles(self) -> AgentRoles:
+        """Return the teams and leaders among the agents, for credit assignment."""
+        return AgentRoles(tuple(self.seats), self.teams, self.speaks_first)
+
+    def game(self, episode: Episode) -> Game:
+        """Return every agent's trajectory, with the rewards that the mode shapes."""
+        return shaped_game(
+            episode,
+            tuple(self.seats),
+            lambda raw: self.mode.shape(raw, self.teams, self.mode_state),
+            self.view.parse_penalty,
+        )
+
+    def publish(self, model: str) -> None:
+        """Publish the model's current weights to everything that samples from the model."""
+        weights = self.learners[model].weights()
+        self.players.publisher.publish(model, self.versions[model], weights)
+
+    def check_failures(self, episodes: Sequence[Episode]) -> None:
+        """Raise TrainingError if more than `max_failed_fraction` of the episodes failed."""
+        failures = [episode.failure for episode in episodes if episode.failure is not None]
+        if len(failures) / len(episodes) > self.config.max_failed_fraction:
+            raise TrainingError(
+                f"{len(failures)} of {len(episodes)} episodes failed, max_failed_fraction is "
+                f"{self.config.max_failed_fraction:g}; the first: {failures[0]}"
+            )
+
+    def warn_once(self, cause: str, text: str) -> list[str]:
+        """Log and keep a warning unless one with the same cause is kept; return new warnings."""
+        if cause in self.warnings:
+            return []
+        self.warnings[cause] = text
+        log.warning("%s", text)
+        return [text]
+
+    def end_round(self, episodes: Sequence[Episode]) -> None:
+        """Update mode, opponent pools, ratings and totals after the episodes of a round."""
+        for pool in self.pools.values():
+            pool.record_results(episodes, tuple(self.learners))
+        self.matchmaking.record(episodes, self.teams)
+        steps = [step for episode in episodes for turn in episode.turns for step in turn]
+        self.mode_state = self.mode.update(self.mode_state, cooperation_rate(steps))
+        for episode in episodes:
+            returns = episode.returns()
+            for agent, name in episode.seats.items():
+                totals = self.totals.get(name) or self.frozen_totals.get(name)
+                if totals is not None:
+                    totals.add(episode, agent, returns)

@@ -1,0 +1,320 @@
+"""Training samples, and the buffer in which they wait for an update.
+
+A sample is one agent's episode, with tokens and log-probabilities exactly as sampled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from srl_agents.episode import Decision, End, Episode, Tokens
+from srl_train.returns import discounted_return
+from srl_train.trajectory import Game, Trajectory
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TokenSample:
+    """One agent's episode as a prompt and an append-only completion."""
+
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+    """Tokens after the first prompt: the agent's answers and the observations between them."""
+    mask: tuple[int, ...]
+    """Per completion token: 1 for tokens that the model chose, 0 for tokens of the environment and
+    for tokens with no legal alternative. The latter count in no loss, normalizer, divergence or
+    entropy."""
+    logprobs: tuple[float, ...]
+    """Per completion token: log-probability under the sampling distribution; 0 where mask is 0."""
+    allowed: tuple[tuple[int, ...] | None, ...] | None
+    """Per completion token: ids that a constrained choice allowed; None if unconstrained."""
+    turns: tuple[tuple[int, int], ...]
+    """Completion tokens (start, stop) of each answer."""
+    elapsed: tuple[int, ...]
+    """Per answer: environment steps until the agent's next answer or the end of the episode."""
+    rewards: tuple[float, ...]
+    """Per answer: shaped rewards until the next answer, discounted to the answer."""
+    episode_return: float
+    """Discounted sum of all shaped rewards, including rewards before the first answer."""
+    group: tuple[int, int, str]
+    """(round, start, agent); the samples of a group are compared with each other."""
+    version: int
+    """Update count of the model when it sampled the oldest answer."""
+    advantages: tuple[float, ...] | None = None
+    """Advantage of each answer. With None, the learner compares the episode returns of a group."""
+    states: tuple[tuple[float, ...], ...] | None = None
+    """Joint state before each answer, if recorded."""
+    closing_ids: tuple[int, ...] | None = None
+    """Last observation of a truncated episode whose observations do not contain the time; not part
+    of the completion. None for all other episodes."""
+    closing_state: tuple[float, ...] | None = None
+    """Joint state at the truncation, if recorded."""
+
+
+def per_token(sample: TokenSample, values: Sequence[float]) -> list[float]:
+    """Spread one value per answer over the completion tokens: 0 outside of answers."""
+    spread = [0.0] * len(sample.completion_ids)
+    for (start, stop), value in zip(sample.turns, values, strict=True):
+        spread[start:stop] = [value] * (stop - start)
+    return spread
+
+
+def tokens_of(agent: str, turn: int, decision: Decision) -> Tokens:
+    """Return the tokens of an answer. Raises ValueError if the decision has none."""
+    if decision.tokens is None:
+        raise ValueError(f"{agent} answered turn {turn} without tokens: it cannot be trained")
+    return decision.tokens
+
+
+def chosen(tokens: Tokens) -> tuple[int, ...]:
+    """Return the mask of an answer (TokenSample.mask)."""
+    if tokens.allowed is None:
+        return (1,) * len(tokens.completion_ids)
+    return tuple(int(len(ids) > 1) for ids in tokens.allowed)
+
+
+def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> TokenSample | None:
+    """Build the sample of a trajectory; None if the agent never acted.
+
+    Raises:
+        ValueError: If an answer has no tokens.
+    """
+    agent, steps, rewards = trajectory.agent, trajectory.steps, trajectory.shaped
+    asked = [number for number, step in enumerate(steps) if step.decision.asked]
+    if not asked:
+        return None
+    spans = list(pairwise((*asked, len(steps))))
+    completion: list[int] = []
+    mask: list[int] = []
+    logprobs: list[float] = []
+    allowed: list[tuple[int, ...] | None] = []
+    turns: list[tuple[int, int]] = []
+    versions: list[int] = []
+    prompt: tuple[int, ...] = ()
+    for number in asked:
+        tokens = tokens_of(agent, number, steps[number].decision)
+        versions.append(int(tokens.model.version))
+        if number == asked[0]:
+            prompt = tokens.prompt_ids
+        else:
+            observed = len(tokens.prompt_ids)
+            completion += tokens.prompt_ids
+            mask += [0] * observed
+            logprobs += [0.0] * observed
+            allowed += [None] * observed
+        turns.append((len(completion), len(completion) + len(tokens.completion_ids)))
+        completion += tokens.completion_ids
+        logprobs += tokens.logprobs
+        mask += chosen(tokens)
+        allowed += tokens.allowed or [None] * len(tokens.completion_ids)
+    advantages, states = trajectory.advantages, trajectory.states
+    end = trajectory.end or End(truncated=False)
+    return TokenSample(
+        prompt,
+        tuple(completion),
+        tuple(mask),
+        tuple(logprobs),
+        tuple(allowed) if any(ids is not None for ids in allowed) else None,
+        tuple(turns),
+        tuple(after - number for number, after in spans),
+        tuple(discounted_return(rewards[number:after], discount) for number, after in spans),
+        discounted_return(rewards, discount),
+        (round_number, trajectory.seed, agent),
+        min(versions),
+        None if advantages is None else tuple(advantages[number] for number in asked),
+        None if states is None else tuple(tuple(states[number].tolist()) for number in asked),
+        end.prompt_ids,
+        None if end.state is None else tuple(end.state.tolist()),
+    )
+
+
+def complete_groups(
+    episodes: Sequence[Episode], group_size: int
+) -> tuple[list[Episode], list[Episode]]:
+    """Separate groups without a failed episode from groups with one.
+
+    A group with a failed episode is left out as a whole, because the advantages of its episodes
+    are relative to each other.
+
+    Args:
+        episodes: Episodes, group after group.
+        group_size: Number of episodes per group.
+
+    Returns:
+        (kept episodes, left-out episodes).
+    """
+    kept: list[Episode] = []
+    left_out: list[Episode] = []
+    for group in in_groups(episodes, group_size):
+        (left_out if any(e.failure is not None for e in group) else kept).extend(group)
+    return kept, left_out
+
+
+def in_groups(items: Sequence[T], group_size: int) -> list[Sequence[T]]:
+    """Split items that are listed group after group."""
+    return [items[start : start + group_size] for start in range(0, len(items), group_size)]
+
+
+def samples_for(
+    played: Mapping[str, Sequence[Game]],
+    *,
+    group_size: int,
+    discount: float,
+    round_number: int,
+) -> tuple[list[TokenSample], dict[str, int]]:
+    """Build the samples of one model.
+
+    If an agent never acted in some episode of a group, its samples of the whole group are left
+    out, because all groups need the same size.
+
+    Args:
+        played: Agent to the episodes in which the model played it, group after group.
+        group_size: Number of episodes per group.
+        discount: Discount per step.
+        round_number: Number of the round.
+
+    Returns:
+        (samples with contiguous groups, agent to the number of episodes left out).
+    """
+    kept: list[TokenSample] = []
+    left_out = dict.fromkeys(played, 0)
+    for agent, games in played.items():
+        samples = [
+            sample_of(game[agent], discount=discount, round_number=round_number) for game in games
+        ]
+        for group in in_groups(samples, group_size):
+            whole = [sample for sample in group if sample is not None]
+            if len(whole) == len(group):
+                kept += whole
+            else:
+                left_out[agent] += len(group)
+    return kept, left_out
+
+
+@dataclass(frozen=True)
+class UpdateBatch:
+    """Samples of one update, with their ages."""
+
+    samples: tuple[TokenSample, ...]
+    staleness: tuple[int, ...]
+    """Per sample: updates of the model since it sampled; 0 is on-policy."""
+    age: tuple[int, ...]
+    """Per sample: rounds since the episode, in which other models may have changed."""
+
+
+class SampleBuffer:
+    """First-in, first-out buffer of whole groups, per agent.
+
+    If a budget does not take all groups, the next group is one of the agent with the fewest groups
+    so far. All agents are then trained equally often, even if samples become too stale.
+    """
+
+    def __init__(self, group_size: int, budget: int | None, max_staleness: int) -> None:
+        """Create an empty buffer.
+
+        Args:
+            group_size: Number of samples per group.
+            budget: Samples per update; None takes the samples of one round, the oldest first.
+            max_staleness: Maximum number of updates since a sample was drawn.
+        """
+        self._group_size = group_size
+        self._budget = budget
+        self._max_staleness = max_staleness
+        self._samples: list[TokenSample] = []
+        self._taken: Counter[str] = Counter()
+        """Agent to the number of its groups used in updates."""
+        self.dropped: Counter[str] = Counter()
+        """Agent to the number of its samples dropped as too stale."""
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def add(self, samples: Sequence[TokenSample]) -> None:
+        """Append whole groups."""
+        self._samples.extend(samples)
+
+    def take(self, version: int, round_number: int) -> UpdateBatch | None:
+        """Return the samples of the next update, or None if there are too few.
+
+        Groups with a sample older than `max_staleness` are dropped and counted first.
+
+        Args:
+            version: Current update count of the model.
+            round_number: Number of the current round.
+        """
+        self._drop_stale(version)
+        if len(self._samples) < (self._budget or 1):
+            return None
+        groups = in_groups(self._samples, self._group_size)
+        if self._budget is None:
+            chosen = self._of_oldest_round(groups)
+        else:
+            chosen = self._in_turn(groups, self._budget // self._group_size)
+        taken = [sample for number in chosen for sample in groups[number]]
+        kept = [group for number, group in enumerate(groups) if number not in set(chosen)]
+        self._samples = [sample for group in kept for sample in group]
+        return UpdateBatch(
+            tuple(taken),
+            tuple(version - sample.version for sample in taken),
+            tuple(round_number - sample.group[0] for sample in taken),
+        )
+
+    def _of_oldest_round(self, groups: Sequence[Sequence[TokenSample]]) -> list[int]:
+        """Return the numbers of the oldest round's groups."""
+        oldest = min(group[0].group[0] for group in groups)
+        chosen = [number for number, group in enumerate(groups) if group[0].group[0] == oldest]
+        self._taken.update(_agent(groups[number]) for number in chosen)
+        return chosen
+
+    def _in_turn(self, groups: Sequence[Sequence[TokenSample]], count: int) -> list[int]:
+        """Return the numbers of the next `count` groups, in the order of the buffer."""
+        waiting: dict[str, list[int]] = {}
+        for number, group in enumerate(groups):
+            waiting.setdefault(_agent(group), []).append(number)
+        chosen = []
+        for _ in range(count):
+            agents = [agent for agent, own in waiting.items() if own]
+            next_up = min(agents, key=lambda agent: self._taken[agent])
+            chosen.append(waiting[next_up].pop(0))
+            self._taken[next_up] += 1
+        return sorted(chosen)
+
+    def _drop_stale(self, version: int) -> None:
+        fresh: list[TokenSample] = []
+        for group in in_groups(self._samples, self._group_size):
+            if max(version - sample.version for sample in group) <= self._max_staleness:
+                fresh += group
+            else:
+                self.dropped[_agent(group)] += len(group)
+        self._samples = fresh
+
+    def state(self) -> dict[str, Any]:
+        """Return plain data for a checkpoint."""
+        return {
+            "dropped": dict(self.dropped),
+            "taken": dict(self._taken),
+            "samples": [dataclasses.asdict(sample) for sample in self._samples],
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore the result of `state`, also after a round trip through JSON."""
+        self.dropped, self._taken = Counter(state["dropped"]), Counter(state["taken"])
+        self._samples = [
+            TokenSample(**{name: _tuples(value) for name, value in record.items()})
+            for record in state["samples"]
+        ]
+
+
+def _agent(group: Sequence[TokenSample]) -> str:
+    return group[0].group[2]
+
+
+def _tuples(value: Any) -> Any:
+    """Convert lists to tuples, recursively."""
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
