@@ -93,11 +93,11 @@ def build_run(
     make_env = make_env or partial(build_env, config)
     with closing(make_env()) as env:
         _check_environment(config, env)
+        credit = build_credit(config, env)
         matchmaking = matchmaking_of(config, env)
         view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
         mode = MODES[config.mode.name](config.mode)
         speaks_first = mode.speaks_first(list(matchmaking.usual), teams)
-        credit = build_credit(config, env)
         settings = RolloutSettings(
             make_env, view, speaks_first, config.rollout.timeout, config.engine.in_flight
         )

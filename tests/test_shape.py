@@ -44,7 +44,7 @@ PLACES = dict.fromkeys(
         "srl_train/modes.py",
         "srl_train/config/*",
         "srl_extensions/*",
-        "srl_train/engine/saved_state.py",
+        "srl_train/saved_state.py",
         "compat/mrlm/mrlm/config.py",
         "core_srl/config/multi_model.py",
         "benchmarks/*",

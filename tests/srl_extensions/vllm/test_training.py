@@ -247,14 +247,14 @@ def test_a_folder_that_takes_no_weights_is_refused_before_anything_is_loaded(
         _ = served_run(stub, backend={"folder": str(tmp_path / folder)}).run
 
 
-@pytest.mark.parametrize("late", ["builders.learners.build_learner", "assemble.policies_by_seats"])
+@pytest.mark.parametrize("late", ["_build_learner", "policies_by_seats"])
 def test_an_interrupt_as_a_run_is_put_together_leaves_nothing(
     served_run, stub, tiny_folder, tmp_path, monkeypatch, late
 ):
     def interrupted(*args, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"srl_train.engine.{late}", interrupted)
+    monkeypatch.setattr(f"srl_train.build.{late}", interrupted)
     trainer = served_run(
         stub,
         models__frozen_models={"still": tiny_folder},  # which is published by then

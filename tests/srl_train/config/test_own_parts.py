@@ -97,7 +97,7 @@ def test_settings_that_it_would_not_read_are_refused(tmp_path):
     config = CONFIG.replaced(updates=FederatedConfig(mix=0.5))
     trainer = Trainer(config, tmp_path, strategy=fading())
     with pytest.raises(
-        ConfigError, match=r"updates: got 'federated' beside a strategy handed over"
+        ConfigError, match=r"updates: got 'federated' in addition to a strategy object"
     ):
         trainer.fit()
 

@@ -1,5 +1,7 @@
 """Assignments in real runs: what the learners are given, what a checkpoint holds."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -43,13 +45,13 @@ def test_every_assignment_trains_on_its_own_advantages(short_run, name):
     mode = "hierarchical" if name == "hierarchical" else "cooperative"
     run = build_run(short_run(credit__name=name, mode__name=mode))
     batches, start = watched(run), weights(run)
-    inner, given = run.credit, []
+    inner, given = run.credit.scheme, []
 
     def assign(groups, seating, state):
         given.append(inner(groups, seating, state))
         return given[-1]
 
-    run.credit = assign
+    run.credit = dataclasses.replace(run.credit, scheme=assign)
     train_round(run, 0)
     [seat] = run.agents_of("model_0")
     [(advantages, _)] = given

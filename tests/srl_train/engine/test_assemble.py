@@ -24,7 +24,7 @@ WRONG = [
     (
         {"models__sampling": {"top_p": 0.9}, "updates__sample_budget": {"model_1": 4}},
         ConfigError,
-        "updates.sample_budget.model_1 compares model_1 .* in agent_1 top_p 0.9",
+        "updates.sample_budget.model_1 compares model_1 .* agent_1 samples .* top_p 0.9",
     ),
     (
         {
@@ -32,7 +32,7 @@ WRONG = [
             "algorithm__trl": {"off_policy_mask_threshold": 0.1},
         },
         ConfigError,
-        "trl.off_policy_mask_threshold compares model_0 .* in agent_0 top_p 1 and top_k 5",
+        "trl.off_policy_mask_threshold compares model_0 .* agent_0 samples .* top_p 1 and top_k 5",
     ),
     (
         {"algorithm__trl": {"sapo_temperature_neg": 2.0}},

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from srl_train import round as round_module
 from srl_train.checkpoints.checkpoint import list_checkpoints
-from srl_train.engine import rounds
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same, without_times
@@ -27,8 +27,8 @@ def handlers_of_a_program():
 
 def interrupt_at(monkeypatch, number, phase, signals):
     """Send the signals to this process in a phase of a round, before its work."""
-    place = {"play": "play_groups", "learning": "learn_from"}[phase]
-    work = getattr(rounds, place)
+    place = {"play": "play", "learning": "learn"}[phase]
+    work = getattr(round_module, place)
 
     def interrupted(run, at, *rest):
         if run.next_round == number:
@@ -36,7 +36,7 @@ def interrupt_at(monkeypatch, number, phase, signals):
                 os.kill(os.getpid(), one)
         return work(run, at, *rest)
 
-    monkeypatch.setattr(rounds, place, interrupted)
+    monkeypatch.setattr(round_module, place, interrupted)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_an_interrupted_evaluation_ends_at_once(short_run, tmp_path, monkeypatch
         os.kill(os.getpid(), signal.SIGINT)
         pytest.fail("the evaluation went on")
 
-    monkeypatch.setattr("srl_train.evaluation.evaluate", interrupted)
+    monkeypatch.setattr("srl_train.trainer.evaluate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         Trainer(short_run(logging__evaluation_episodes=2), tmp_path / "run").fit()
 

@@ -9,17 +9,17 @@ from srl_agents.scripted import Always
 from srl_envs import make
 from srl_extensions.pages.live_document import of_run
 from srl_extensions.pages.live_runs import RunFollower
-from srl_train.engine.records import playing
+from srl_train import recorder
 from srl_train.metrics.document import to_json
-from srl_train.recorder import GameUnderWay
+from srl_train.recorder import EpisodeWriter
 from srl_train.trainer import Trainer
 from tests.srl_extensions.pages.synthetic_runs import episode
 
 
 @pytest.fixture
 def record(tmp_path, monkeypatch):
-    monkeypatch.setattr(playing, "PAUSE", 0.0)
-    return GameUnderWay(tmp_path / "run" / "playing.jsonl")
+    monkeypatch.setattr(recorder, "PAUSE", 0.0)
+    return EpisodeWriter(tmp_path / "run" / "playing.jsonl")
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_one_game_at_a_time_is_watched(record, follower, monkeypatch):
     second = record.spectator()
     shown(second, dataclasses.replace(episode(), seed=9), 0)
     assert seen(follower).seed == 9
-    monkeypatch.setattr(playing, "PATIENCE", 0.0)  # it has been silent for long: lost, say
+    monkeypatch.setattr(recorder, "PATIENCE", 0.0)  # it has been silent for long: lost, say
     third = record.spectator()
     shown(second, episode(), 1)
     shown(third, dataclasses.replace(episode(), seed=10), 0)
@@ -81,13 +81,13 @@ def test_one_game_at_a_time_is_watched(record, follower, monkeypatch):
 
 
 def test_many_games_a_second_are_not_all_recorded(record, monkeypatch):
-    monkeypatch.setattr(playing, "PAUSE", 60.0)
+    monkeypatch.setattr(recorder, "PAUSE", 60.0)
     record.spectator()(episode(), True)
     assert record.spectator() is None
 
 
 def test_the_record_is_bounded(record, follower, monkeypatch):
-    monkeypatch.setattr(playing, "MOST_TURNS", 5)
+    monkeypatch.setattr(recorder, "MOST_TURNS", 5)
     watch = record.spectator()
     game = episode(turns=20, answer=lambda turn, seat: "x" * 100_000)
     for turns in range(21):
@@ -107,7 +107,7 @@ def test_what_cannot_be_recorded_ends_the_record_and_not_the_run(record, caplog)
         )
 
     assert len(play()[0].turns) == 2
-    assert "is not written any more" in caplog.text
+    assert "stopped writing" in caplog.text
     assert record.spectator() is None
 
 

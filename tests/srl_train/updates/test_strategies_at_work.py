@@ -216,7 +216,7 @@ def test_what_a_strategy_of_ones_own_breaks_is_refused(short_run):
         return {m: {n: t / 0.0 for n, t in own.items()} for m, own in after.items()}, state
 
     run = build_run(short_run(), strategy=UpdateStrategy(no_state, on_weights=on_weights))
-    with pytest.raises(TrainingError, match="model_0 are not finite as the update strategy gave"):
+    with pytest.raises(TrainingError, match="model_0 are not finite after the update strategy"):
         train_round(run, 0)
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from srl_agents.episode import Decision
 from srl_agents.errors import PolicyError
 from srl_agents.evaluation.replay import replay
-from srl_agents.rollout import Branching, play_many
+from srl_agents.rollout import play_many
 from srl_agents.rollout.copies import copied
 from srl_agents.scripted import Uniform
 from srl_envs import registry
+from srl_extensions.research.branching import Branching, BranchingGame
 from tests.srl_agents.rollout.carry_game import CarryGame
 
 
@@ -49,8 +51,9 @@ def paid(episode, agent, turn):
 
 def played(policy, seeds=(3, 4, 5), agents=("a", "b"), env=CarryGame, b=None, **settings):
     branching = Branching(agents, 4, paid, **settings) if agents else None
+    make_game = partial(BranchingGame, branching=branching) if branching else None
     seats = {"a": policy, "b": b or policy}
-    return play_many(env, seats, list(seeds), branching=branching)
+    return play_many(env, seats, list(seeds), make_game=make_game)
 
 
 def test_an_answer_is_worth_what_its_turn_pays_beside_the_others_first_answers():
@@ -115,7 +118,7 @@ def test_what_cannot_branch_is_told():
     policy = Draws()
     with pytest.raises(ValueError, match="somebody speaks first cannot branch"):
         play_many(CarryGame, {"a": policy, "b": policy}, [0], speaks_first={"a": ("b",)},
-                  branching=Branching("ab", 2, paid))  # fmt: skip
+                  make_game=partial(BranchingGame, branching=Branching("ab", 2, paid)))  # fmt: skip
     assert not any(policy.open.values())
 
 

@@ -8,9 +8,10 @@ import pytest
 from srl_agents.episode import Decision
 from srl_agents.evaluation.counterfactuals import Watched, played_instead
 from srl_agents.rollout import play
-from srl_extensions.research.replays import Replays, check_replayable
+from srl_extensions.research.replays import Replays, credit
 from srl_train import resume
 from srl_train.build import build_run
+from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.round import train_round
 from srl_train.trajectory import shaped_game
@@ -142,10 +143,11 @@ def test_games_that_do_not_play_again_exactly_are_refused():
 def test_environments_that_cannot_be_copied_or_have_no_other_action_are_refused():
     env = CarryGame()
     env.reset()
-    check_replayable("credit.name: got 'difference'", env)
+    config = RunConfig(credit={"name": "difference"})
+    credit(config, env, None)
     env.connection = threading.Lock()
     with pytest.raises(ConfigError, match=r"got 'difference', and carry cannot be copied: .*lock"):
-        check_replayable("credit.name: got 'difference'", env)
+        credit(config, env, None)
 
 
 @pytest.mark.parametrize("name", ["difference", "counterfactual"])
@@ -166,6 +168,6 @@ def test_a_run_is_resumed_to_the_bit(name, short_run, tmp_path):
 
 
 def test_free_text_has_no_other_action(short_run):
-    with pytest.raises(ConfigError, match="the actions of math_v0 are no numbered choices"):
+    with pytest.raises(ConfigError, match="the actions of math_v0 are not Discrete"):
         build_run(short_run(credit__name="difference", environment__name="math_v0",
                            environment__options={}))  # fmt: skip
