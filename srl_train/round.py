@@ -234,7 +234,7 @@ def learn(run: Run, played: PlayedRound, models: Collection[str]) -> dict[str, U
     for model in models:
         run.buffers[model].add(played.samples[model])
     updates = {model: UpdateStats() for model in models}
-    before: dict[str, Mapping[str, Tensor]] = {}  # weights before a model's first update
+    before: dict[str, dict[str, Tensor]] = {}  # weights before a model's first update
     context = RoundContext(
         played.number, 0, played.scores, returns=played.returns, seed=run.config.seed
     )
@@ -263,7 +263,7 @@ def update_models(
     context: RoundContext,
     update_index: int,
     stats: Mapping[str, UpdateStats],
-) -> dict[str, Mapping[str, Tensor]]:
+) -> dict[str, dict[str, Tensor]]:
     """Update the models in `batches` together; the strategy decides what they exchange.
 
     A strategy that exchanges gradients or weights receives all models, including models without
