@@ -11,7 +11,7 @@ from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.sampling import Sampling
 from srl_train.config.bounds import MOST_EPISODES, MOST_MODELS, MOST_RANK, MOST_TOKENS
 from srl_train.config.player_names import PlayerName
-from srl_train.config.section import Names, Section, chosen_by
+from srl_train.config.section import Names, Section
 from srl_train.errors import ConfigError
 from srl_train.players.api_models import refuse_for_apis
 
@@ -156,38 +156,20 @@ def _without_doubles(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-class PoolSection(Section):
-    """Snapshots of models that learn, to play against (docs/training/self_play.md)."""
+class PoolConfig(Section):
+    """Snapshots of models in training, to play against (docs/training/self_play.md)."""
 
-    CHOICE: ClassVar = "draw"
+    READ_WHERE: ClassVar = {"nash_games": ("draw is 'nash'", lambda own: own.draw == "nash")}
 
     of: Annotated[Names, Field(min_length=1), AfterValidator(_without_doubles)] = ("model_0",)
-    """The models whose past versions are in the pool."""
+    """Models whose past versions are in the pool."""
     every: Annotated[int, Field(ge=1)] = 5
     """Rounds between two snapshots; the first is taken before the first round."""
     keep: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 8
-    """The newest snapshots of each model that are kept, beside its first."""
+    """Number of the newest snapshots of each model that are kept, in addition to its first."""
+    draw: Literal["uniform", "latest", "prioritized", "nash"] = "uniform"
+    """Distribution over the snapshots (docs/training/self_play.md)."""
     draw_each: Literal["round", "group"] = "round"
-    """How long one plays the pool's agents: a round, or a group of games; groups that drew the same
-    are played at once, one draw after another."""
-
-
-class SimplePool(PoolSection):
-    """Snapshots are drawn evenly, by age, or by the games of training."""
-
-    draw: Literal["uniform", "latest", "prioritized"] = "uniform"
-    """Which one plays the pool's agents (docs/training/self_play.md)."""
-
-
-class NashPool(PoolSection):
-    """Snapshots are drawn by the equilibrium of the games that they play with each other."""
-
-    draw: Literal["nash"] = "nash"
-    """Which one plays the pool's agents (docs/training/self_play.md)."""
+    """Whether a snapshot plays for a round or for a group of episodes."""
     nash_games: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16
-    """Games of a new snapshot with each other one in the pool, in each of the two places."""
-
-
-PoolConfig = Annotated[
-    SimplePool | NashPool, Field(discriminator="draw"), chosen_by("draw", "uniform")
-]
+    """Episodes of a new snapshot against each other one, in each of the two assignments."""

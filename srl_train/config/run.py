@@ -30,7 +30,7 @@ from srl_train.config.learning.updates import (
     check_critics,
 )
 from srl_train.config.logging import LoggingConfig
-from srl_train.config.matchmaking import FixedConfig, MatchmakingConfig
+from srl_train.config.matchmaking import MatchmakingConfig
 from srl_train.config.models import ModelsConfig, PoolConfig
 from srl_train.config.player_names import PlayerName, refuse_wrong_players, with_seated_models
 from srl_train.config.section import Section
@@ -130,7 +130,7 @@ class RunConfig(Section):
     """Agent -> player: `model_<i>`, a frozen model, a pool, a scripted policy, MODULE:CLASS
     (docs/agents/own_opponent.md), `tiny`, a model's folder or hub name, RUN:model_0 or
     openai:MODEL. The models that learn play all other agents, as `matchmaking` says."""
-    matchmaking: MatchmakingConfig = FixedConfig()
+    matchmaking: MatchmakingConfig = MatchmakingConfig()
     """Who plays the agents that `seats` leaves (docs/training/populations.md)."""
     opponent_pools: Mapping[PlayerName, PoolConfig] = {}
     """Name -> past versions of models to play against; `seats` says where
@@ -303,11 +303,12 @@ class RunConfig(Section):
                     f"credit.name: got {name!r}, and PPO's critic assigns credit itself: leave it "
                     "at 'per_agent', or choose the algorithm grpo"
                 )
-            if name != "per_agent" and isinstance(own, GrpoConfig) and own.scale_rewards != "group":
-                raise ConfigError(
-                    f"algorithm.scale_rewards: got {own.scale_rewards!r}, which is read where "
-                    f"credit.name is 'per_agent', it is {name!r}: set credit.scale"
-                )
+        scales = {own.scale_rewards for own in self.learned_by.values() if own.name == "grpo"}
+        if name != "per_agent" and (len(scales) > 1 or "batch" in scales):
+            raise ConfigError(
+                f"algorithm.scale_rewards must be 'group' or 'none', equal for all models, where "
+                f"credit.name is {name!r}; got {', '.join(sorted(scales))}"
+            )
         if name == "hierarchical" and self.mode.name != "hierarchical":
             raise ConfigError(
                 f"credit.name: got 'hierarchical' where mode.name is {self.mode.name!r}: nobody "

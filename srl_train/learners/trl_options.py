@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch.utils.checkpoint import checkpoint
 from transformers import Trainer, get_scheduler
 from trl import GRPOConfig
 
+from srl_train.config.section import shown
 from srl_train.errors import ConfigError
 
 _OF_OPTIMIZERS = ("optim_args", "adam_beta1", "adam_beta2", "adam_epsilon")
@@ -19,6 +21,9 @@ _OF_CHECKPOINTING = {"every_n_layers", "offload", *inspect.signature(checkpoint)
     "args",
     "kwargs",
 }
+
+
+_STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False}
 
 
 def check_model(options: Mapping[str, Any], model: Any) -> None:
@@ -41,6 +46,7 @@ def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOCo
             f"trl.activation_checkpointing_kwargs has {', '.join(map(repr, sorted(unknown)))}: "
             f"give some of {', '.join(sorted(_OF_CHECKPOINTING))}"
         )
+    _check_types(options)
     try:
         arguments = GRPOConfig(**{**own, **options})
     except (TypeError, ValueError) as error:
@@ -63,6 +69,17 @@ def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOCo
                     f"trl.{name} is not read by the optimizer {arguments.optim.value}: leave it out"
                 )
     return arguments
+
+
+def _check_types(options: Mapping[str, Any]) -> None:
+    """Raise ConfigError for an option with a type or value that GRPOConfig does not declare."""
+    kinds = get_type_hints(GRPOConfig)
+    for name, value in options.items():
+        try:
+            TypeAdapter(kinds[name], config=_STRICT).validate_python(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise ConfigError(f"trl.{name}: {first['msg']}, got {shown(value)}") from None
 
 
 def _check_schedule(arguments: GRPOConfig) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from srl_agents.errors import PolicyError
 from srl_agents.rollout.matchmaking import Matchmaking
 from srl_agents.scripted.registry import classic_policy, is_scripted
-from srl_train.config.matchmaking import FixedConfig
 from srl_train.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.players.holdout import refuse_partners
@@ -30,7 +29,6 @@ def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
             config.models.names,
             config.seats,
             own.name,
-            rotate=isinstance(own, FixedConfig) and own.rotate,
             seed=config.seed,
         )
     except ValueError as error:

@@ -28,7 +28,7 @@ from srl_envs.loading.records import read_record
 from srl_envs.loading.tagged_json import checked
 from srl_train.checkpoints.checkpoint import Checkpoint
 from srl_train.checkpoints.tensor_tree import misfit
-from srl_train.config.models import NashPool, PoolConfig
+from srl_train.config.models import PoolConfig
 from srl_train.errors import CheckpointError
 from srl_train.learners.critics import without_critic
 from srl_train.players.publisher import WeightPublisher
@@ -87,7 +87,7 @@ class OpponentPool:
     def nash_games(self) -> int:
         """Games of a new snapshot with each other one, in each of the two places; 0 where draws ask
         for none."""
-        return self._config.nash_games if isinstance(self._config, NashPool) else 0
+        return self._config.nash_games if self._config.draw == "nash" else 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
         """Take snapshots of the pool's models, where `rounds` learned rounds make them due and
@@ -130,7 +130,7 @@ class OpponentPool:
 
     def chances(self) -> list[float]:
         """Each snapshot's probability in the next draw."""
-        if isinstance(self._config, NashPool):
+        if self._config.draw == "nash":
             return list(_equilibrium(tuple(map(tuple, self.payoffs().tolist()))))
         if self._config.draw == "latest":
             newest = self.snapshots[-1].round

@@ -11,7 +11,7 @@ import torch
 
 from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion
 from srl_train.build import build_run
-from srl_train.config.models import NashPool, SimplePool
+from srl_train.config.models import PoolConfig
 from srl_train.config.yaml_file import from_tree, to_tree
 from srl_train.errors import CheckpointError, ConfigError, TrainingError
 from srl_train.players.opponent_pool import OpponentPool
@@ -46,8 +46,7 @@ class Noting:
 
 def pool(draw="uniform", of=("a",), every=1, keep=2):
     sat = []
-    kind = NashPool if draw == "nash" else SimplePool
-    config = kind(of=of, every=every, keep=keep, draw=draw)
+    config = PoolConfig(of=of, every=every, keep=keep, draw=draw)
     return OpponentPool("past", config, Noting(sat)), sat
 
 
@@ -304,7 +303,7 @@ def test_resuming_meets_the_same_opponents(tmp_path, settings):
         ),
         (
             {"opponent_pools": {"past": {"nash_games": 4}}},
-            "past.nash_games: unknown where draw is 'uniform': it is read where draw is 'nash'",
+            "past.nash_games: got 4, which is read only where draw is 'nash'",
         ),
         (
             {"opponent_pools": {"past": {"draw": "nash"}},
