@@ -18,8 +18,9 @@ from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs import registry
 from srl_envs.tables import Plugin, PluginTable
 from srl_envs.wrappers.reward_function import CustomRewards
+from srl_train.config import capabilities
 from srl_train.config.backend import VLLMBackendConfig
-from srl_train.config.engine import RayEngineConfig
+from srl_train.config.capabilities import OBJECTS, PROCESSES
 from srl_train.config.learning.learners import PpoConfig
 from srl_train.config.learning.trl_options import CLIPPED_LOSSES
 from srl_train.config.learning.updates import CUSTOM, AsynchronousConfig
@@ -86,7 +87,8 @@ def build_run(
     """
     torch.set_num_threads(config.threads)
     started = processes.start(config.models.device, config.threads)
-    _check_processes(config, started)
+    check_shares(config, started)
+    capabilities.check(config, *[PROCESSES] * (started > 1), *[OBJECTS] * bool(models))
     processes.check_same("the configuration", config)
     models = models or {}
     config = resolved(of_objects(_with_objects_named(config, make_env, strategy), models))
@@ -143,37 +145,6 @@ def build_run(
                 run.publish(name)
             on_error.pop_all()
     return run
-
-
-def _check_processes(config: RunConfig, started: int) -> None:
-    """Raise ConfigError for settings that several torchrun processes cannot execute."""
-    check_shares(config, started)
-    if started == 1:
-        return
-    for setting, refused, why in (
-        (
-            "backend.name: got 'vllm'",
-            isinstance(config.backend, VLLMBackendConfig),
-            "each of which would publish to the servers: start one process, or use transformers",
-        ),
-        (
-            "engine.name: got 'ray'",
-            isinstance(config.engine, RayEngineConfig),
-            "but Ray distributes the run itself: start one process, or use local",
-        ),
-        (
-            "engine.play_ahead: got true",
-            config.engine.play_ahead,
-            "which must stay in step: start one process, or set false",
-        ),
-        (
-            "rollout.branching: got a section",
-            config.rollout.branching is not None,
-            "which share whole episodes: start one process, or leave it out",
-        ),
-    ):
-        if refused:
-            raise ConfigError(f"{setting} in {started} processes, {why}")
 
 
 def check_shares(config: RunConfig, number: int) -> None:

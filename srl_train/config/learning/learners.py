@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from srl_train.config.bounds import MOST_PASSES
-from srl_train.config.learning.trl_options import TRL_OPTIONS, TrlOption, refuse_unread
+from srl_train.config.learning.trl_options import TRL_OPTIONS, refuse_unread
 from srl_train.config.section import Section, chosen_by, nearest
 from srl_train.errors import ConfigError
 
@@ -110,7 +110,10 @@ class SurrogateConfig(OptimizerConfig):
     tokens beyond it is in the metrics without one too."""
     sampler_level: Literal["token", "sequence"] = "token"
     """Whether each token has a weight of its own, or a game's tokens one together."""
-    trl: Mapping[TrlOption, Any] = {}
+    trl: Annotated[
+        Mapping[str, Any],
+        Field(json_schema_extra={"propertyNames": {"enum": list(TRL_OPTIONS)}}),
+    ] = {}
     """Further options of TRL's GRPOConfig, such as `epsilon_high: 0.28`."""
 
     @field_validator("trl", mode="before")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any
 
 from srl_train.errors import ConfigError
 
@@ -12,7 +12,7 @@ CLIPPED_LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "luspo")
 PLAIN_SCHEDULES = ("constant", "constant_with_warmup")
 """Schedules without settings of their own."""
 
-TrlOption = Literal[
+TRL_OPTIONS = (
     "lr_scheduler_kwargs",
     "optim",
     "optim_args",
@@ -48,10 +48,10 @@ TrlOption = Literal[
     "entropy_target",
     "off_policy_mask_threshold",
     "use_bias_correction_kl",
-]
+)
 """Options of TRL's GRPOConfig that the loss, the optimizer or the forward pass of a learner reads.
 TRL documents them; their types are checked when the learner is built."""
-TRL_OPTIONS: tuple[str, ...] = get_args(TrlOption)
+_POSITIVE = ("delta", "sapo_temperature_neg", "sapo_temperature_pos")
 
 _OF_LOSSES: Mapping[str, tuple[str, ...]] = {
     "epsilon_high": (*CLIPPED_LOSSES, "cispo"),
@@ -74,7 +74,11 @@ _WITH: Mapping[str, str] = {
 
 def refuse_unread(options: Mapping[str, Any], loss: str, beta: float, schedule: str) -> None:
     """Raise ConfigError for an option that nothing reads beside these settings of ours."""
-    for name in options:
+    for name, value in options.items():
+        if name in _POSITIVE and isinstance(value, int | float) and not value > 0:
+            raise ConfigError(f"trl.{name} must be above 0, got {value}")
+        if name == "epsilon_high" and isinstance(value, int | float) and not value >= 0:
+            raise ConfigError(f"trl.{name} must be 0 or more, got {value}")
         if loss not in _OF_LOSSES.get(name, (loss,)):
             fix = f"it is read by the losses {', '.join(_OF_LOSSES[name])}, loss is {loss!r}"
         elif name in _WITH and not options.get(_WITH[name]):

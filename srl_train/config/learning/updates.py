@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from srl_train.config.learning.learners import PpoConfig, SurrogateConfig
+from srl_train.config.learning.learners import SurrogateConfig
 from srl_train.config.section import Names, Section, chosen_by
 from srl_train.errors import ConfigError
 
@@ -163,15 +163,10 @@ class PopulationConfig(UpdatesSection):
     ] = ("learning_rate",)
     """Settings of `algorithm` that are multiplied by .8 or 1.25 then."""
 
-    def check_run(self, learned_by: Mapping[str, SurrogateConfig], play_ahead: bool) -> None:
+    def check_run(self, learned_by: Mapping[str, SurrogateConfig]) -> None:
         """Raise ConfigError for models, by what they learn by, that cannot go on from others."""
         if len(learned_by) < 2:
             raise ConfigError("updates.strategy: got 'population' for 1 model: give 2 or more")
-        if play_ahead:
-            raise ConfigError(
-                "updates.strategy: got 'population' where engine.play_ahead is true: what a model "
-                "has played ahead is not its own once it goes on from another; leave one out"
-            )
         if len({(type(own), own.loss) for own in learned_by.values()}) > 1:
             raise ConfigError(
                 "updates.strategy: got 'population' for models of several algorithms: one cannot "
@@ -192,19 +187,3 @@ UpdatesConfig = Annotated[
     Field(discriminator="strategy"),
     chosen_by("strategy", "asynchronous"),
 ]
-
-
-def check_critics(updates: UpdatesConfig, learned_by: Mapping[str, SurrogateConfig]) -> None:
-    """Raise ConfigError where critics would be averaged whose values are in units of their own."""
-    if not isinstance(updates, SynchronizedConfig | FederatedConfig):
-        return
-    for group in updates.groups or [tuple(learned_by)]:
-        for model in group if len(group) > 1 else ():
-            own = learned_by[model]
-            if isinstance(own, PpoConfig) and own.value_normalisation == "running":
-                raise ConfigError(
-                    "algorithm.value_normalisation: got 'running' where updates.strategy is "
-                    f"{updates.strategy!r}: values of {model}'s critic are in deviations of its "
-                    "own returns, and do not average with others': give 'none', or models apart "
-                    "('asynchronous')"
-                )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from srl_train.config.backend import VLLMBackendConfig
-from srl_train.config.engine import RayEngineConfig
 from srl_train.errors import ConfigError
 from srl_train.players.learning_models import ModelObject
 
@@ -54,13 +52,3 @@ def _refuse_elsewhere(config: RunConfig, given: Mapping[str, ModelObject]) -> No
             raise ConfigError(f"there is no {name!r} to hand over: the models are {names}")
     if len({id(model) for model, _ in given.values()}) < len(given):
         raise ConfigError("one model object was handed over twice: each trains weights of its own")
-    for setting, chosen in (
-        ("models.adapters", config.models.adapters is not None),
-        ("backend.name 'vllm'", isinstance(config.backend, VLLMBackendConfig)),
-        ("engine.name 'ray'", isinstance(config.engine, RayEngineConfig)),
-    ):
-        if chosen:
-            raise ConfigError(
-                f"{setting}: it trains models that it loads itself, and objects were handed over: "
-                "leave it out, or name them in models.base"
-            )
