@@ -22,7 +22,7 @@ from srl_train.engine.games import Games, check_failures, games_of, play, play_g
 from srl_train.engine.records import round_metrics
 from srl_train.engine.state import Run
 from srl_train.engine.update import UpdateStats, distance, exchange_models
-from srl_train.metrics import equal_rewards, failed_games, unreadable_answers
+from srl_train.metrics import round_warnings
 from srl_train.replays import Replays
 from srl_train.scores import model_scores, start_returns
 from srl_train.trajectory import Game
@@ -211,7 +211,10 @@ def entered(run: Run, number: int, episodes: Sequence[Episode]) -> Played:
         model_scores(kept, run.learners, run.roles),
         start_returns(kept, run.learners, run.roles),
         dict(run.mode_state),
-        [*failed_games.warn(run, episodes, len(left_out)), *unreadable_answers.warn(run, kept)],
+        [
+            *round_warnings.warn_of_failed_games(run, episodes, len(left_out)),
+            *round_warnings.warn_of_unreadable_answers(run, kept),
+        ],
         replayed_steps,
     )
 
@@ -282,7 +285,7 @@ def result(
 ) -> RoundResult:
     """The round's row and episodes."""
     row = round_metrics.row(run, played, updates, seconds)
-    alike = equal_rewards.warn(run, played.number, played.samples, updates)
+    alike = round_warnings.warn_of_equal_rewards(run, played.number, played.samples, updates)
     if warned := [*played.warned, *alike]:
         row["warnings"] = warned
     return RoundResult(row, played.episodes)

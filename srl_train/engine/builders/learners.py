@@ -9,16 +9,13 @@ from typing import Any
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.matchmaking import Matchmaking
 from srl_train.config.backend import VLLMBackendConfig
-from srl_train.config.learning.learners import PpoConfig
 from srl_train.config.learning.trl_options import CLIPPED_LOSSES
 from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.errors import ConfigError
+from srl_train.learners import ALGORITHMS
 from srl_train.learners.critics import JointState
 from srl_train.learners.learner import Learner
-from srl_train.learners.trl_grpo import GrpoLearner
-from srl_train.learners.trl_options import check_model
-from srl_train.learners.trl_ppo import PpoLearner
 
 LARGEST_RATIO = 4.0
 """Where play goes ahead, the largest ratio of new to sampling probability that a token counts with.
@@ -73,27 +70,22 @@ def build_learner(
     algorithm = config.algorithm_of(name)
     if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
         algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
-    check_model(algorithm.trl, model)
     _refuse_narrowed(config, name, {agent: sampling[agent] for agent in held})
     served = config.backend if isinstance(config.backend, VLLMBackendConfig) else None
-    settings: dict[str, Any] = {
-        "max_divergence": served.max_divergence if served else None,
-        "group_size": config.rollout.group_size,
-        "temperature": sampling[held[0]].temperature,
-        "planned_updates": planned_updates(config, name, matchmaking.mean_held(name)),
-        "seed": config.seed,
-    }
-    if isinstance(algorithm, PpoConfig):
-        return PpoLearner(
-            name,
-            model,
-            tokenizer,
-            algorithm,
-            discount=config.rollout.discount,
-            joint=joint,
-            **settings,
-        )
-    return GrpoLearner(name, model, tokenizer, algorithm, **settings)
+    learner: Learner = ALGORITHMS.load(algorithm.name)(
+        name,
+        model,
+        tokenizer,
+        algorithm,
+        group_size=config.rollout.group_size,
+        temperature=sampling[held[0]].temperature,
+        planned_updates=planned_updates(config, name, matchmaking.mean_held(name)),
+        max_divergence=served.max_divergence if served else None,
+        discount=config.rollout.discount,
+        joint=joint,
+        seed=config.seed,
+    )
+    return learner
 
 
 def planned_updates(config: RunConfig, model: str, held: float) -> int:

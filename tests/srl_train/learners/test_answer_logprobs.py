@@ -19,7 +19,7 @@ from transformers import (
 from trl import GRPOTrainer
 from trl.trainer.utils import add_fused_lm_head
 
-from srl_train.learners.answer_logprobs import choices_of
+from srl_train.learners.logprobs import choices_of
 from srl_train.learners.upstream_warnings import quiet_upstream
 from tests.srl_train.learners.reference.grpo import (
     END,

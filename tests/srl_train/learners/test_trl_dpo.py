@@ -11,7 +11,7 @@ from srl_train.config.learning.offline import DpoConfig
 from srl_train.config.models import AdapterConfig
 from srl_train.data.preferences import Preference, with_references
 from srl_train.learners.lora import adapter_models
-from srl_train.learners.trl_dpo import DpoLearner, PreparedDPOTrainer
+from srl_train.learners.trl_offline import DpoLearner, PreparedDPOTrainer
 from tests.srl_train.learners.reference.grpo import (
     END,
     double,

@@ -8,7 +8,7 @@ from trl import SFTTrainer
 
 from srl_train.config.learning.offline import SftConfig
 from srl_train.data.demonstrations import Demonstration
-from srl_train.learners.trl_sft import SftLearner, WeightedSFTTrainer
+from srl_train.learners.trl_offline import SftLearner, WeightedSFTTrainer
 from tests.srl_train.learners.reference.grpo import (
     END,
     double,

@@ -14,7 +14,7 @@ from srl_agents.scripted import Always
 from srl_envs import make
 from srl_envs.text.view import ParseFailure
 from srl_train.errors import ConfigError
-from srl_train.learners.trl_rollout import episode_return_reward, make_rollout_func
+from srl_extensions.bridges.trl_rollout import episode_return_reward, make_rollout_func
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:You are using 'rollout_func':UserWarning",  # TRL says so of every use
