@@ -78,22 +78,23 @@ def test_what_is_read_is_handed_on_as_it_is():
 @pytest.mark.parametrize(
     "trl, settings, told",
     [
-        ({"lr_scheduler_kwargs": {"nonsense": 1}}, {"schedule": "linear"}, "linear .*'nonsense'"),
-        ({}, {"schedule": "cosine_with_min_lr"}, "cosine_with_min_lr with trl.* min_lr_rate"),
-        ({}, {"schedule": "warmup_stable_decay"}, "warmup_stable_decay with .*num_decay_steps"),
-        ({"optim_args": "foo=1"}, {}, "trl.optim_args is not read by the optimizer adamw"),
-        ({"optim": "sgd", "adam_beta1": 0.5}, {}, "adam_beta1 is not read by the optimizer sgd"),
+        ({"lr_scheduler_kwargs": {"nonsense": 1}}, {"schedule": "linear"}, "linear: .*'nonsense'"),
+        ({}, {"schedule": "warmup_stable_decay"}, "warmup_stable_decay: .*num_decay_steps"),
+        ({"optim": "sgdd"}, {}, "^trl: sgdd is not a valid Optimizer"),
+        ({"adam_beta1": 7.0}, {}, "optimizer adamw_torch_fused: Invalid beta"),
+        ({"optim": "rmsprop", "optim_args": "alpha=-3"}, {}, "optimizer rmsprop: Invalid alpha"),
+        ({"optim_args": "much"}, {}, "optimizer adamw_torch_fused"),
         (
             {
                 "activation_checkpointing": True,
                 "activation_checkpointing_kwargs": {"reentrant": True},
             },
             {},
-            "'reentrant': give .*use_re",
+            "'reentrant'; allowed: .*use_reentrant",
         ),
     ],
 )
-def test_what_the_schedule_or_the_optimizer_does_not_read_is_refused(trl, settings, told):
+def test_what_trl_the_schedule_or_the_optimizer_refuses(trl, settings, told):
     with pytest.raises(ConfigError, match=told) as error:
         learner(trl=trl, **settings)
     assert "\n" not in str(error.value)
@@ -112,11 +113,6 @@ def test_schedules_are_given_their_settings(schedule, options):
     one = learner(schedule=schedule, planned_updates=4, trl={"lr_scheduler_kwargs": options})
     rates = [update(one, some_samples())["learning_rate"] for _ in range(4)]
     assert rates[0] == pytest.approx(3e-3) and rates[-1] < rates[0]
-
-
-def test_what_trl_refuses_itself_is_a_configuration_error():
-    with pytest.raises(ConfigError, match=r"^trl: sgdd is not a valid Optimizer"):
-        learner(trl={"optim": "sgdd"})
 
 
 @pytest.mark.parametrize(
@@ -156,20 +152,6 @@ def test_activation_checkpointing_gives_the_same_gradient():
     less = first_gradients(learner(model, trl={"activation_checkpointing": True}), some_samples())
     assert model.model.gradient_checkpointing, "it was not switched on"
     assert relative_error(less, plain) < EXACT
-
-
-@pytest.mark.parametrize(
-    "trl, told",
-    [
-        ({"adam_beta1": 7.0}, r"adamw_torch_fused refuses \{'adam_beta1': 7.0\}: Invalid beta"),
-        ({"adam_epsilon": -1.0}, "Invalid epsilon value"),
-        ({"optim": "rmsprop", "optim_args": "alpha=-3"}, "rmsprop refuses .*Invalid alpha"),
-        ({"optim_args": "much"}, "refuses {'optim_args': 'much'}"),
-    ],
-)
-def test_what_the_optimizer_refuses(trl, told):
-    with pytest.raises(ConfigError, match=told):
-        learner(trl=trl)
 
 
 def test_bfloat16_autocasts_the_forward_pass():
