@@ -101,18 +101,18 @@ def add_model_settings(parser: argparse.ArgumentParser) -> None:
 
 def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
     """Return dotted names and values of KEY=VALUE texts. Raises ConfigError for other texts."""
-    found = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise ConfigError(
-                f"{flag} {text!r}: must be KEY=VALUE, such as algorithm.learning_rate=1e-3"
-            )
-        try:
-            found[key.strip()] = read_yaml(value)
-        except DocumentError as error:
-            raise ConfigError(f"{flag} {text!r}: the value: {error}") from error
-    return found
+    return dict(setting(text, flag) for text in texts)
+
+
+def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
+    """Return (dotted name, value) of KEY=VALUE. Raises ConfigError for other texts."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"{flag} {text!r}: must be KEY=VALUE, such as max_cycles=10")
+    try:
+        return key.strip(), read_yaml(value)
+    except DocumentError as error:
+        raise ConfigError(f"{flag} {text!r}: the value: {error}") from error
 
 
 def check_numbers(args: argparse.Namespace) -> None:

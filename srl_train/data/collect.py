@@ -100,7 +100,7 @@ def starts_of(
 ) -> tuple[list[int], list[int], list[dict[str, Any]]]:
     """Return the reset seeds, policy seeds and reset options of episodes to learn from.
 
-    Each `stage` of training has starts of its own. An environment that changes over training is in
+    Each `stage` of training has separate starts. An environment that changes over training is in
     its last phase, as in evaluations.
     """
     rng = generator(seed, "collecting") if stage is None else generator(seed, "stage", stage)

@@ -66,7 +66,7 @@ class SharedCritic(nn.Module):
 
 
 class SeparateCritic(nn.Module):
-    """Value head on a backbone of its own, which starts as a copy of the policy's.
+    """Value head on a second backbone, which starts as a copy of the policy's.
 
     Only trainable parameters are copied: for an adapter the base stays shared.
 

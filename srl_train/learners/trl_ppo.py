@@ -205,8 +205,8 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     @torch.no_grad()
     def _values_now(self, batch: Mapping[str, Any]) -> Tensor:
         """Return the critic's values (B, K) without dropout, in parts of TRL's batch size."""
-        names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
-        names += ("value_positions", "states")
+        names = ["prompt_ids", "prompt_mask", "completion_ids", "completion_mask"]
+        names += ["value_positions", "states"]
         rows = {name: batch[name] for name in names if name in batch}
         backbone = backbone_of(self.accelerator.unwrap_model(self.model))
         self.model.eval()

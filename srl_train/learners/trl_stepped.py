@@ -42,7 +42,7 @@ class SteppedLearner(Learner):
 
     A subclass builds its trainer, passes it to `_step_from_outside`, selects the data in
     `begin_update`, and returns each step's input from `_inputs`. The constructor runs before the
-    trainer is built, because TRL may add parameters of its own to the model.
+    trainer is built, because TRL may add parameters to the model.
     """
 
     def __init__(self, name: str, config: OptimizerConfig, model: Any, seed: int) -> None:

@@ -25,7 +25,7 @@ class Span:
     who: str
     """`play` or a model."""
     round: int
-    """Round that was played, or learned from."""
+    """Round of the rollout or of the update."""
     start: float
     """Seconds since the start of the run, without the time between stop and resume."""
     end: float

@@ -27,8 +27,8 @@ def warn_of_failed_games(
 ) -> list[str]:
     """Warn of failed episodes, once per kind of error.
 
-    `left_out` is the number of episodes that are not learned from: failed episodes and their
-    groups. None if nothing is learned.
+    `left_out` is the number of failed episodes and members of their groups, which the update does
+    not use. None if there is no update.
     """
     kinds: dict[str, list[str]] = {}
     for one in episodes:

@@ -156,7 +156,7 @@ def number_at(tree: Any, *keys: str) -> float:
 
 
 def load(folder: Path) -> Run:
-    """Load the run in `folder`, as far as it is complete.
+    """Load the run in `folder`, without incomplete parts.
 
     Raises RunFolderError if there is no run, or its records are damaged or cannot be read.
     """

@@ -216,8 +216,8 @@ def _trim(path: Path, from_round: int | None) -> None:
     """Remove the rows of `from_round` and later, and an incomplete last line."""
     kept = []
     for line, row in _whole_lines(path):
-        number = row.get("round")
-        if from_round is not None and not isinstance(number, int):
+        number = row.get("round") if from_round is not None else -1
+        if not isinstance(number, int):
             raise MetricsError(f"{path}: round is {number!r}, must be a whole number")
         if from_round is None or number < from_round:
             kept.append(line + b"\n")
