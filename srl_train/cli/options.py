@@ -136,7 +136,7 @@ def players_of(
     for word in words:
         agent, equals, who = word.partition("=") if "=" in word else ("every agent", "", word)
         if equals and agent not in agents:
-            raise ConfigError(f"{flag} {word}: no agent {agent!r}; allowed: {', '.join(agents)}")
+            raise ConfigError(f"{flag} {word}: no agent {agent!r}, give one of {', '.join(agents)}")
         given = own if equals else everyone
         if agent in given:
             raise ConfigError(f"{flag} gives {agent} to both {given[agent]} and {who}")

@@ -101,21 +101,6 @@ def test_report_says_where_and_what(tmp_path, capsys):
     assert (folder / "report.html").exists() and (plots / "reward.png").exists()
 
 
-def test_report_of_two_runs_compares(tmp_path, capsys):
-    folders = [str(write_run(tmp_path / name)) for name in ("a", "b")]
-    out = tmp_path / "both.html"
-    assert cli.main(["report", *folders, "--out", str(out)]) == 0
-    assert "side by side" in out.read_text()
-    told = " ".join(capsys.readouterr().out.split())
-    assert "environment coop_compete_v0 coop_compete_v0" in told
-
-
-def test_report_of_no_run_is_one_line(tmp_path, capsys):
-    assert cli.main(["report", str(tmp_path / "nowhere")]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("srl: error: no run at")
-
-
 def test_info_lists_what_there_is(capsys):
     assert cli.main(["info"]) == 0
     out = capsys.readouterr().out

@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -156,23 +155,6 @@ def test_parts_make_up_the_whole(critic, split):
     mean = {n: sum(g[n].double() for g in found) / len(found) for n in whole}
     for mine, theirs in zip(parts(mean), parts(whole), strict=True):
         assert relative_error(mine, theirs) < EXACT
-
-
-def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled():
-    one = ppo_learner()
-    reference = Reference(one)
-    rng = np.random.default_rng(0)
-    samples, old = [], []
-    for s in played(version=4):
-        now = log_probs(reference.model, s).detach().numpy()
-        logprobs = now + 0.3 * rng.choice([-1.0, 1.0], size=len(now))
-        old.append(torch.tensor(logprobs))
-        samples.append(dataclasses.replace(s, logprobs=tuple(logprobs.tolist())))
-    values, returns, advantages, _ = reference.remember(samples).old
-    reference.old = values, returns, advantages, old
-    expected, _ = reference.gradients(samples)
-    assert relative_error(first_gradients(one, samples, version=5), expected) < EXACT
-    assert one.end_update()["approx_kl"] > 0.01
 
 
 def test_masked_tokens_teach_the_critic_alone():
