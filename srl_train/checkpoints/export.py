@@ -27,17 +27,10 @@ from srl_train.players.trained_models import Loading, config_tree, settings_of_r
 def export(
     named: PlayerSpec, name: str, folder: Path, *, merge: bool = False, trusted: bool = False
 ) -> None:
-    """Write a model or adapter with its tokenizer and model card, whole or not at all.
+    """Write the model `name` of a player with its tokenizer and model card, whole or not at all.
 
-    Args:
-        named: Player that contains the model.
-        name: Name of the model.
-        folder: New folder.
-        merge: Merge an adapter into its base.
-        trusted: As in `checkpoint_modules`.
-
-    Raises:
-        ConfigError: If the folder is not empty, or there is nothing to merge.
+    With `merge` an adapter is merged into its base. Raises ConfigError if the folder is not empty,
+    or there is nothing to merge.
     """
     refuse_taken(folder)
     # The card contains only a validated configuration.

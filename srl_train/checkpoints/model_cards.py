@@ -14,13 +14,7 @@ from srl_train.players.player_spec import TINY
 
 
 def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None) -> None:
-    """Write the model card of the model `name` in `folder`.
-
-    Args:
-        folder: Folder of the saved model.
-        name: Name of the model.
-        trained: Configuration of the run that trained the model, as plain data.
-    """
+    """Write the card of a saved model; `trained` is the configuration of its run as plain data."""
     adapter = folder / "adapter_config.json"
     under = start = None
     if adapter.is_file():

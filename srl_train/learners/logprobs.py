@@ -54,17 +54,9 @@ def answer_log_probs(
 ) -> AnswerLogProbs:
     """Compute the log-probabilities of the chosen tokens.
 
-    The probability of a token that was chosen among some ids is normalized over these ids.
-
-    Args:
-        model: Model with TRL's fused head for `temperature`, possibly wrapped.
-        unwrapped: The PreTrainedModel in `model`.
-        input_ids: (B, P + T) prompts and completions.
-        attention_mask: (B, P + T).
-        choices: Chosen tokens of each row.
-        length: T, the length of the completions.
-        temperature: Sampling temperature.
-        aux_loss: Compute the load-balancing loss as well.
+    `input_ids` (B, P + T) are prompts and completions of `length` T. `model` has TRL's fused head
+    for `temperature` and contains the PreTrainedModel `unwrapped`. The probability of a token that
+    was chosen among some ids is normalized over these ids.
     """
     rows = input_ids.new_tensor([row for row, own in enumerate(choices) for _ in own])
     places = input_ids.new_tensor([place for own in choices for place, _ in own])

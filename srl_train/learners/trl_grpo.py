@@ -175,19 +175,9 @@ def advantages_of(samples: Sequence[TokenSample], completion_ids: Tensor) -> Ten
 class PlayedLearner(SteppedLearner):
     """Learner with TRL's clipped surrogate on samples that were already played.
 
-    Args:
-        name: Name of the model.
-        model: PreTrainedModel or PeftModel.
-        tokenizer: The model's tokenizer.
-        config: Settings of the algorithm.
-        group_size: Number of consecutive samples that are compared.
-        temperature: Sampling temperature.
-        planned_updates: Length of the learning-rate schedule in updates.
-        max_divergence: Largest mean difference in log-probability from another sampling engine, or
-            None if this process samples.
-        discount: Discount per turn, for critics.
-        joint: Input of a central critic.
-        seed: Seed of the initial values.
+    `group_size` consecutive samples are compared. `planned_updates` is the length of the schedule.
+    `max_divergence` limits the mean difference in log-probability from another sampling engine;
+    None if this process samples. Only critics use `discount` (per turn) and `joint`.
     """
 
     _config: SurrogateConfig

@@ -38,14 +38,7 @@ class OfflineLearner(SteppedLearner):
     """One model on a fixed list of samples, in a `with` block; an update is one pass in batches.
 
     TRL replaces the model's forward, which the end of the block restores for other learners.
-
-    Args:
-        name: Name of the model.
-        model: PreTrainedModel or PeftModel.
-        tokenizer: The model's tokenizer.
-        config: Settings of the stage.
-        planned_steps: Length of the learning-rate schedule.
-        seed: Seed of the initial values.
+    `planned_steps` is the length of the learning-rate schedule.
     """
 
     _config: OfflineConfig

@@ -51,14 +51,7 @@ _TOO_FAR = 1.5  # times target_kl
 
 
 class PlayedPPOTrainer(PlayedGRPOTrainer):
-    """GRPOTrainer with a critic: advantages (B, T) by GAE, and the value loss added to TRL's.
-
-    Args:
-        critic: Critic on the model's device.
-        settings: Settings of PPO.
-        discount: Discount per turn.
-        seats: Agents that a central critic distinguishes.
-    """
+    """GRPOTrainer with a critic: advantages (B, T) by GAE, and the value loss added to TRL's."""
 
     def __init__(
         self,

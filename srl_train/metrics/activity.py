@@ -32,15 +32,7 @@ class Span:
 
 
 class Activity:
-    """Current activities and their record. All methods are thread-safe.
-
-    Args:
-        path: File that is continued, or None for no record.
-        from_round: First round whose earlier spans are removed from the file.
-
-    Raises:
-        MetricsError: If the file is damaged.
-    """
+    """Current activities, recorded in the file `path` from round `from_round` on. Thread-safe."""
 
     def __init__(self, path: Path | None, from_round: int = 0) -> None:
         self._sink = None if path is None else JsonlSink(path, resume_from_round=from_round)

@@ -44,16 +44,9 @@ from srl_train.updates import RoundContext
 class Stage:
     """One running stage, in a `with` block that restores the models' forwards at its end.
 
-    The constructor reads or plays the data, builds the learners, and restores `run.stages.saved`.
-
-    Args:
-        run: The run.
-        name: `sft` or `dpo`.
-        folder: Folder for the episodes that the stage plays.
-
-    Raises:
-        DataError: If there is nothing to learn from.
-        ConfigError: If the configured players cannot play, or a setting has no effect.
+    The constructor reads the data or plays episodes into `folder`, builds the learners, and
+    restores `run.stages.saved`. It raises DataError if there is nothing to learn from, and
+    ConfigError if the players cannot play or a setting has no effect.
     """
 
     def __init__(self, run: Run, name: str, folder: Path) -> None:
