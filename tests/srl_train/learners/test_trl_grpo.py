@@ -78,16 +78,6 @@ def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled(sh
     assert relative_error(first_gradients(one, samples, version=4), on_policy) < EXACT
 
 
-def test_one_old_sample_among_new_ones_is_enough():
-    samples = some_samples(version=5)
-    samples[2] = dataclasses.replace(samples[2], version=4)
-    one = learner()
-    one.begin_update(samples, 0, 5)
-    assert one._trainer.sampled_elsewhere
-    one.begin_update(some_samples(version=5), 0, 5)
-    assert not one._trainer.sampled_elsewhere
-
-
 def sampled_by_another_engine(shift, version=5):
     """(a model, samples whose log-probabilities are its own, moved by `shift` up or down)."""
     model = small_model()

@@ -1,7 +1,6 @@
 """A step of the GRPO learner changes its own model as AdamW says, and nothing else anywhere."""
 
 import dataclasses
-import itertools
 import math
 import random
 
@@ -36,18 +35,6 @@ from tests.srl_train.learners.small_learner import (
     optimizer_tensors,
     update,
 )
-
-
-def test_an_update_is_minibatches_times_iterations_steps():
-    one = learner(minibatches=2, num_iterations=3)
-    assert one.begin_update(some_samples(), 0, 0) == one.steps_per_update == 6
-    before = [copied(one.weights())]
-    for _ in range(6):
-        one.apply_gradients(one.compute_gradients())
-        before.append(copied(one.weights()))
-    assert all(not equal(a, b) for a, b in itertools.pairwise(before))
-    assert one.counters()["global_step"] == 6
-    assert {int(e["step"]) for e in one.optimizer_state()["state"].values()} == {6}
 
 
 def test_minibatches_are_parts_of_the_whole():
