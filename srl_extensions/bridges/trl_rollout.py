@@ -33,7 +33,7 @@ from srl_train.trajectory import shaped_game
 RolloutFunc = Callable[[list[Any], Any], dict[str, Any]]
 """(prompts, trainer) to columns with one entry per prompt."""
 _IGNORED_OPTIONS = {"min_p": None, "repetition_penalty": 1.0, "use_vllm": False}
-"""Sampling options of TRL that are not implemented here, with their neutral values."""
+"""Sampling options of TRL without effect here, with their neutral values."""
 _COLUMNS = ("prompt_ids", "completion_ids", "logprobs", "env_mask", "episode_return")
 
 

@@ -119,7 +119,7 @@ def check_targets(base: Any, targets: str | Sequence[str]) -> None:
             ) from error
         if not any(map(pattern.fullmatch, layers)):
             raise ConfigError(
-                f"models.adapters.target_modules: {name!r} matches no linear layer; {allowed}"
+                f"models.adapters.target_modules: {name!r} fits no linear layer; {allowed}"
             )
 
 
