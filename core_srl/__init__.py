@@ -23,7 +23,7 @@ _NAMES = {
     "core_srl.factors": (
         "CooperationFactor", "CooperationType", "CompetenceFactor", "CompetenceType",
     ),
-    "srl_train.learners.trl_rollout": ("make_rollout_func", "episode_return_reward"),
+    "srl_extensions.bridges.trl_rollout": ("make_rollout_func", "episode_return_reward"),
     "core_srl.models": ("MODERN_MODELS", "get_available_models", "get_version_info"),
     "core_srl.managers.llm_config": ("LLMBackend", "LLMConfig", "LLMResponse", "UpdateStrategy"),
     "core_srl.managers.managers": (

@@ -21,7 +21,6 @@ from srl_envs.wrappers.reward_function import CustomRewards
 from srl_train.config import capabilities
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.capabilities import OBJECTS, PROCESSES
-from srl_train.config.learning.learners import PpoConfig
 from srl_train.config.learning.trl_options import CLIPPED_LOSSES
 from srl_train.config.learning.updates import CUSTOM, AsynchronousConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
@@ -37,6 +36,7 @@ from srl_train.engine.builders.players import (
 from srl_train.engines import Engine, ProcessesEngine, RolloutSettings
 from srl_train.environment import build_env
 from srl_train.errors import ConfigError
+from srl_train.learners import ALGORITHMS
 from srl_train.learners.critics import JointState
 from srl_train.learners.learner import Learner
 from srl_train.modes import MODES
@@ -329,30 +329,27 @@ def _build_learner(
     sampling: Mapping[str, Sampling],
     joint: JointState | None,
 ) -> Learner:
-    # Imported here because TRL takes seconds to import.
-    from srl_train.learners.trl_grpo import GrpoLearner
-    from srl_train.learners.trl_options import check_model
-    from srl_train.learners.trl_ppo import PpoLearner
-
     agents = matchmaking.agents_of(name)
     algorithm = config.algorithm_of(name)
     stale = _may_be_stale(config, name)
     if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
         algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
-    check_model(algorithm.trl, model)
     _check_full_distribution(config, name, {agent: sampling[agent] for agent in agents})
     served = config.backend if isinstance(config.backend, VLLMBackendConfig) else None
-    settings: dict[str, Any] = {
-        "max_divergence": served.max_divergence if served else None,
-        "group_size": config.rollout.group_size,
-        "temperature": sampling[agents[0]].temperature,
-        "planned_updates": planned_updates(config, name, matchmaking.mean_held(name)),
-        "seed": config.seed,
-    }
-    if isinstance(algorithm, PpoConfig):
-        settings |= {"discount": config.rollout.discount, "joint": joint}
-        return PpoLearner(name, model, tokenizer, algorithm, **settings)
-    return GrpoLearner(name, model, tokenizer, algorithm, **settings)
+    learner: Learner = ALGORITHMS.load(algorithm.name)(
+        name,
+        model,
+        tokenizer,
+        algorithm,
+        group_size=config.rollout.group_size,
+        temperature=sampling[agents[0]].temperature,
+        planned_updates=planned_updates(config, name, matchmaking.mean_held(name)),
+        max_divergence=served.max_divergence if served else None,
+        discount=config.rollout.discount,
+        joint=joint,
+        seed=config.seed,
+    )
+    return learner
 
 
 def planned_updates(config: RunConfig, model: str, agents: float) -> int:

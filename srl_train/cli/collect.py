@@ -1,4 +1,4 @@
-"""`srl collect`: recorded games as training data."""
+"""`srl collect`: recorded episodes as training data."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ OF_ANSWERS = tuple(
     f"models.{name}"
     for name in ("sampling", "agent_sampling", "constrained", "opponent_notes", "dtype")
 )
-"""Settings of how models answer, which a run's models bring along."""
+"""Settings of sampling, which a run's models have in their run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's own arguments."""
+    """Add the command's arguments."""
     parser.add_argument(
         "config", nargs="?", type=Path,
         help="a YAML file (its game, agents and base models), or a run's folder (its trained ones)",
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play, filter, write and tell."""
+    """Play, filter and write episodes."""
     _check(args)
     config, trained = _config(args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -86,11 +86,11 @@ def run(args: argparse.Namespace) -> int:
 
     make_env = partial(build_env, config, trusted=trained is None or args.trust)
     with closing(make_env()) as env:
-        refuse_levels(config.environment, env)  # what is collected is trained on
+        refuse_levels(config.environment, env)  # collected episodes are for training
         agents = list(env.possible_agents)
     for agent in args.agents:
         if agent not in agents:
-            raise ConfigError(f"--agent: no agent {agent!r}: the agents are {', '.join(agents)}")
+            raise ConfigError(f"--agent: no agent {agent!r}; allowed: {', '.join(agents)}")
     wanted = players_of("--players", args.players, agents)
     _refuse_unread(args.overrides, wanted, agents)
     refuse_unwritable("--out", args.out)
@@ -113,12 +113,12 @@ def run(args: argparse.Namespace) -> int:
             write_whole(args.out, as_lines(kept, parts, env.unwrapped.text_view, notes))
         else:
             write_jsonl(args.out, kept)
-    tell("\n".join(_told(played, kept)))
+    tell("\n".join(_summary(played, kept)))
     tell(f"written: {args.out}")
     return 0
 
 
-def _told(played: Sequence[Episode], kept: Sequence[Episode]) -> list[str]:
+def _summary(played: Sequence[Episode], kept: Sequence[Episode]) -> list[str]:
     from srl_agents.evaluation.episode_stats import parse_failures
     from srl_train.data.demonstrations import parts_of
 
@@ -161,15 +161,15 @@ def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
 def _refuse_unread(
     overrides: Sequence[str], wanted: Mapping[str, str], agents: Sequence[str]
 ) -> None:
-    """Raise ConfigError for settings of how models answer where only runs' models do."""
+    """Raise ConfigError for settings of sampling if all models are from runs."""
     if set(wanted) != set(agents):
         return
     models = [player for player in map(parse_player, wanted.values()) if player.sources]
     for key in settings(overrides):
         if key.startswith(OF_ANSWERS) and models and all(player.run for player in models):
             raise ConfigError(
-                f"--set {key}: a run's models answer as they trained; give the model's folder, "
-                "such as RUN/models/model_0, to set it here"
+                f"--set {key}: a run's models sample as in training; use the model's folder, "
+                "such as RUN/models/model_0, to change this setting"
             )
 
 
@@ -181,14 +181,11 @@ def _check(args: argparse.Namespace) -> None:
     check_numbers(args)
     if args.episodes % args.group_size:
         raise ConfigError(
-            f"--episodes is {args.episodes}: give a multiple of --group-size ({args.group_size})"
+            f"--episodes is {args.episodes}, must be a multiple of --group-size ({args.group_size})"
         )
     if args.min_return is not None and not math.isfinite(args.min_return):
-        raise ConfigError(f"--min-return is {args.min_return}: give a finite number")
+        raise ConfigError(f"--min-return is {args.min_return}, must be finite")
     if not 0.0 < args.top_fraction <= 1.0:
-        raise ConfigError(f"--top-fraction is {args.top_fraction}: give more than 0, and at most 1")
+        raise ConfigError(f"--top-fraction is {args.top_fraction}, must be in (0, 1]")
     if args.top_fraction < 1 and args.group_size == 1:
-        raise ConfigError(
-            f"--top-fraction is {args.top_fraction}, of the games from each start: give "
-            "--group-size 2 or more"
-        )
+        raise ConfigError(f"--top-fraction is {args.top_fraction}, must be 1 with --group-size 1")

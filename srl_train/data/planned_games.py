@@ -1,4 +1,4 @@
-"""Planned games: from which starts, by whom, and what is kept of them."""
+"""Planned episodes: their starts, players and records."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from srl_train.data.collect import in_words
 
 @dataclass(frozen=True)
 class PlannedGames:
-    """What one rollout plays; the first four have an entry per game."""
+    """Episodes of one rollout; the first four fields have an entry per episode."""
 
     env_seeds: Sequence[int]
     policy_seeds: Sequence[int]
     options: Sequence[Mapping[str, Any]]
-    """Of the environments' resets."""
+    """Options of the environments' resets."""
     seatings: Sequence[Mapping[str, str]]
-    """Agent -> who plays it."""
+    """Agent to the name of its player."""
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Kept on every episode."""
+    """Added to every episode's `extra`."""
     record_states: bool = False
     in_words: bool = False
-    """Whether scripted policies say their actions, for models to learn from."""
+    """Record scripted actions in words, so that models can learn from them."""
     make_game: MakeGame | None = None
     """Constructor of the games; None plays them without branches."""
 
@@ -35,7 +35,7 @@ class PlannedGames:
         return len(self.env_seeds)
 
     def part(self, numbers: Sequence[int], **changed: Any) -> PlannedGames:
-        """The games of these numbers, with some of the other fields changed."""
+        """Return the episodes of these numbers, with other fields changed."""
         return dataclasses.replace(
             self,
             env_seeds=[self.env_seeds[number] for number in numbers],
@@ -48,14 +48,14 @@ class PlannedGames:
     def policies(
         self, seated: Callable[[Mapping[str, str]], Mapping[str, Policy]], view: TextView
     ) -> list[Mapping[str, Policy]]:
-        """Of each game, agent -> policy; `seated` gives those of a seating."""
+        """Return each episode's policies by agent; `seated` builds those of a seating."""
         found = [seated(seats) for seats in self.seatings]
         if not self.in_words:
             return found
         return [{agent: in_words(one, view) for agent, one in own.items()} for own in found]
 
     def settings(self) -> PlaySettings:
-        """As `play_many` takes them."""
+        """Return the keyword arguments of `play_many`."""
         return {
             "policy_seeds": self.policy_seeds,
             "reset_options": self.options,

@@ -21,8 +21,7 @@ from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.engine.builders.players import build_sampling
 from srl_train.engine.builders.stage_learners import build_stage_learner
-from srl_train.learners.learner import Learned, Learner, restore, state_of
-from srl_train.learners.trl_offline import OfflineLearner
+from srl_train.learners.learner import Learned, Learner, StageLearner, restore, state_of
 from srl_train.players.assignment import matchmaking_of
 from srl_train.players.learning_models import learning_models
 
@@ -36,7 +35,7 @@ class OpenStage(NamedTuple):
 
     section: OfflineConfig
     planned_steps: int
-    learner: OfflineLearner
+    learner: StageLearner
 
     def state(self) -> dict[str, Any]:
         """What its successor begins with, and what was seen last."""

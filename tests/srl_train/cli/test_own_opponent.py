@@ -65,7 +65,7 @@ def test_a_run_of_others_imports_no_policy(here, short_run, tiny_folder, capsys)
     (run / "models" / "model_0").symlink_to(tiny_folder)
     (run / "config.yaml").write_text(dump(short_run(models__count=1, seats={"agent_1": OWN})))
     assert srl("collect run --episodes 1 --out games.jsonl") == 2
-    assert f"gives agent_1 to {OWN}, which is not of that run" in shown(capsys)
+    assert f"gives agent_1 to {OWN}, which is not in that run" in shown(capsys)
     assert "mybot" not in sys.modules
     assert srl("collect run --episodes 1 --out games.jsonl --trust") == 0
 

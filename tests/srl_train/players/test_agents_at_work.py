@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from srl_train.build import build_run
-from srl_train.learners.answer_logprobs import choices_of
+from srl_train.learners.logprobs import choices_of
 from srl_train.players.publisher import weights_digest
 from srl_train.round import train_round
 from srl_train.samples import samples_for
