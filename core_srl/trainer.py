@@ -21,7 +21,7 @@ from core_srl.models import TINY
 from core_srl.monitoring.monitor import StartedMonitors
 from srl_agents.errors import BackendError
 from srl_agents.evaluation.episode_stats import cooperation_rate, mean
-from srl_envs.wrappers.reward_function import CustomRewards, RewardFunction
+from srl_envs.wrappers import CustomRewards, RewardFunction
 from srl_train import trainer
 from srl_train.checkpoints import checkpoint
 from srl_train.engine import resume

@@ -20,8 +20,8 @@ import pettingzoo
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, parallel_to_aec
 
+from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading import references
 from srl_envs.validation import nearest, refuse_unknown
 
 HANDED_OVER = "custom"
@@ -267,7 +267,7 @@ def make(name: str, /, **parameters: Any) -> Any:
                 f"there is no environment {name!r} to make: it was handed over as an object "
                 "(make_env)"
             )
-        constructor, defaults = references.code(name), {}
+        constructor, defaults = loading.code(name), {}
     else:
         found = entry(name)
         constructor, defaults = import_module(found.module).parallel_env, dict(found.defaults)
@@ -313,7 +313,7 @@ def remake(
 
     A record may be anybody's. Unless it is `trusted`, it names no code but what the user's own
     settings are `allowing`, neither here nor deeper in `options`, no file and no folder, and asks
-    for no more than references.LARGEST_RECORDED: raises UntrustedError otherwise, and
+    for no more than loading.LARGEST_RECORDED: raises UntrustedError otherwise, and
     EnvConfigError as `make` does. A server that it names is not asked: the environment is made
     here.
     """
@@ -322,8 +322,8 @@ def remake(
     if trusted:
         return make(name, **{**options, **ours})
     name = served_name(name)
-    references.refuse_large(options)
-    with references.closed(allowing):
+    loading.refuse_large(options)
+    with loading.closed(allowing):
         return make(name, **{**options, **ours})
 
 
@@ -344,7 +344,7 @@ def _register_with_gymnasium() -> None:
             vector = "srl_envs.vector.make_vector:single_agent_vector"
             gymnasium.register(
                 identity,
-                entry_point="srl_envs.wrappers.single_agent:single_agent_env",
+                entry_point="srl_envs.wrappers:single_agent_env",
                 # Texts are no arrays: there, make_vec steps single environments.
                 vector_entry_point=None if "free text" in found.tags else vector,
                 kwargs={"name": found.name},

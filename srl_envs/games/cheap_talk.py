@@ -1,6 +1,6 @@
 """Cheap talk: free messages beside the moves, and the documented rewards for keywords.
 
-Both live on the answers that actions carry (srl_envs.text.view.TextAction); plain numbers say
+Both live on the answers that actions carry (srl_envs.text.TextAction); plain numbers say
 nothing.
 """
 
@@ -14,10 +14,9 @@ from gymnasium import spaces
 
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games import base
-from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
-from srl_envs.text.view import TextAction
+from srl_envs.text import TEXT_LENGTH, TextAction, TextSpace
 from srl_envs.validation import Reset, Step, true_or_false
-from srl_envs.wrappers.reward_function import KEYWORD_REWARDS
+from srl_envs.wrappers import KEYWORD_REWARDS
 
 MESSAGE_LENGTH = 120  # characters that the others get to read
 MESSAGE_RULE = "What you write above the last line is read by all others."
@@ -56,7 +55,7 @@ class TalkingGame(base.SimultaneousGame):
     With `messages`, what an answer says above its last line reaches all other agents with their
     next observation, under `"messages"` and in the text; this needs obs_mode "llm". With
     `keyword_rewards`, an answer in words earns what
-    srl_envs.wrappers.reward_function.KEYWORD_REWARDS says for `scenario` in place of the game's
+    srl_envs.wrappers.KEYWORD_REWARDS says for `scenario` in place of the game's
     reward, which stays in `infos[agent]["game_reward"]`; a move without words earns the game's. All
     other arguments are SimultaneousGame's.
     """

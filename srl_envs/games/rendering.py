@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 Colour = tuple[int, int, int]
 Point = tuple[float, float]

@@ -11,10 +11,9 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from srl_envs.errors import EnvError
-from srl_envs.loading.untrusted import printable
 from srl_envs.seeding import RandomSource
-from srl_envs.text.spaces import TEXT_LENGTH, SpacesOfAgents, TextSpace
-from srl_envs.text.view import TextView
+from srl_envs.text import TEXT_LENGTH, SpacesOfAgents, TextSpace, TextView
+from srl_envs.untrusted import printable
 from srl_envs.validation import (
     Reset,
     check_choice,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from srl_envs.loading.extras import install_line, missing, pip_line
+from srl_envs.loading import install_line, missing, pip_line
 from srl_train.cli.notices import tell
 from srl_train.engine.run_files import installed
 from srl_train.errors import CheckpointError
@@ -57,15 +57,14 @@ def run(args: argparse.Namespace) -> int:
     """Print it."""
     if args.verify is not None:
         return _verify(args.verify)
-    from srl_envs import registry
-    from srl_envs.scenarios import lookup
+    from srl_envs import registry, scenarios
 
     print_table("versions", {"python": platform.python_version()} | versions())
     games = {name: _readiness(registry.entry(name)) for name in registry.names()}
     print_table("environments", games)
-    kept = {name: lookup.names(name, holdout=True) for name in lookup.environments()}
+    kept = {name: scenarios.names(name, holdout=True) for name in scenarios.environments()}
     counts = {
-        name: f"{len(lookup.names(name))}, {len(holdout)} of them held out from training"
+        name: f"{len(scenarios.names(name))}, {len(holdout)} of them held out from training"
         for name, holdout in kept.items()
     }
     print_table("scenarios (srl eval --list)", counts)

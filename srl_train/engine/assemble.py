@@ -14,7 +14,7 @@ import torch
 from srl_agents.llm.chat_templates import TEMPLATES
 from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs import registry
-from srl_envs.wrappers.reward_function import CustomRewards
+from srl_envs.wrappers import CustomRewards
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.updates import CUSTOM, AsynchronousConfig

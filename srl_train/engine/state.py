@@ -14,7 +14,7 @@ from srl_agents.evaluation.episode_stats import cooperation_rate
 from srl_agents.policy import Policy
 from srl_agents.rollout import SpeaksFirst
 from srl_agents.rollout.matchmaking import Matchmaking
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
 from srl_train.config.run import RunConfig
 from srl_train.credit import AgentRoles, CreditScheme
 from srl_train.data.sample_buffer import SampleBuffer

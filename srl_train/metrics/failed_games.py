@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from srl_agents.episode import Episode
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 from srl_train.engine.state import Run
 
 SHOWN = 300

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TextIO
 
-from srl_envs.loading.extras import needed_by
-from srl_envs.loading.untrusted import printable
+from srl_envs.loading import needed_by
+from srl_envs.untrusted import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

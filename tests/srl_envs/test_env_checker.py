@@ -14,7 +14,7 @@ from srl_envs.errors import ConformanceError
 from srl_envs.games.coop_compete.env import CoopCompete, CoopCompeteView
 from srl_envs.games.round_game import OBSERVATION_MODES
 from srl_envs.games.staged.env import Staged
-from srl_envs.text.view import ParseFailure
+from srl_envs.text import ParseFailure
 
 ROUNDS = 12
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from srl_envs.games import base
-from srl_envs.text.view import FixedChoices, round_of
+from srl_envs.text import FixedChoices, round_of
 from srl_envs.validation import (
     MOST_PLAYERS,
     number_between,

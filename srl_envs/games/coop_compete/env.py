@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from srl_envs.games import base
 from srl_envs.games.coop_compete.payoffs import VARIANTS, CoopCompeteRules
-from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
+from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import check_choice, number_between, parallel_form, true_or_false
 
 OBSERVATION_FIELDS = (

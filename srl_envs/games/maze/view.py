@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from srl_envs.games.base import vector_of
 from srl_envs.games.maze.level import ANSWERS
-from srl_envs.text.view import FixedChoices
+from srl_envs.text import FixedChoices
 
 OBSERVATION_FIELDS = (
     "x",  # own column, from 0 (left) to 1 (right)

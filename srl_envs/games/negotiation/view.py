@@ -10,7 +10,7 @@ from srl_envs.games.cheap_talk import MESSAGE_RULE, heard
 from srl_envs.games.negotiation import bargaining
 from srl_envs.games.negotiation.bargaining import NegotiationRules
 from srl_envs.games.observation_layout import VectorLayout
-from srl_envs.text.view import (
+from srl_envs.text import (
     LISTED,
     ParseFailure,
     any_of,

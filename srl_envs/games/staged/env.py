@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from srl_envs.games import base
 from srl_envs.games.staged.payoffs import PREY, StagedRules
-from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
+from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import number_between, parallel_form, true_or_false, whole_number
 
 OBSERVATION_FIELDS = (

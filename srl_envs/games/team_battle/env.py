@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
 from srl_envs.games.team_battle.payoffs import RAID, TeamBattleRules
-from srl_envs.text.view import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
+from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     MOST_PLAYERS,
     number_between,

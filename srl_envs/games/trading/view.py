@@ -12,7 +12,7 @@ from srl_envs.games.cheap_talk import MESSAGE_RULE, heard
 from srl_envs.games.observation_layout import VectorLayout
 from srl_envs.games.trading import market as market_rules
 from srl_envs.games.trading.market import TradingRules
-from srl_envs.text.view import (
+from srl_envs.text import (
     LISTED,
     ParseFailure,
     any_of,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from srl_agents.episode import AgentStep, Episode, to_json, turn_to_json
 from srl_agents.rollout import Spectator
-from srl_envs.loading.untrusted import cut
+from srl_envs.untrusted import cut
 
 log = logging.getLogger(__name__)
 PAUSE, PATIENCE = 1.0, 60.0

@@ -16,8 +16,8 @@ from srl_agents.scripted.registry import classic_policy
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
 from srl_envs.games.maze.level import LAYOUTS
-from srl_envs.text.env import TextEnv
-from srl_envs.wrappers.reward_function import CustomRewards
+from srl_envs.text import TextEnv
+from srl_envs.wrappers import CustomRewards
 
 
 def recorded(name, *, seed=5, reset_options=None, **options):

@@ -4,10 +4,9 @@ import pytest
 
 from srl_envs import registry
 from srl_envs.errors import EnvError
-from srl_envs.text.env import TextEnv
-from srl_envs.wrappers.reward_function import CustomRewards
-from srl_envs.wrappers.text_adapter import with_text
-from tests.srl_envs.wrappers.third_party_games import Nim
+from srl_envs.text import TextEnv
+from srl_envs.wrappers import CustomRewards, with_text
+from tests.srl_envs.third_party_games import Nim
 
 NOTHING = ({},) * 5
 

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from srl_envs import registry
 from srl_envs.games.cheap_talk import MESSAGE_LENGTH, message_in
-from srl_envs.text.env import TextEnv
-from srl_envs.text.spaces import TEXT_LENGTH
-from srl_envs.text.view import NOT_LEGAL_NOW, ParseFailure, TextAction
-from srl_envs.wrappers.reward_function import KEYWORD_REWARDS
+from srl_envs.text import NOT_LEGAL_NOW, TEXT_LENGTH, ParseFailure, TextAction, TextEnv
+from srl_envs.wrappers import KEYWORD_REWARDS
 
 GAMES = ("social_trading_v0", "social_negotiation_v0")
 every_game = pytest.mark.parametrize("name", GAMES)

@@ -8,7 +8,7 @@ from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
 from srl_envs import registry, vector
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.wrappers.single_agent import single_agent_env
+from srl_envs.wrappers import single_agent_env
 
 IDENTITIES = [
     entry.gymnasium_id

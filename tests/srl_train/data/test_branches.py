@@ -14,7 +14,7 @@ from srl_train.engine import resume
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
-from tests.srl_envs.wrappers.third_party_games import knock_out
+from tests.srl_envs.third_party_games import knock_out
 from tests.srl_train.credit.test_at_work import watched
 from tests.srl_train.engine.run_state import everything, same, weights
 

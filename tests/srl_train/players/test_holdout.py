@@ -3,9 +3,8 @@
 import pytest
 
 from srl_agents.scripted.registry import names
-from srl_envs import registry
-from srl_envs.scenarios import lookup
-from srl_envs.text.env import TextEnv
+from srl_envs import registry, scenarios
+from srl_envs.text import TextEnv
 from srl_train.config.run import EnvironmentConfig
 from srl_train.engine.assemble import assemble
 from srl_train.errors import ConfigError
@@ -128,19 +127,19 @@ def test_a_file_of_problems_is_trained_on_as_it_is(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    [n for n in lookup.names(holdout=True) if lookup.scenario(n).held_out_options],
+    [n for n in scenarios.names(holdout=True) if scenarios.scenario(n).held_out_options],
 )
 def test_the_levels_of_held_out_scenarios_are_refused(name):
-    found = lookup.scenario(name)
+    found = scenarios.scenario(name)
     with pytest.raises(ConfigError, match="kept for evaluation"):
         refuse_levels(
             EnvironmentConfig(name=found.environment, options=found.options), found.make()
         )
 
 
-@pytest.mark.parametrize("name", lookup.names(holdout=False))
+@pytest.mark.parametrize("name", scenarios.names(holdout=False))
 def test_the_levels_of_the_other_scenarios_may_train(name):
-    found = lookup.scenario(name)
+    found = scenarios.scenario(name)
     refuse_levels(EnvironmentConfig(name=found.environment, options=found.options), found.make())
 
 

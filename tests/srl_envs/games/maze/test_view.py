@@ -7,7 +7,7 @@ from srl_envs import registry
 from srl_envs.games.maze.env import parallel_env
 from srl_envs.games.maze.view import FARTHEST_VIEW
 from srl_envs.games.rendering import COLOURS, LINE
-from srl_envs.text.env import TextEnv
+from srl_envs.text import TextEnv
 
 BEND = ["A.#", "#..", "##G"]
 

@@ -10,7 +10,7 @@ from srl_envs import registry
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError
 from srl_envs.games.negotiation.view import field_sizes
-from srl_envs.text.view import ParseFailure
+from srl_envs.text import ParseFailure
 
 ISSUES = {"price": ["low", "high"], "delivery": ["early", "late"]}
 BY_HAND = {

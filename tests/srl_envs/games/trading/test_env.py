@@ -8,7 +8,7 @@ from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games.trading import market as market_rules
 from srl_envs.games.trading.view import field_sizes
-from srl_envs.text.view import ParseFailure
+from srl_envs.text import ParseFailure
 
 VALUES = [[3, 8, 1], [3, 2, 9], [3, 1, 8]]
 STOCKS = [[4, 0, 3], [4, 2, 0], [4, 1, 1]]
