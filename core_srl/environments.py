@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from srl_envs import registry
-from srl_envs.games.coop_compete.env import CoopCompete
+from srl_envs.games.coop_compete import CoopCompete
 from srl_envs.validation import check_choice
 from srl_envs.wrappers import CustomRewards, RewardFunction
 

@@ -123,7 +123,7 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
     `environment` is a name as `registry.make` takes it; all that one module makes counts as one
     game. What `options` leave out is at its default. None where training may have them.
     """
-    entry = registry.ENTRIES.get(environment)
+    entry = registry.ENVS.get(environment)
     module = environment.partition(":")[0] if entry is None else entry.module
     game = [
         found

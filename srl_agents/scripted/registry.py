@@ -21,8 +21,8 @@ from srl_agents.scripted.trading import Trader
 from srl_agents.scripted.uniform import Uniform
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.games.staged import env as staged_v0
-from srl_envs.games.team_battle import env as team_battle_v0
+from srl_envs.games import staged as staged_v0
+from srl_envs.games import team_battle as team_battle_v0
 from srl_envs.validation import likely
 
 BINARY = ("coop_compete_v0", "team_battle_v0", "staged_v0")

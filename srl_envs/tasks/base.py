@@ -29,8 +29,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.games.maze.level import SPLITS
-from srl_envs.games.round_game import metadata_of
+from srl_envs.games.base import metadata_of
+from srl_envs.games.maze_levels import SPLITS
 from srl_envs.tasks.free_text_game import (
     RENDER_MODES,
     FreeTextGame,

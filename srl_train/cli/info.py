@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 def _readiness(environment: Entry) -> str:
     lacking = missing(environment.extras)
     needed = f" (not ready: {pip_line(*lacking)})" if lacking else ""
-    return f"{environment.description}{needed}"
+    return f"{environment.summary}{needed}"
 
 
 def _verify(folder: Path) -> int:

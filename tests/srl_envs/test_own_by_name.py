@@ -36,7 +36,7 @@ def test_what_the_function_gives_is_made(my_games):
     assert srl_envs.make("my_own_games:nim").metadata["name"] == "nim_v0"
     plain = srl_envs.make("my_own_games:nim", mask=None).env.observation_space("player_1")
     assert plain.n == 8
-    again = srl_envs.make("srl_envs.games.coop_compete.env:parallel_env", num_agents=3)
+    again = srl_envs.make("srl_envs.games.coop_compete:parallel_env", num_agents=3)
     assert len(again.possible_agents) == 3
 
 

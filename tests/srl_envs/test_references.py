@@ -124,14 +124,14 @@ def test_who_trusts_a_record_has_what_it_names(tmp_path, monkeypatch):
     assert registry.remake("debate_v0", options, trusted=True).topics == (
         "Tea is better than coffee.",
     )
-    again = registry.remake("srl_envs.games.bandit.env:parallel_env", {}, trusted=True)
+    again = registry.remake("srl_envs.games.bandit:parallel_env", {}, trusted=True)
     assert again.metadata["name"] == "bandit_v0"
 
 
 def test_one_refused_record_closes_nothing_for_others(others):
     with pytest.raises(UntrustedError):
         registry.remake(CODE, {})
-    assert srl_envs.make("srl_envs.games.bandit.env:parallel_env").metadata["name"] == "bandit_v0"
+    assert srl_envs.make("srl_envs.games.bandit:parallel_env").metadata["name"] == "bandit_v0"
 
 
 def test_a_record_lowers_no_protection(monkeypatch):

@@ -20,8 +20,8 @@ import numpy as np
 
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.games.maze.level import SPLITS
-from srl_envs.games.round_game import metadata_of
+from srl_envs.games.base import metadata_of
+from srl_envs.games.maze_levels import SPLITS
 from srl_envs.tasks.debate.heuristic_judge import RuleJudge, words_of
 from srl_envs.tasks.debate.judging import (
     CON,

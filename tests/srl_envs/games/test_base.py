@@ -5,9 +5,8 @@ import pytest
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.games.base import NOISE_BLOCK
-from srl_envs.games.round_game import OBSERVATION_MODES
-from srl_envs.games.staged.env import Staged
+from srl_envs.games.base import NOISE_BLOCK, OBSERVATION_MODES
+from srl_envs.games.staged import Staged
 
 # Games of choices; test_task and test_debate hold those of free text to the like.
 every_name = pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from pettingzoo.test import (
 )
 
 from srl_envs import registry
-from srl_envs.games.round_game import OBSERVATION_MODES, RENDER_MODES
+from srl_envs.games.base import OBSERVATION_MODES, RENDER_MODES
 
 ROUNDS = 60
 TURN_BASED_ROUNDS = 20  # debates grow, and every seat is shown all of them at every turn

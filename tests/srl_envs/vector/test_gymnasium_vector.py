@@ -12,7 +12,7 @@ from srl_envs.wrappers import single_agent_env
 
 IDENTITIES = [
     entry.gymnasium_id
-    for entry in registry.ENTRIES.values()
+    for entry in registry.ENVS.values()
     if entry.gymnasium_id and "free text" not in entry.tags
 ]
 

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_envs.games import coop_compete as coop_compete_v0
 from srl_train.config.run import RunConfig
 from srl_train.config.yaml_file import from_tree
 from srl_train.credit import normalize

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_envs.games import coop_compete as coop_compete_v0
 from srl_train.checkpoints.checkpoint import list_checkpoints
 from srl_train.engine.assemble import assemble
 from srl_train.engine.engine import Engine

@@ -7,7 +7,7 @@ import pytest
 
 from srl_agents.errors import BackendError
 from srl_envs.errors import EnvError
-from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_envs.games import coop_compete as coop_compete_v0
 from srl_train.engine import rounds, update
 from srl_train.engine.assemble import assemble
 from srl_train.engine.games import play_groups

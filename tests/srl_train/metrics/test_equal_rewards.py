@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from srl_envs.games.coop_compete.env import CoopCompete
+from srl_envs.games.coop_compete import CoopCompete
 from srl_envs.wrappers import CustomRewards
 from srl_train.data.samples import TokenSample
 from srl_train.metrics import read_metrics

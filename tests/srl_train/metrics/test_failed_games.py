@@ -3,7 +3,7 @@
 import logging
 
 from srl_envs.errors import EnvError
-from srl_envs.games.coop_compete.env import CoopCompete
+from srl_envs.games.coop_compete import CoopCompete
 from srl_train.metrics import read_metrics
 from srl_train.metrics.run_folder import load
 from srl_train.trainer import Trainer

@@ -77,7 +77,7 @@ def test_each_of_several_environments_is_looked_at():
 RIGHT_SPOILS = {"arm1_prob_start": 0.9, "arm1_prob_after": 0.1}
 
 
-@pytest.mark.parametrize("name", ["bandit_v0", "srl_envs.games.bandit.env:parallel_env"])
+@pytest.mark.parametrize("name", ["bandit_v0", "srl_envs.games.bandit:parallel_env"])
 def test_held_out_chances_are_refused_where_some_are_left_at_their_default(short_run, name):
     section = {"name": name, "options": {**RIGHT_SPOILS, "max_cycles": 6, "switch_pull": 3}}
     with pytest.raises(ConfigError, match=r"options arm0_prob=0\.5, .* bandit_v0\.right_spoils"):
