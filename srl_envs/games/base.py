@@ -243,7 +243,6 @@ class SimultaneousGame(RoundGame):
         self._rows: Sequence[Row] = ()
         self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
         self._shown_phase = ""
-        self._past: list[tuple[Sequence[int], Sequence[float]]] = []  # kept for pictures only
         super().__init__(
             agents,
             low,
@@ -270,8 +269,8 @@ class SimultaneousGame(RoundGame):
         return ""
 
     def notes(self) -> Sequence[str]:
-        """Return a label per agent for pictures, such as the agent's role."""
-        return ()
+        """Return a label per agent for pictures: the agent's team, if there are teams."""
+        return [self.teams[agent] for agent in self.possible_agents] if self.teams else ()
 
     def first_infos(self) -> list[dict[str, Any]]:
         """Return the infos at the start of an episode, in agent order."""
@@ -333,7 +332,6 @@ class SimultaneousGame(RoundGame):
             self.agents = []
         if self.render_mode is not None:
             self._shown = (chosen, earned)
-            self._past.append(self._shown)
         if self.render_mode == "human":
             self.render()
         vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
@@ -362,7 +360,7 @@ class SimultaneousGame(RoundGame):
 
     def _first(self) -> Reset:
         nothing = [None] * len(self.agents)
-        self._shown, self._past, self._shown_phase = (nothing, nothing), [], self.phase()
+        self._shown, self._shown_phase = (nothing, nothing), self.phase()
         infos = dict(zip(self.agents, self.first_infos(), strict=True))
         for info, mask in zip(infos.values(), np.array(self.masks()), strict=True):
             info["action_mask"] = mask
@@ -397,9 +395,7 @@ class SimultaneousGame(RoundGame):
             rewards=tuple(rewards),
             answers=self._answers,
             ceiling=self.reward_ceiling,
-            past=self._past,
             notes=tuple(self.notes()),
-            teams=tuple(self.teams[agent] for agent in self.possible_agents) if self.teams else (),
         )
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
