@@ -94,20 +94,16 @@ class Bandit(base.SimultaneousGame):
         }
 
     def phase(self) -> str:
-        """Whether the next pull comes "before" or "after" the right arm's change."""
         return "after" if self.played >= self.switch_pull else "before"
 
     def make_view(self) -> BanditView:
-        """The view for episodes of `self.max_cycles` rounds."""
         switch = self.switch_pull if self.observe_switch else None
         return BanditView(len(self.possible_agents), self.max_cycles, switch)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """The agents' first observations; no options are known."""
         return [(1.0, 0.0, 0.0, 0.5, 0.0, 0.0, self._switched())] * len(self.possible_agents)
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
-        """One round: observations, rewards and infos in agent order."""
         after = self.played > self.switch_pull  # this pull is counted already
         chances = self._chances[after]
         rewards = [
@@ -149,7 +145,6 @@ class BanditView(FixedChoices):
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the agent's role and how to answer."""
         company = ""
         if self.players > 1:
             company = f"{self.players} players pull at the same time, each for themselves. "
@@ -164,7 +159,6 @@ class BanditView(FixedChoices):
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The agent's situation, from its observation vector (or the dict that holds it)."""
         first, arm, reward, others, their_reward, time, switched = base.vector_of(
             observation
         ).tolist()
@@ -203,7 +197,6 @@ class VectorBandit(ArrayGame):
         self._case = np.zeros(self._shape, np.int64)  # 2 * (whether the arm has changed) + arm
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        """One round."""
         self._after = self._played > self._switch
         self._case = self.per_agent(2 * self._after) + chosen
         rewards = np.where(self.rng.next(resting) < self._chances.take(self._case), WIN, LOSS)
@@ -220,6 +213,5 @@ class VectorBandit(ArrayGame):
         return rewards, None
 
     def round_infos(self) -> dict[str, Any]:
-        """The phase, and what the better arm would have won more often."""
         phases = self.per_agent(np.where(self._after, "after", "before").astype(object))
         return {"phase": phases, "regret": self._regrets.take(self._case)}

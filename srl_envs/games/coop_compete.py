@@ -200,21 +200,17 @@ class CoopCompete(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Mean reward per agent and step, without noise: 'uniform' play and the joint 'optimum'."""
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
     def make_view(self) -> CoopCompeteView:
-        """The view for episodes of `self.max_cycles` rounds."""
         return CoopCompeteView(
             self.rules.num_agents, self.rules.variant, self.max_cycles, self.observe_parameters
         )
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """The agents' first observations; no options are known."""
         return [(1.0, 0.0, 0.5, 0.0, 0.0, *self._parameters)] * len(self.possible_agents)
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
-        """One round: observations, rewards and infos in agent order."""
         total, time = sum(chosen), self.played / self.rounds
         payoffs, others_cooperated = self._payoffs[total], self._others_cooperated[total]
         level, difficulty = self._parameters
@@ -239,7 +235,6 @@ class CoopCompeteView(FixedChoices):
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the agent's role and how to answer."""
         if self.players == 1:
             return (
                 f"You are {agent}, the only player. Each round you choose to cooperate or to "
@@ -261,7 +256,6 @@ class CoopCompeteView(FixedChoices):
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The agent's situation, from its observation vector (or the dict that holds it)."""
         first, own, others, reward, time, level, difficulty = base.vector_of(observation).tolist()
         parts = [f"{round_of(time, self.rounds)}."]
         if first:
@@ -300,7 +294,6 @@ class VectorCoopCompete(ArrayGame):
         self._total = np.zeros(self.num_envs, np.int64)
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        """One round."""
         self._total = sum_over_agents(chosen)
         case = self.per_agent(2 * self._total)
         case += chosen
@@ -316,5 +309,4 @@ class VectorCoopCompete(ArrayGame):
         return rewards, None
 
     def round_infos(self) -> dict[str, Any]:
-        """The share of all agents that cooperated."""
         return {"cooperation_ratio": self.per_agent(self._ratios.take(self._total))}

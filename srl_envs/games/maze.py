@@ -87,7 +87,6 @@ class MazeView(FixedChoices):
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the agent's role and how to answer."""
         if self.task == "meet":
             all_of_you = "Both players" if self.players == 2 else f"All {self.players} players"
             aim = f"{all_of_you} must come together in one cell, wherever it is"
@@ -105,7 +104,6 @@ class MazeView(FixedChoices):
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The agent's situation, from its observation vector (or the dict that holds it)."""
         seen = vector_of(observation).tolist()
         _, _, goal_dx, goal_dy, other_dx, other_dy, dx, dy, blocked, arrived, time = seen[:11]
         visits, walls = seen[11:15], seen[15:]
@@ -275,7 +273,6 @@ class Maze(base.SimultaneousGame):
         )
 
     def make_view(self) -> MazeView:
-        """The view for episodes of `self.max_cycles` rounds."""
         agents, rounds = len(self.possible_agents), self.max_cycles
         return MazeView(self.width, self.height, self.view_radius, self.task, agents, rounds)
 
@@ -314,7 +311,6 @@ class Maze(base.SimultaneousGame):
         ]
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
-        """One round: observations, rewards and infos in agent order."""
         ways = [self._move(agent, action) for agent, action in enumerate(chosen)]
         if self.task == "meet":
             self._goals = self._farthest()
@@ -353,7 +349,6 @@ class Maze(base.SimultaneousGame):
         ]
 
     def drawn_in_text(self) -> str:
-        """The headline and the maze: A, B, ... the agents, G goals, # walls, . free cells."""
         return ansi(self.headline(), self.level, self._trails, self._fixed_goals())
 
     def drawn_in_pixels(self) -> np.ndarray:
@@ -655,7 +650,6 @@ class VectorMaze(ArrayGame):
         return boards_of(levels, game.task, self.num_agents)
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        """One round."""
         before, places, seen = self._arrived, self._places, self._observations
         there = places + self._steps_to.take(chosen)
         blocked = self._solid.take(self._grids + there) > 0
@@ -688,7 +682,6 @@ class VectorMaze(ArrayGame):
         return rewards, finished
 
     def round_infos(self) -> dict[str, Any]:
-        """The maze, how far the agents have come and, after a race of several, the winner."""
         infos: dict[str, Any] = {
             "shortest_path": self._fewest.copy(),
             "steps": self._made.copy(),

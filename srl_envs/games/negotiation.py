@@ -87,7 +87,6 @@ class NegotiationView:
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the agent's role and how to answer."""
         others = [other for other in self.agents if other != agent]
         company = f"{', '.join(others[:-1])} and {others[-1]}" if others[1:] else others[0]
         issues = [issue for issue, _ in self.bargain.issues]
@@ -114,7 +113,6 @@ class NegotiationView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The agent's situation, from its observation vector (or the dict that holds it)."""
         seen = self._fields(observation)
         parts = [f"{round_of(seen['time'][0], self.rounds)}."]
         if seen["settled"][0]:
@@ -134,7 +132,6 @@ class NegotiationView:
         return " ".join(parts) + heard(observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        """The legal answers, in action order."""
         return sentences(self.bargain)
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
@@ -253,23 +250,19 @@ class SocialNegotiation(TalkingGame):
         )
 
     def make_view(self) -> NegotiationView:
-        """The view for episodes of `self.max_cycles` rounds."""
         return NegotiationView(
             self.rules, tuple(self.possible_agents), self.max_cycles, self.messages
         )
 
     def phase(self) -> str:
-        """Whose move is next; nobody's where all move at once, or once it is over."""
         mover = self.bargain.mover
         over = self.finished or self.played >= self.rounds
         return "" if over or mover < 0 else f"{self.possible_agents[mover]} moves"
 
     def masks(self) -> Sequence[np.ndarray]:
-        """The int8 mask of each agent's legal actions now."""
         return self._legal_now
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Begin a negotiation; the agents' first observations."""
         rules = self.rules
         points, reservations = rules.draw(self.np_random)
         if "points" in options:
@@ -288,7 +281,6 @@ class SocialNegotiation(TalkingGame):
         return self._look()
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
-        """One round: observations, rewards and infos in agent order."""
         bargain = self.bargain
         illegal = bargain.play(chosen)
         infos: list[dict[str, Any]] = [{"illegal": wrong} for wrong in illegal]

@@ -213,15 +213,12 @@ class Staged(base.SimultaneousGame):
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
     def phase(self) -> str:
-        """Whether this episode is "warmup" or "divergence"."""
         return "warmup" if self._warmup else "divergence"
 
     def notes(self) -> Sequence[str]:
-        """The adversaries' labels."""
         return ["adversary" if bad else "" for bad in self._kinds]
 
     def make_view(self) -> StagedView:
-        """The view for episodes of `self.max_cycles` rounds."""
         return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
@@ -238,7 +235,6 @@ class Staged(base.SimultaneousGame):
         ]
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
-        """One round: observations, rewards and infos in agent order."""
         total = sum(chosen)
         share = total / len(chosen)
         if self._warmup:
@@ -275,7 +271,6 @@ class StagedView(FixedChoices):
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the agent's role and how to answer."""
         if self.players == 1:
             return (
                 f"You are {agent}, the only player. Each round you choose to cooperate or to "
@@ -289,7 +284,6 @@ class StagedView(FixedChoices):
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The agent's situation, from its observation vector (or the dict that holds it)."""
         first, own, share, reward, time, warmup, _, adversary, difficulty = base.vector_of(
             observation
         ).tolist()
@@ -349,7 +343,6 @@ class VectorStaged(ArrayGame):
         self._observations[env_ids, :, RAMPED] = ramps[:, None]
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        """One round."""
         total = sum_over_agents(chosen)
         case = self.per_agent(self._per_stage * self._stage + 4 * total)
         case += chosen
@@ -368,7 +361,6 @@ class VectorStaged(ArrayGame):
         return rewards, None
 
     def round_infos(self) -> dict[str, Any]:
-        """Who cooperated, the phase, and the numbers of the adversaries, (N, A, adversaries)."""
         phases = np.full(self._shape, "divergence", object)
         phases[self._warmup] = "warmup"
         return {

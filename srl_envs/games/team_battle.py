@@ -255,11 +255,9 @@ class TeamBattle(base.SimultaneousGame):
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
     def phase(self) -> str:
-        """Whether this episode is "warmup" or "battle"."""
         return "warmup" if self._warmup else "battle"
 
     def make_view(self) -> TeamBattleView:
-        """The view for episodes of `self.max_cycles` rounds."""
         return TeamBattleView(self.rules.team_sizes, self.max_cycles)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
@@ -275,7 +273,6 @@ class TeamBattle(base.SimultaneousGame):
         ]
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
-        """One round: observations, rewards and infos in agent order."""
         red, blue = self.rules.team_sizes
         red_total, blue_total = sum(chosen[:red]), sum(chosen[red:])
         share_red, share_blue = red_total / red, blue_total / blue
@@ -343,7 +340,6 @@ class TeamBattleView(FixedChoices):
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the agent's role and how to answer."""
         team, mine, rivals, theirs = self._sides(agent)
         return (
             f"You are {agent} in the {team} team of {mine}, against the {rivals} team of {theirs}. "
@@ -353,7 +349,6 @@ class TeamBattleView(FixedChoices):
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The agent's situation, from its observation vector (or the dict that holds it)."""
         vector = base.vector_of(observation).tolist()
         first, action, own, rival, reward, time, warmup, _, difficulty = vector
         _, mine, _, theirs = self._sides(agent)
@@ -413,7 +408,6 @@ class VectorTeamBattle(ArrayGame):
         self._observations[env_ids, :, WARMUP] = self._warmup[env_ids, None]
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        """One round."""
         red = self._red
         of_red, of_blue = sum_over_agents(chosen[:, :red]), sum_over_agents(chosen[:, red:])
         self._totals = of_red, of_blue
@@ -442,7 +436,6 @@ class VectorTeamBattle(ArrayGame):
         return rewards, None
 
     def round_infos(self) -> dict[str, Any]:
-        """Who cooperated, the phase and, in the last round, the winner."""
         of_red, of_blue = self._totals
         phases = np.full(self._shape, "battle", object)
         phases[self._warmup] = "warmup"

@@ -133,7 +133,6 @@ class TradingView:
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """The game, the agent's role and how to answer."""
         if self.market.binding:
             course = "First all may offer, then answer; what is accepted changes hands at once."
         else:
@@ -160,7 +159,6 @@ class TradingView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The agent's situation, from its observation vector (or the dict that holds it)."""
         seen = self._fields(observation)
         phase = seen["phase"].index(1)
         others = self._others(agent)
@@ -192,7 +190,6 @@ class TradingView:
         return " ".join(parts) + heard(observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        """The legal answers, in action order."""
         return sentences(self.market, self.agents, agent)
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
@@ -397,21 +394,17 @@ class SocialTrading(TalkingGame):
         )
 
     def make_view(self) -> TradingView:
-        """The view for episodes of `self.max_cycles` rounds."""
         return TradingView(
             self.rules, tuple(self.possible_agents), self.max_cycles, self.network, self.messages
         )
 
     def phase(self) -> str:
-        """The phase that comes next."""
         return market_rules.PHASES[self.market.phase]
 
     def masks(self) -> Sequence[np.ndarray]:
-        """The int8 mask of each agent's legal actions now."""
         return self._legal_now
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Open a new market; the agents' first observations."""
         values, stocks = self.rules.draw(self.np_random)
         if "values" in options:
             values = self.rules.table("values", options["values"], market_rules.LARGEST_VALUE)
@@ -424,7 +417,6 @@ class SocialTrading(TalkingGame):
         return self._look([0.0] * self.rules.num_agents)
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
-        """One round: observations, rewards and infos in agent order."""
         market, agents = self.market, range(len(chosen))
         played = market.phase
         gains, illegal = market.play(chosen)
