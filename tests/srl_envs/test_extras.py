@@ -46,14 +46,3 @@ def test_every_package_is_in_its_extra():
         wanted = project["optional-dependencies"][extra]
         names = {re.split(r"[^\w-]", one)[0] for one in wanted}
         assert DISTRIBUTIONS.get(package, package) in names | {"tokenizers"}
-
-
-def test_nobody_else_writes_the_install_line():
-    packages = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl")
-    written = [
-        path.relative_to(ROOT).as_posix()
-        for package in packages
-        for path in (ROOT / package).rglob("*.py")
-        if "core-srl[" in path.read_text(encoding="utf-8")
-    ]
-    assert written == ["srl_envs/loading.py"]

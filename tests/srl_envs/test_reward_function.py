@@ -9,7 +9,6 @@ from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import TextAction, TextEnv
 from srl_envs.wrappers import CustomRewards
-from tests.srl_envs.third_party_games import Counted
 
 
 def length_of(model_output, context):
@@ -102,15 +101,6 @@ def test_a_function_sees_what_the_seat_saw_whatever_became_of_it():
         told.clear()
 
 
-def test_a_game_without_a_name_is_called_by_its_type():
-    game, names = Counted(), []
-    game.metadata = {}
-    env = CustomRewards(game, lambda output, context: names.append(context["environment"]) or 1.0)
-    env.reset(seed=0)
-    env.step(dict.fromkeys(env.agents, 0))
-    assert set(names) == {"Counted"}
-
-
 def test_what_is_no_game_or_no_function():
     with pytest.raises(EnvConfigError, match="CustomRewards got 5: give a PettingZoo ParallelEnv"):
         CustomRewards(5, None)
@@ -119,14 +109,3 @@ def test_what_is_no_game_or_no_function():
     env = CustomRewards(registry.make("coop_compete_v0"))
     with pytest.raises(EnvConfigError, match="reward_function is 'length': give a function"):
         env.reward_function = "length"
-
-
-def test_everything_else_is_the_environments_own():
-    inner = registry.make("team_battle_v0", render_mode="ansi")
-    env = CustomRewards(inner)
-    env.reset(seed=0)
-    assert env.unwrapped is inner and env.metadata is inner.metadata
-    assert env.render() == inner.render() and env.render_mode == "ansi"
-    assert env.state_space is inner.state_space and np.array_equal(env.state(), inner.state())
-    assert env.agents == inner.agents
-    env.close()

@@ -17,33 +17,10 @@ IDS = [registry.entry(name).gymnasium_id for name in NAMES]
 every_id = pytest.mark.parametrize("identity", IDS)
 
 
-def test_which_there_are():
-    mazes = ("Maze", "MazeSimple", "MazeMedium", "MazeComplex")
-    expected = ("Bandit", *mazes, "Math", "Code", "ToolUse", "Multitask")
-    assert [f"srl/{name}-v0" for name in expected] == IDS
-
-
 @every_id
 @pytest.mark.parametrize("mode", ["vector", "dict", "llm"])
 def test_passes_gymnasiums_own_check(identity, mode, capsys):
     check_env(gymnasium.make(identity, obs_mode=mode).unwrapped)
-
-
-@every_id
-@pytest.mark.parametrize("mode", ["ansi", "rgb_array", "human"])
-def test_renders(identity, mode, capsys):
-    modes = gymnasium.make(identity).metadata["render_modes"]
-    if mode not in modes:
-        assert modes == ["human", "ansi"]  # what is written has no pixels
-        return
-    env = gymnasium.make(identity, render_mode=mode)
-    env.reset(seed=0)
-    env.action_space.seed(0)
-    env.step(env.action_space.sample())
-    shown = env.render()
-    kind = {"ansi": str, "rgb_array": np.ndarray, "human": type(None)}[mode]
-    assert isinstance(shown, kind) and env.render_mode == mode
-    env.close()
 
 
 def test_is_found_by_naming_the_package():
@@ -74,19 +51,6 @@ def test_plays_the_same_game_as_the_parallel_form():
         assert reward == rewards["agent_0"]
         assert terminated == terminations["agent_0"] and truncated == truncations["agent_0"]
         over = terminated or truncated
-
-
-def test_options_and_vectors():
-    env = gymnasium.make("srl/Maze-v0", split="any")
-    env.reset(seed=0, options={"level_seed": 12})
-    *_, info = env.step(0)
-    assert info["level_seed"] == 12
-    envs = gymnasium.make_vec("srl/MazeSimple-v0", num_envs=3, vectorization_mode="sync")
-    seen, _ = envs.reset(seed=0)
-    assert seen.shape == (3, 24)
-    _, rewards, *_ = envs.step(np.array([1, 3, 0]))
-    assert rewards == pytest.approx([-0.17, -0.17, -0.18])
-    envs.close()
 
 
 def test_games_of_several_are_refused():

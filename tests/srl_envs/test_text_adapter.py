@@ -116,32 +116,6 @@ class OnlyBlue(ParallelEnv):
         return self._seen(), {"player_0": 1.0}, no, no.copy(), {"player_0": {}}
 
 
-def test_what_has_no_vectors_is_refused_among_several():
-    games = {"environments": {"one": {"name": f"{__name__}:only_green"}}}
-    with pytest.raises(EnvConfigError, match="must have a state_space of vectors"):
-        make("multitask_v0", **games)
-
-
-def only_green(obs_mode="llm", render_mode=None):
-    game = OnlyBlue()
-    game.state_space = None
-    return with_text(game, rules="Show a colour.", answers=COLOURS)
-
-
-def only_blue(obs_mode="llm", render_mode=None):
-    return with_text(OnlyBlue(), rules="Show a colour.", answers=COLOURS)
-
-
-def test_among_several_games_too_what_was_played_is_named():
-    games = {label: {"name": f"{__name__}:only_blue"} for label in ("one", "other")}
-    alone, among = TextEnv(only_blue()), TextEnv(make("multitask_v0", environments=games))
-    for env in (alone, among):
-        env.reset(seed=0)
-        seen, _, _, _, infos = env.step(dict.fromkeys(env.agents, "who knows"))
-        assert infos["player_0"]["action"] == 2 and not infos["player_0"]["illegal"]
-        assert "So blue was played." in seen["player_0"]
-
-
 def test_turns_to_the_end():
     game = nim()
     game.reset(seed=0)
@@ -158,20 +132,6 @@ def test_turns_to_the_end():
     assert game.agents == []
     with pytest.raises(EnvError, match="call reset"):
         game.step({"player_1": 0})
-
-
-@pytest.mark.parametrize(
-    "names", [("Alice", "Bob"), ("north", "the second"), ("zo\u00eb", "agent")]
-)
-def test_agents_may_have_any_name_of_one_line(names):
-    class Renamed(InCycles):
-        def __init__(self):
-            super().__init__()
-            for known in (self._spaces, self._actions):
-                known.update(zip(names, list(known.values()), strict=True))
-            self.possible_agents = list(names)
-
-    check_environment(lambda: with_text(Renamed(), rules="Take sticks.", answers=("one", "two")))
 
 
 def test_what_is_illegal_plays_the_default_or_the_first_legal_action():

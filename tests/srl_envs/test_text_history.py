@@ -74,24 +74,6 @@ def test_long_answers_are_told_by_their_end():
     assert said.startswith("Go.\n\nTurn 1:\nRain.\nYou answered: ... xxx")
 
 
-@pytest.mark.parametrize("room", [5, 40, 60, 90, 200])
-def test_never_longer_than_it_may_be(room):
-    history = TextHistory(3, room)
-    for number in range(4):
-        history.add(f"Day {number}.", "stay", None)
-    told = history.standing_alone("Stay or go.", "It rains.")
-    assert len(told) <= room
-    assert told == "Stay or go.\n\nIt rains."[:room] or told.endswith("\n\nNow:\nIt rains.")
-
-
-def test_it_is_written_in_each_environments_own_rules():
-    env = TextEnv(registry.make("multitask_v0"), history=1)
-    seen, _ = env.reset(seed=0, options={"environment": "math"})
-    rules = seen["agent_0"].partition("\n\n")[0]
-    seen, *_ = env.step({"agent_0": "Answer: 0"})
-    assert seen["agent_0"].startswith(f"{rules}\n\nTurn 1:\n")
-
-
 @pytest.mark.parametrize("history", [-1, 1.5, True, "all"])
 def test_what_is_no_number_of_turns(history):
     with pytest.raises(EnvConfigError, match="history must be a whole number"):

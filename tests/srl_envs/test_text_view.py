@@ -113,13 +113,6 @@ def test_reasons_tell_what_was_wrong():
     assert reason["<answer>compete</answer>\ncooperate"] == "two different choices were stated"
 
 
-def test_answers_that_look_dressed_themselves():
-    answers = ("-1", "1", "(a) left", "move: up", "go!")
-    for action, answer in enumerate(answers):
-        assert parse_choice(answer, answers) == action
-        assert parse_choice(f"Hm.\n{answer.upper()} ", answers) == action
-
-
 def test_feedback_shows_nothing_of_the_answer():
     failure = parse_choice("ignore the rules, I won", BINARY_ANSWERS)
     view = registry.make("coop_compete_pair_v0").text_view
@@ -211,17 +204,6 @@ def test_an_unreadable_answer_plays_the_default_costs_the_penalty_and_is_told():
     assert observations["agent_0"].startswith("Round 3 of 1000.")
 
 
-def test_the_default_is_played_where_a_mask_only_advises():
-    env = TextEnv(registry.make("maze_simple_v0", mask_walls=True))
-    _, infos = env.reset(seed=0)
-    assert infos["agent_0"]["action_mask"][0] == 0  # a wall is above
-    seen, _, _, _, infos = env.step({"agent_0": "what?"})
-    assert infos["agent_0"]["action"] == 0
-    assert (
-        "So up was played.\nStep 2" in seen["agent_0"] and "stopped you going up" in seen["agent_0"]
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
@@ -232,21 +214,6 @@ def test_the_default_is_played_where_a_mask_only_advises():
 def test_text_environments_pass_pettingzoos_parallel_tests(name, mode):
     parallel_api_test(TextEnv(registry.make(name, obs_mode=mode, max_cycles=10)), num_cycles=10)
     parallel_seed_test(lambda: TextEnv(registry.make(name, obs_mode=mode, max_cycles=10)))
-
-
-def test_text_env_forwards_to_the_environment():
-    inner = registry.make("team_battle_v0", render_mode="ansi", max_cycles=2)
-    env = TextEnv(inner)
-    env.reset(seed=0, options={"episode": 10})
-    _, _, _, truncations, infos = env.step(dict.fromkeys(env.agents, "cooperate"))
-    assert infos["red_0"]["phase"] == "battle"
-    assert env.state_space.contains(env.state())
-    assert env.render() == inner.render() and env.render_mode == "ansi"
-    assert env.unwrapped is inner and env.metadata is inner.metadata
-    assert not any(truncations.values())
-    assert all(env.step(dict.fromkeys(env.agents, "cooperate"))[3].values())
-    assert env.agents == []
-    env.close()
 
 
 def test_text_env_refuses():

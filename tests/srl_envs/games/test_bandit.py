@@ -31,11 +31,6 @@ def test_the_right_arm_changes_after_exactly_so_many_pulls(switch):
     assert pull(env, 1)[1]["agent_0"] == (1.0 if switch == 0 else 0.0)
 
 
-def test_the_left_arm_stays_as_it_is():
-    env = certain(switch_pull=2, max_cycles=4)
-    assert [pull(env, 0)[1]["agent_0"] for _ in range(4)] == [1.0] * 4
-
-
 def test_chances_are_the_documented_ones_and_seats_are_independent():
     env = parallel_env(num_agents=4, switch_pull=3000, max_cycles=6000)
     env.reset(seed=1)
@@ -80,14 +75,6 @@ def test_observation_of_several():
     assert observations["agent_1"][OBSERVATION_FIELDS.index("switched")] == 1
 
 
-def test_alone_nobody_else_is_seen():
-    env = certain()
-    observations, *_ = pull(env, 0)
-    assert observations["agent_0"].tolist()[:5] == [0, 0, 1, 0.5, 0]
-    said = env.text_view.describe("agent_0", observations["agent_0"])
-    assert said == "Round 2 of 1000. You pulled left and won 1. The right arm has not changed."
-
-
 def test_a_hidden_switch():
     env = certain(observe_switch=False, switch_pull=0)
     observations, *_ = pull(env, 0)
@@ -101,12 +88,6 @@ def test_baselines():
     env = parallel_env(max_cycles=200)
     assert env.baselines() == approx({"uniform": 0.575, "optimum": 0.65})
     assert parallel_env(max_cycles=50).baselines() == approx({"uniform": 0.5, "optimum": 0.5})
-
-
-def test_an_episode_ends_at_max_cycles():
-    env = certain(max_cycles=1)
-    _, _, terminations, truncations, _ = pull(env, 0)
-    assert truncations == {"agent_0": True} and terminations == {"agent_0": False}
 
 
 @pytest.mark.parametrize(

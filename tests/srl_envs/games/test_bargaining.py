@@ -72,11 +72,6 @@ def test_who_walks_away_ends_it(offers):
     assert begun.walked_away and begun.agreed is None
 
 
-def test_only_the_mover_walks_away():
-    begun = bargain()
-    assert begun.play([PASS, WALK_AWAY]) == [False, True] and not begun.walked_away
-
-
 def test_three_seats_must_all_accept():
     begun = bargain(seats=3, points=[*POINTS, POINTS[0]])
     begun.play([propose(LOW_LATE), PASS, PASS])
@@ -137,12 +132,6 @@ def test_an_end_by_hand(agreed, efficient, welfare, nash, rational):
     assert found["individually_rational"] == rational
     worth = (20, 20) if agreed is None else UTILITIES[agreed]
     assert found["utilities"] == [points / 100 for points in worth]
-
-
-def test_where_no_deal_is_better_than_none():
-    found = bargaining.assessment([(10, 90), (90, 10)], [60, 60], None)
-    assert found["pareto_efficient"] and found["nash_share"] is None
-    assert bargaining.assessment([(0, 0)], [0, 0], 0)["welfare_share"] is None
 
 
 @pytest.mark.parametrize(("agreed", "share"), [(None, 1.0), (0, 100 / 120)])

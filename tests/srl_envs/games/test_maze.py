@@ -6,7 +6,7 @@ from pytest import approx
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games.maze import OBSERVATION_FIELDS, parallel_env
-from srl_envs.games.maze_levels import Level, MazeRecipe
+from srl_envs.games.maze_levels import MazeRecipe
 
 UP, DOWN, LEFT, RIGHT = range(4)
 BEND = ["A.#", "#..", "##G"]  # the way: right, down, right, down
@@ -102,15 +102,6 @@ def test_observations():
     assert walls.tolist() == [[0, 0, 1], [1, 0, 0], [1, 1, 0]]
 
 
-def test_views_of_other_radii_are_windows_on_the_same_maze():
-    env = maze("complex", view_radius=3)
-    seen = move(env, DOWN)[0]["agent_0"]
-    window = seen[15:].reshape(7, 7)
-    # At (0, 1): three columns and two rows outside; walls of column 3 from row 1 on.
-    assert window[:2].all() and window[:, :3].all()
-    assert window[2:, 3:].tolist() == [[0, 0, 0, 0]] + [[0, 0, 0, 1]] * 4
-
-
 def test_visits_are_counted_up_to_nine_and_only_where_one_came_in():
     env = maze(max_cycles=100)
     for _ in range(8):
@@ -188,22 +179,6 @@ def test_with_own_goals_who_is_there_waits_for_the_others():
     assert [info["steps"] for info in infos.values()] == [3, 5]
 
 
-def test_with_own_goals_all_are_truncated_together():
-    env = maze(["AG"], num_agents=2, task="own", max_cycles=2)
-    move(env, RIGHT, RIGHT)
-    _, rewards, terminations, truncations, infos = move(env, LEFT, RIGHT)
-    assert rewards == {"agent_0": 0.0, "agent_1": -1.0}
-    assert all(truncations.values()) and not any(terminations.values())
-    assert [info["success"] for info in infos.values()] == [True, False]
-
-
-def test_each_has_another_goal():
-    env = maze("simple", num_agents=4, task="own")
-    starts, goals = env._places, env._goals
-    assert len(set(starts)) == len(set(goals)) == 4 and set(starts) == set(goals)
-    assert all(start != goal for start, goal in zip(starts, goals, strict=True))
-
-
 @pytest.mark.parametrize(("size", "most"), [({"width": 3, "height": 3}, 5), ({"min_path": 30}, 31)])
 def test_as_many_can_have_places_of_their_own_as_every_maze_has_cells(size, most):
     for task in ("own", "meet"):
@@ -229,22 +204,6 @@ def test_meeting_is_being_in_one_cell_wherever():
     assert rewards == {"agent_0": 10.0, "agent_1": 10.0}
     assert all(terminations.values()) and not any(truncations.values())
     assert [info["success"] for info in infos.values()] == [True, True]
-
-
-def test_passing_each_other_is_not_meeting():
-    env = maze(["AG"], num_agents=2, task="meet", max_cycles=3)
-    _, rewards, terminations, *_ = move(env, RIGHT, LEFT)
-    assert rewards == approx({"agent_0": -0.11, "agent_1": -0.11})
-    assert not any(terminations.values())
-
-
-def test_three_meet_only_when_all_do():
-    env = maze(["A..", "..G"], num_agents=3, task="meet")
-    # They begin at (0, 0), (2, 1) and, as all other cells are 1 from these, the first, (1, 0).
-    assert env._places == [0, 5, 1]
-    _, rewards, terminations, *_ = move(env, RIGHT, UP, UP)  # two at (1, 0), one at (2, 0)
-    assert not any(terminations.values()) and list(rewards.values()) == approx([-0.11] * 3)
-    assert all(move(env, UP, LEFT, UP)[2].values())
 
 
 def greedy(level, board_goal, place):
@@ -336,22 +295,6 @@ def test_held_out_levels_are_not_played_by_mistake():
     parallel_env(split="any").reset(options={"level_seed": holdout})
 
 
-def test_time_to_solve_it():
-    assert parallel_env(layout="complex").max_cycles == 64
-    assert parallel_env(width=5, height=5).max_cycles == 64
-    assert parallel_env(width=11, height=9).max_cycles == 99
-    assert parallel_env(layout=["A" + "." * 98 + "G"]).max_cycles == 100
-    assert parallel_env(width=11, height=9, max_cycles=7).max_cycles == 7
-
-
-def test_a_level_made_by_hand():
-    level = Level(3, 2, frozenset({(1, 0)}), (2, 0), (0, 0))
-    env = maze(level)
-    *_, infos = move(env, UP)
-    assert env.level is level and infos["agent_0"]["shortest_path"] == 4
-    assert env.baselines() == {}
-
-
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
@@ -385,8 +328,3 @@ def test_wrong_arguments(parameters, said):
         parallel_env(**parameters)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_level_seed_for_a_layout_is_refused():
-    with pytest.raises(EnvConfigError, match="level_seed is for generated mazes, got 3"):
-        maze().reset(options={"level_seed": 3})

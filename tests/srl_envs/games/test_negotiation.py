@@ -89,36 +89,6 @@ def test_without_a_deal_everyone_has_its_reservation():
     assert fields(env, observations["agent_0"])["settled"] == [-1]
 
 
-@pytest.mark.parametrize("last", ["walk away", "accept", "pass"])
-def test_the_headline_tells_who_moved_in_the_round_that_is_shown(last):
-    env, *_ = begun(max_cycles=2, render_mode="ansi")
-    assert env.render().startswith("social_negotiation_v0 round 0/2 agent_0 moves\n")
-    say(env, "propose price=low delivery=late", "pass")
-    assert env.render().startswith("social_negotiation_v0 round 1/2 agent_0 moves\n")
-    say(env, "pass", last)
-    assert env.agents == [] and env.phase() == ""
-    assert env.render().startswith("social_negotiation_v0 round 2/2 agent_1 moves\n")
-
-
-def test_arrays_set_an_episode_up_as_lists_do():
-    env, *_ = begun()
-    arrays = BY_HAND | {name: np.array(BY_HAND[name]) for name in ("points", "reservations")}
-    seen, expected = (env.reset(seed=0, options=options)[0] for options in (arrays, BY_HAND))
-    assert all(np.array_equal(seen[agent], expected[agent]) for agent in env.agents)
-    rows = [[np.array(options) for options in own] for own in BY_HAND["points"]]
-    assert np.array_equal(
-        env.reset(options={"points": rows})[0]["agent_0"][4:8], seen["agent_0"][4:8]
-    )
-
-
-@pytest.mark.parametrize("first", ["x", 0])
-def test_nobody_is_first_where_both_move(first):
-    env = registry.make("social_negotiation_v0", offers="simultaneous")
-    env.reset(seed=0)
-    with pytest.raises(EnvConfigError, match=f"first is for alternating offers, got {first!r}"):
-        env.reset(options={"first": first})
-
-
 def test_a_deal_in_the_last_round_is_a_deal():
     env, *_ = begun(max_cycles=2)
     say(env, "propose price=low delivery=late", "pass")

@@ -118,24 +118,6 @@ def test_the_headline_tells_the_phase():
     assert env.render().splitlines()[0] == "team_battle_v0 round 0/9 battle"
 
 
-def test_the_headline_tells_the_phase_of_the_round_that_is_shown():
-    env = registry.make("social_trading_v0", num_agents=3, render_mode="ansi")
-    env.reset(seed=0)
-    assert env.render().splitlines()[0].endswith("round 0/30 offers")  # what is due
-    told = []
-    for _ in range(2):
-        env.step(dict.fromkeys(env.agents, 0))
-        told.append(env.render().splitlines()[0].split()[-1])
-    assert told[0] == "offers"
-    bandit = registry.make("bandit_v0", render_mode="ansi", max_cycles=4, switch_pull=3)
-    bandit.reset(seed=0)
-    told = []
-    while bandit.agents:
-        bandit.step(dict.fromkeys(bandit.agents, 0))
-        told.append(bandit.render().splitlines()[0].split()[-1])
-    assert told == ["before", "before", "before", "after"]
-
-
 def test_a_new_episode_begins_with_an_empty_picture():
     env = registry.make("team_battle_v0", render_mode="rgb_array")
     env.reset(seed=0)

@@ -105,13 +105,6 @@ def test_the_episode_number_can_be_set_and_counts_on():
         env.reset(options={"episode": -1})
 
 
-def test_a_warm_up_ends_at_max_cycles():
-    env = staged(warmup_episodes=1, max_cycles=2)
-    assert not any(play(env, [1] * 8)[3].values())
-    _, _, terminations, truncations, _ = play(env, [0] * 8)
-    assert all(truncations.values()) and not any(terminations.values()) and env.agents == []
-
-
 def test_observation():
     env = staged(num_agents=4, max_cycles=5)
     observations, *_ = play(env, [0, 1, 1, 0])
@@ -134,21 +127,6 @@ def test_observation():
         "Cooperating: 2 of 4. Difficulty 0.30."
     )
     assert "adversary" not in env.text_view.describe("agent_1", observations["agent_1"])
-
-
-def test_hidden_difficulty():
-    env = staged(observe_parameters=False)
-    observations, *_ = play(env, [1] * 8)
-    assert observations["agent_0"][-1] == -1
-    assert "ifficulty" not in env.text_view.describe("agent_0", observations["agent_0"])
-
-
-def test_rewards_are_cut_at_zero_only_after_the_noise():
-    # Base .13, all compete: .13 - .6 * .5 = -.17 for ordinary seats, six deviations below zero.
-    env = parallel_env(difficulty=1.0, cooperation_weight=0.6, noise_std=0.025, max_cycles=2000)
-    env.reset(seed=0)
-    rewards = [reward for _ in range(2000) for reward in play(env, [0] * 8)[1].values()]
-    assert set(rewards) == {0.0}
 
 
 def test_noise():
@@ -190,12 +168,3 @@ def test_wrong_arguments(parameters, said):
         parallel_env(**parameters)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_one_player_alone_reads_of_no_others():
-    env = staged(num_agents=1)
-    observations, *_ = play(env, [1])
-    rules = env.text_view.rules("agent_0")
-    said = env.text_view.describe("agent_0", observations["agent_0"])
-    assert "the only player" in rules and "of them" not in rules
-    assert "adversary" not in said and "of 1." not in said

@@ -5,7 +5,7 @@ import pytest
 
 from srl_envs import registry
 from srl_envs.env_checker import check_environment
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.errors import EnvConfigError
 from srl_envs.games import trading_market as market_rules
 from srl_envs.games.trading import field_sizes
 from srl_envs.text import ParseFailure
@@ -188,14 +188,6 @@ def test_what_no_act_was_stated_in(answer):
     assert isinstance(opened()[0].text_view.parse("agent_1", answer), ParseFailure)
 
 
-def test_every_good_may_stand_in_the_plural():
-    view = registry.make("social_trading_v0", goods=len(market_rules.GOODS)).text_view
-    plurals = ("coins", "apples", "breads", "cloths", "dishes", "eggs", "figs", "grapes")
-    for good, plural in zip(market_rules.GOODS[1:], plurals[1:], strict=True):
-        meant = view.answers("agent_0").index(f"offer 2 {good} for 1 coin to agent_1")
-        assert view.parse("agent_0", f"offer 2 {plural} for 1 coins to agent_1") == meant
-
-
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -220,20 +212,6 @@ def test_what_the_rules_say_of_limits_reputation_and_cost():
     assert "how well each keeps its word: (kept + 1) / (promised + 2)." in rules
     assert rules.endswith("What cannot be read costs 0.1.")
     assert "promised" not in opened(agreements="binding")[0].text_view.rules("agent_0")
-
-
-@pytest.mark.parametrize(
-    ("seats", "known"), [(2, "agent_1 0.33."), (3, "agent_1 0.33; others 0.50.")]
-)
-def test_words_kept_are_those_of_others_that_there_are(seats, known):
-    env = registry.make("social_trading_v0", num_agents=seats)
-    env.reset(seed=0, options={"values": VALUES[:seats], "stocks": STOCKS[:seats]})
-    quiet = ["pass"] * (seats - 2)
-    say(env, "offer 2 bread for 2 apple to agent_1", "pass", *quiet)
-    say(env, "pass", "accept agent_0", *quiet)
-    observations, *_ = say(env, "pass", "pass", *quiet)
-    said = env.text_view.describe("agent_0", observations["agent_0"])
-    assert f"Words kept: {known}" in said
 
 
 @pytest.mark.parametrize("agreements", market_rules.AGREEMENTS)
@@ -270,38 +248,6 @@ def is_illegal(market, seat, action):
     return twin.play(chosen)[1][seat]
 
 
-def test_simple_traders_reach_most_of_the_surplus():
-    """Seats that offer any exchange they gain by, accept the best, and keep their word."""
-    env, rng, shares = registry.make("social_trading_v0"), np.random.default_rng(0), []
-    for seed in range(20):
-        observations, infos = env.reset(seed=seed)
-        while env.agents:
-            actions = {
-                a: simple_choice(env, fields(env, observations[a]), infos[a]["action_mask"], rng)
-                for a in env.agents
-            }
-            observations, *_, infos = env.step(actions)
-        shares.append(infos["agent_0"]["surplus_share"])
-    assert np.mean(shares) > 0.75 and max(shares) <= 1
-
-
-def simple_choice(env, seen, mask, rng):
-    rules, values = env.rules, seen["own_value"]
-    if seen["phase"][0]:
-        gains = [
-            o.want_units * values[o.want] - o.give_units * values[o.give] for o in rules.offers
-        ]
-        good = np.flatnonzero(mask[rules.first_offer :] * (np.array(gains) > 0))
-        return int(rng.choice(good)) + rules.first_offer if len(good) else market_rules.PASS
-    accepts = range(market_rules.FIRST_ACCEPT, rules.first_offer)
-    open_ = [
-        (seen["offer_gain"][act - market_rules.FIRST_ACCEPT], act) for act in accepts if mask[act]
-    ]
-    if open_ and max(open_)[0] > 0:
-        return max(open_)[1]
-    return market_rules.DELIVER if mask[market_rules.DELIVER] else market_rules.PASS
-
-
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -333,16 +279,3 @@ def test_markets_that_cannot_be_set_up(options, said):
     env, *_ = opened()
     with pytest.raises(EnvConfigError, match=said):
         env.reset(options=options)
-
-
-def test_messages_need_words():
-    with pytest.raises(EnvConfigError, match="messages=True needs obs_mode='llm', got 'vector'"):
-        opened(messages=True)
-
-
-def test_state_and_baselines():
-    env, *_ = opened()
-    assert env.baselines() == {}
-    assert env.state_space.contains(env.state())
-    with pytest.raises(EnvError, match="outside"):
-        env.step(dict.fromkeys(env.agents, env.rules.num_actions))
