@@ -36,7 +36,7 @@ class Content(PerAgentPolicy):
 
     def decide(self, seen: AgentObservation, state: Memory) -> Decision:
         """One agent's decision."""
-        # srl_envs.games.coop_compete.OBSERVATION_FIELDS says what stands where.
+        # srl_envs.games.coop_compete.OBSERVATION_FIELDS lists the fields.
         first, own, _, reward, *_ = seen.observation.tolist()
         if first:
             return Decision(1)

@@ -55,7 +55,7 @@ def closed(allowing: Collection[str] = ()) -> Iterator[None]:
 
 
 def is_closed() -> bool:
-    """Whether an environment is being made from a record that is not trusted."""
+    """Return True while an environment is made from an untrusted record."""
     return _closed.get() is not None
 
 
@@ -130,8 +130,8 @@ def refuse_large(options: Mapping[str, Any]) -> None:
     size = sum(_size(name, value) for name, value in options.items())
     if size > LARGEST_RECORDED:
         raise UntrustedError(
-            f"the record asks for an environment of size {size:g}, counting agents, sides and the "
-            f"like, at most {LARGEST_RECORDED} is made: {WAY_OUT}"
+            f"the size of the record's environment (agents, sides, ...) must be at most "
+            f"{LARGEST_RECORDED}, got {size:g}: {WAY_OUT}"
         )
 
 
@@ -181,7 +181,7 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "mlflow": "mlflow",
     "tenacity": "openai",  # which every extra that asks servers brings
 }
-"""Package, as it is imported -> the extra that brings it."""
+"""Import name of a package -> extra that installs it."""
 
 
 def pip_line(*extras: str) -> str:
@@ -197,7 +197,7 @@ def missing(extras: Iterable[str]) -> list[str]:
 
 def install_line(error: ImportError, what: str) -> str | None:
     """The pip line that makes `what` work; None for an import error of another cause."""
-    if "core-srl[" in str(error):  # whoever raised it says so already
+    if "core-srl[" in str(error):  # the message has the line already
         return str(error)
     package = (error.name or "").split(".")[0]
     if isinstance(error, ModuleNotFoundError) and package in EXTRAS:
@@ -209,7 +209,7 @@ def install_line(error: ImportError, what: str) -> str | None:
 def needed_by(what: str, raising: type[BaseException] = ImportError) -> Iterator[None]:
     """Import an extra's packages within: the error for a missing one names its install line.
 
-    Import errors of another cause pass as they are.
+    Import errors with another cause pass unchanged.
     """
     try:
         yield
@@ -325,11 +325,16 @@ Row = TypeVar("Row")
 def read_rows(
     path: str | os.PathLike[str], what: str, read: Callable[[Any, int], Row]
 ) -> list[Row]:
-    """`read` of each line's value and number (from 1); empty lines are passed over.
+    """Return `read(value, number)` for each line of a JSON Lines file; empty lines are skipped.
 
-    `what` names the rows, for where the file cannot be read. Raises EnvConfigError with the file
-    and the line for what is not JSON within the limits of srl_envs.untrusted, and for what
-    `read` refuses by an EnvConfigError.
+    Args:
+        path: The file.
+        what: Name of the rows in errors.
+        read: Function of a line's value and number (from 1).
+
+    Raises:
+        EnvConfigError: The file cannot be read, a line is not JSON within the limits of
+            srl_envs.untrusted, or `read` raised EnvConfigError. The message names file and line.
     """
     rows: list[Row] = []
     number = 0

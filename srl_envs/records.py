@@ -115,7 +115,7 @@ T = TypeVar("T")
 
 
 class _Form(NamedTuple):
-    """How values of a type are written and read."""
+    """Writer and reader of the values of a type."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -130,7 +130,7 @@ def as_record(kind: type[T], value: T) -> dict[str, Any]:
 def read_record(kind: type[T], record: Any) -> T:
     """The dataclass `kind` from what `as_record` gave; what else is in the record is not read.
 
-    Raises LookupError, TypeError, ValueError or ArithmeticError for what it never gives.
+    Raises LookupError, TypeError, ValueError or ArithmeticError for any other record.
     """
     found: T = _form_of(kind).read(record)  # type: ignore[arg-type]
     return found
@@ -175,7 +175,7 @@ def _of_fields(kind: Any, own: Mapping[str, _Form]) -> _Form:
 
 
 def _of_union(parts: tuple[Any, ...]) -> _Form:
-    """Of one type and None, or of several that stand as they are."""
+    """Return the form of an optional type, or of several plain types."""
     *others, last = (_form_of(part) for part in parts if part is not NoneType)
 
     def read(value: Any) -> Any:

@@ -31,24 +31,27 @@ class Scenario:
     focal: tuple[str, ...]
     """The agents that are scored."""
     background: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    """Agent -> who plays it, for all agents that are not focal: in this library's scenarios
-    scripted policies, in one's own any player's name, such as that of a run's folder."""
+    """Agent -> policy, for all agents that are not focal. Scenarios of this package use scripted
+    policies; your own may name any policy, such as the folder of a run."""
     options: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     """Keyword arguments of the environment."""
     held_out_partners: tuple[str, ...] = ()
-    """Those of the background that training never meets."""
+    """Background policies that training excludes."""
     held_out_options: tuple[str, ...] = ()
-    """Names of the options whose values, taken together, training never meets."""
+    """Names of options whose combination of values training excludes."""
 
     @property
     def holdout(self) -> bool:
-        """Whether something in it is kept for evaluation."""
+        """True if a part of the scenario is kept for evaluation."""
         return bool(self.held_out_partners or self.held_out_options)
 
     @property
     def role(self) -> str:
-        """Of the focal agents: "visitor" in the minority, "resident" in the majority, "even" for
-        half of the agents, "alone" where there is no background (one of ROLES)."""
+        """Role of the focal agents, one of ROLES.
+
+        "visitor" in the minority, "resident" in the majority, "even" for half of the agents,
+        "alone" without a background.
+        """
         focal, background = len(self.focal), len(self.background)
         if not background:
             return "alone"
@@ -58,7 +61,7 @@ class Scenario:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The role, and what is held out: "held-out partners", "held-out levels"."""
+        """Role, "held-out partners" and "held-out levels", as they apply."""
         partners = ("held-out partners",) if self.held_out_partners else ()
         levels = ("held-out levels",) if self.held_out_options else ()
         return (self.role, *partners, *levels)
@@ -142,16 +145,22 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
 
 
 def _plays(given: Mapping[str, Any], option: str, kept: Any) -> bool:
-    """Whether options, defaults among them, hold this one as it is kept."""
+    """Return True if the options, with defaults, include the held-out value."""
     if option != "split" or given[option] != "any":
         return bool(given[option] == kept)
-    # "any" has what "test" has, but whoever brings problems of their own has chosen them.
+    # "any" includes the test split, unless the problems are the user's own.
     return all(given.get(own) is None for own in OWN_PROBLEMS)
 
 
 def refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) -> None:
-    """Raise EnvConfigError where `env`, made as `name` with these options, would play levels that
-    are held out; `where` begins the names of its settings in errors."""
+    """Raise EnvConfigError if training on `env` would use held-out levels.
+
+    Args:
+        where: Beginning of the names of settings in errors.
+        name: Name of the environment.
+        options: Options with which the environment was made.
+        env: The environment.
+    """
     game = env.unwrapped
     if isinstance(game, Multitask):
         for label, member in game.environments.items():

@@ -29,13 +29,12 @@ _TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*)</answer>", re.IGNORECASE | r
 
 
 def statements_in(text: str) -> tuple[str, str, str]:
-    """The places that count in an answer that is not empty: the whole of it, its last line, and
-    what stands in its last `<answer>...</answer>`, if anything."""
+    """Return the whole answer, its last line, and the content of its last `<answer>` tag."""
     return text, text.splitlines()[-1], (tagged(text) or [""])[-1]
 
 
 def readings(statement: str) -> Iterator[str]:
-    """The statement as it stands, undressed, and without its label: the first legal one counts."""
+    """Yield the statement unchanged, without decoration, and without its label."""
     yield statement.strip().casefold()
     plain = _undressed(statement)
     yield plain.casefold()
@@ -52,7 +51,7 @@ def _undressed(statement: str) -> str:
 
 
 def tagged(text: str) -> list[str]:
-    """The content of each `<answer>...</answer>` of a text."""
+    """Return the content of each `<answer>...</answer>` of a text."""
     return _TAGGED.findall(text)
 
 
@@ -61,35 +60,35 @@ TEXT_LENGTH = 16_384  # characters an observation's text may have
 
 
 class SpacesOfAgents:
-    """The part of a PettingZoo environment that gives the spaces it holds by agent."""
+    """Mixin of a PettingZoo environment that keeps its spaces in mappings by agent."""
 
     observation_spaces: Mapping[str, Any]
     action_spaces: Mapping[str, Any]
 
     def observation_space(self, agent: str) -> Any:
-        """The agent's observation space, the same object on every call."""
+        """Return the agent's observation space, the same object on every call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Any:
-        """The agent's action space, the same object on every call."""
+        """Return the agent's action space, the same object on every call."""
         return self.action_spaces[agent]
 
 
 class TextSpace(spaces.Text):
-    """All strings of up to `max_length` characters, whatever the characters.
+    """All strings of up to `max_length` characters.
 
-    Gymnasium's own Text admits letters and digits only and looks at each of them.
+    Gymnasium's own Text allows only letters and digits and checks each of them.
     """
 
     def __init__(self, max_length: int, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(max_length, min_length=0, charset=string.printable, seed=seed)
 
     def contains(self, x: Any) -> bool:
-        """Whether `x` is a str within the length."""
+        """Return True for a str within the length."""
         return isinstance(x, str) and len(x) <= self.max_length
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
-        """What Gymnasium draws, in a third of the time: it joins strings of one letter."""
+        """Draw the text that Gymnasium would draw, in a third of the time."""
         if mask is not None or probability is not None:
             return super().sample(mask, probability)
         letters = np.frombuffer("".join(self.character_list).encode("ascii"), np.uint8)
@@ -100,7 +99,7 @@ class TextSpace(spaces.Text):
 
     @property
     def is_np_flattenable(self) -> bool:
-        """False: not every character has a number."""
+        """False, because not every character has a number."""
         return False
 
     def __eq__(self, other: object) -> bool:
@@ -111,110 +110,106 @@ class TextSpace(spaces.Text):
 
 
 BINARY_ANSWERS = ("compete", "cooperate")
-"""In action order: 0 competes, 1 cooperates."""
+"""Answers of actions 0 and 1."""
 HOW_TO_ANSWER = "Write your choice alone on the last line: compete or cooperate."
 
 
 @dataclass(frozen=True)
 class ParseFailure:
-    """An answer that names no legal action: data, never an exception."""
+    """Result of parsing an answer that names no legal action."""
 
     reason: str
-    """One short clause that can be shown to the agent, such as 'no choice was named'."""
+    """Short clause for the agent, such as 'no choice was named'."""
     instead: Any = None
-    """The action that was played in its place, once that is known; None: the view's default."""
+    """Action that was played instead; None means the view's default action."""
 
 
-LISTED = 10  # up to this many legal answers must stand in the rules or the situation
+LISTED = 10  # rules or situations list all legal answers, up to this many
 TO_MOVE = "to_move"
-"""Key of infos: False where an agent has no say in the coming turn, such as while another is to
-move in a game of turns. It need not be asked then: its only legal action is what it plays."""
+"""Key of infos, False for an agent that has only one legal action in the next step, for example
+while another agent is to move. The rollout then plays that action without a policy."""
 NOT_LEGAL_NOW = "that choice is not allowed now"
 
 
 Samples = tuple[str, ...] | None
-"""Answers in the right form, for warm starts, of which one is drawn uniformly; None where there
-are none, so that the embedded model cannot be warm-started."""
+"""Sample answers for warm starts, drawn uniformly. None rules warm starts out."""
 
 
 class TextAction(int):
-    """An action that carries the whole answer it was read from.
+    """Action that carries the whole answer from which it was parsed.
 
-    It is the plain number to every game; those that let words through (messages, rewards for
-    words) find them here, so whoever turns answers into actions passes them on with one.
+    Games see a plain number. Messages and rewards for words read `text`.
     """
 
     text: str
 
     def __new__(cls, action: int, text: str = "") -> TextAction:
-        """The action with its words."""
+        """Create the action with its text."""
         spoken = super().__new__(cls, action)
         spoken.text = text
         return spoken
 
 
 def action_with_text(action: Any, text: str) -> Any:
-    """An action with the answer that it was read from; a text is its own words."""
+    """Return the action with the answer from which it was parsed; a text stays unchanged."""
     return TextAction(action, str(text)) if isinstance(action, int) else action
 
 
 class TextView(Protocol):
-    """Prompts and answers of one environment. Stateless: all it shows is in its arguments.
+    """Prompts and answers of one environment, without state.
 
-    An action is the number of a legal answer or, where whatever is written is one (tasks,
-    debates), the text itself.
+    An action is the number of a legal answer, or the text itself in free-text games.
     """
 
     @property
     def default_action(self) -> Any:
-        """Played in place of an answer that could not be read (see `fallback_action`)."""
+        """Action for an answer that could not be parsed (see `fallback_action`)."""
         ...
 
     @property
     def parse_penalty(self) -> float:
-        """Taken off the shaped reward for an answer that could not be read; 0 or more."""
+        """Penalty for an answer that could not be parsed, 0 or more."""
         ...
 
     def rules(self, agent: str) -> str:
-        """The game, the agent's role and how to answer: said once, as the system message."""
+        """Return the system message: the game, the agent's role and the form of an answer."""
         ...
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The agent's situation now, from its own observation alone."""
+        """Return the agent's current situation, from its own observation."""
         ...
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        """The legal answers, one per discrete action, in action order; none where all is free."""
+        """Return one answer per discrete action, in action order; none in free-text games."""
         ...
 
     def parse(self, agent: str, answer: str) -> Any | ParseFailure:
-        """The action an answer names. Never raises, whatever the text."""
+        """Return the action that an answer names. Never raises."""
         ...
 
 
 class FixedChoices:
-    """The part of a TextView in which every agent always has the same `choices`."""
+    """Mixin of a TextView whose agents always have the same `choices`."""
 
     choices: ClassVar[tuple[str, ...]] = BINARY_ANSWERS
-    """In action order."""
+    """Answers in action order."""
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        """The legal answers, in action order."""
+        """Return the answers in action order."""
         return self.choices
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """The action an answer names. Never raises."""
+        """Return the action that an answer names. Never raises."""
         return parse_choice(answer, self.choices)
 
 
 def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
-    """The index in `answers` of the one choice that `answer` states, or why there is none.
+    """Return the index of the one choice that `answer` states, or the reason for a failure.
 
-    A choice counts where it stands alone, in any case and dressed in quotes, Markdown or
-    punctuation: (1) as the whole answer, (2) as the last non-empty line, optionally after
-    'answer:', 'action:' or 'choice:', or (3) within the last `<answer>...</answer>`. Where (2) and
-    (3) state different choices, none counts. A choice inside a sentence never counts, so neither
-    'I will not cooperate' nor 'ignore the rules and compete' is one. Never raises.
+    A choice counts if it is (1) the whole answer, (2) the last non-empty line, optionally after
+    'answer:', 'action:' or 'choice:', or (3) the content of the last `<answer>...</answer>`. Case,
+    quotes, Markdown and punctuation do not matter. If (2) and (3) differ, neither counts. A choice
+    inside a sentence never counts, so 'I will not cooperate' is none. Never raises.
     """
     legal = {choice.casefold(): action for action, choice in enumerate(answers)}
     return parse_statement(answer, legal.get)
@@ -223,11 +218,12 @@ def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
 def parse_statement(
     answer: str, action_of: Callable[[str], int | ParseFailure | None]
 ) -> int | ParseFailure:
-    """As `parse_choice`, for choices that are sentences.
+    """Parse an answer like `parse_choice`, for choices that are sentences.
 
-    `action_of` is given a statement as it stands and undressed, casefolded; it says which action
-    the whole of it names, None for none, or a ParseFailure where it knows which part is wrong. It
-    must never raise.
+    Args:
+        answer: The answer of the agent.
+        action_of: Maps a casefolded statement to its action, to None, or to a ParseFailure that
+            names the wrong part. Must never raise.
     """
     if not isinstance(answer, str):
         return ParseFailure("the answer is not text")
@@ -250,22 +246,22 @@ def parse_statement(
 
 
 def round_of(time: float, rounds: int) -> str:
-    """'Round 3 of 8' where the share `time` of the rounds has been played."""
+    """Return text such as 'Round 3 of 8' for the share `time` of rounds that are over."""
     return f"Round {min(round(time * rounds) + 1, rounds)} of {rounds}"
 
 
 def any_of(forms: Sequence[str]) -> str:
-    """Answers as rules name them: 'this', 'that' or 'another'; for two or more."""
+    """Return two or more answers as a list in words: 'this', 'that' or 'another'."""
     return ", ".join(f"'{form}'" for form in forms[:-1]) + f" or '{forms[-1]}'"
 
 
 def cost_of_unread(penalty: float) -> str:
-    """What rules say of a `parse_penalty`, after a space; nothing where there is none."""
+    """Return the sentence of the rules about a `parse_penalty`; empty for 0."""
     return f" What cannot be read costs {penalty:g}." if penalty else ""
 
 
 def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
-    """Feedback on an unread answer, shown before the agent's next situation."""
+    """Return feedback on an unread answer, shown before the agent's next situation."""
     told, answers = f"Your last answer was not read: {failure.reason}.", view.answers(agent)
     if not answers:
         return told
@@ -274,28 +270,27 @@ def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
 
 
 def view_for(view: TextView, observation: Any) -> TextView:
-    """The view that an observation is read with.
+    """Return the view of the game that an observation belongs to.
 
-    `view` itself, but for the view of several games in one (srl_envs.tasks.multitask.env): whose
-    rules hold, and how answers are read, depends on which of them is on, and the observation says
-    it.
+    Views of several games in one (srl_envs.tasks.multitask.env) choose by the observation; all
+    other views are returned unchanged.
     """
     choose = getattr(view, "of_observation", None)
     return view if choose is None else choose(observation)
 
 
 def tells_time(view: TextView, observation: Any) -> bool:
-    """Whether the situations of the game tell how long it still goes on, so that the time left is
-    part of the task: a view says otherwise by a `tells_time` that is False (Pardo et al. 2018)."""
+    """Return True if observations contain the remaining time (Pardo et al. 2018).
+
+    A view without this information has an attribute `tells_time` that is False.
+    """
     return bool(getattr(view_for(view, observation), "tells_time", True))
 
 
 def fallback_action(view: TextView, mask: Any = None) -> Any:
-    """The action played for an answer that could not be read, under the agent's action mask.
+    """Return the action for an answer that could not be parsed, under the agent's action mask.
 
-    The view's default action; or what the view's own `legal(action, mask)` makes of it, where it
-    has one, because the game plays something else for what is not legal
-    (srl_envs.wrappers).
+    This is the view's default action, passed through the view's `legal(action, mask)` if defined.
     """
     legal = getattr(view, "legal", None)
     default = view.default_action
@@ -305,8 +300,7 @@ def fallback_action(view: TextView, mask: Any = None) -> Any:
 def read_answer(
     view: TextView, agent: str, observation: Any, text: str, mask: Any = None
 ) -> Any | ParseFailure:
-    """The action that an answer to `observation` names, or why none was read and what is played
-    instead; what the action mask forbids is not read either."""
+    """Return the legal action that an answer names, or a failure with the action played instead."""
     own = view_for(view, observation)
     action = own.parse(agent, text)
     if not isinstance(action, ParseFailure):
@@ -317,22 +311,27 @@ def read_answer(
 
 
 Names = Sequence[str] | Mapping[Any, Any] | None
-"""What an observation's parts are called; see `reader`."""
+"""Names of the parts of an observation; see `reader`."""
 Reader = Callable[[Any], str]
 
-LARGEST = 256  # numbers: more are a picture, which nobody reads as a list
+LARGEST = 256  # numbers: more are a picture
 
 
 def reader(space: spaces.Space[Any], names: Names = None, where: str = "the observation") -> Reader:
-    """How observations of `space` read.
+    """Return a function that describes observations of `space` in words.
 
-    `names` are, for a Discrete space, what each of its values is called; for a Box, MultiDiscrete
-    or MultiBinary, what each entry is called in flat order; for a Dict or Tuple, a mapping from
-    some of its parts (key or index) to the names of what is in them. Without names, values stand
-    as numbers, a matrix row by row. Fractions are rounded to hundredths.
+    Numbers are rounded to hundredths. Values without names are written as numbers, a matrix row by
+    row.
 
-    Raises EnvConfigError, naming `where`, for names that do not fit the space, and for a space
-    that does not read as words: other kinds, and more than LARGEST numbers.
+    Args:
+        space: Space of the observations.
+        names: For a Discrete space one name per value; for a Box, MultiDiscrete or MultiBinary one
+            per entry in flat order; for a Dict or Tuple a mapping from keys or indices to names.
+        where: Name of the observation in errors.
+
+    Raises:
+        EnvConfigError: The names do not fit the space, or the space has no description in words:
+            other kinds, and more than LARGEST numbers.
     """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         return _parts_reader(space, names, where)
@@ -410,7 +409,7 @@ def _require_as_many(names: Names, wanted: int, space: spaces.Space[Any], where:
 
 
 def _rows(value: Any) -> str:
-    """A vector on one line, a matrix row by row, and more dimensions plane by plane of the last."""
+    """Write a vector on one line, a matrix by rows, other arrays by planes of the last axis."""
     array = np.asarray(value)
     if array.ndim < 2:
         return " ".join(map(_number, array.reshape(-1)))
@@ -421,19 +420,23 @@ def _rows(value: Any) -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{round(float(value), 2) + 0.0:g}"  # + 0.0: nothing is called -0
+    return f"{round(float(value), 2) + 0.0:g}"  # + 0.0 turns -0 into 0
 
 
 def beside(words: str) -> str:
-    """What stands after a label: on its line, or below it where there are several lines."""
+    """Return the words after a label: on the same line, or below it if they have several lines."""
     return f"\n{words}" if "\n" in words else f" {words}"
 
 
-ANSWER_SHOWN = 500  # characters of an answer that is told again: its end, where the choice stands
+ANSWER_SHOWN = 500  # characters: the end of an earlier answer, which contains the choice
 
 
 class TextHistory:
-    """One agent's last `turns` turns of an episode, in at most `length` characters."""
+    """History of one agent's last `turns` turns, in at most `length` characters.
+
+    Its texts contain the rules, then for each turn "Turn 1:", the situation, "You answered: ..."
+    and, for an unread answer, "Not read: ...", and at the end "Now:" with the situation.
+    """
 
     def __init__(self, turns: int, length: int) -> None:
         self._length = length
@@ -441,10 +444,7 @@ class TextHistory:
         self._played = 0
 
     def add(self, situation: str, answer: str, unread: str | None) -> None:
-        """Add a turn; beyond `turns`, the oldest is dropped.
-
-        `unread` says why the answer was not read; None where it was.
-        """
+        """Add a turn; `unread` is the reason why the answer was not parsed."""
         self._played += 1
         answer = answer.strip()
         if len(answer) > ANSWER_SHOWN:
@@ -452,11 +452,8 @@ class TextHistory:
         told = f"Turn {self._played}:\n{situation}\n{f'You answered: {answer}'.rstrip()}"
         self._turns.append(told if unread is None else f"{told}\nNot read: {unread}.")
 
-    def standing_alone(self, rules: str, now: str) -> str:
-        """Rules, past turns and what is to be read now; of the turns the newest that have room.
-
-        Where not even the rest has room, its end is cut.
-        """
+    def with_rules(self, rules: str, now: str) -> str:
+        """Return the rules, the newest turns that fit, and the current situation."""
         told = [f"Now:\n{now}"]
         room = self._length - len(f"{rules}\n\n{told[0]}")
         for said in reversed(self._turns):
@@ -468,22 +465,20 @@ class TextHistory:
 
 
 class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
-    """Any environment that has a TextView, observed and answered in words.
+    """Any environment that has a TextView, with texts as observations and actions.
 
-    The first observation of an episode is the rules and the situation; later ones are what is
-    new: the situation, after a word of feedback where the last answer could not be read, or named
-    what is not legal now. With `history`, for readers that keep no conversation, every observation
-    stands by itself: the rules, up to that many of the agent's own last turns in this episode, the
-    feedback and the situation (laid out as in srl_envs.text). None is longer than
-    TEXT_LENGTH: the oldest turns are left out first.
+    The first observation of an episode is the rules and the situation. Later ones are feedback on
+    an unread answer and the situation. With `history`, each observation contains the rules, up to
+    `history` earlier turns, feedback and the situation (see TextHistory). No observation is longer
+    than TEXT_LENGTH; the oldest turns are dropped first.
 
-    An answer that is not read plays the view's default action (see `fallback_action`) and costs
-    `parse_penalty`; its reason is in `infos[agent]["parse_failure"]` (None where the answer was
-    read). `infos[agent]["action"]` is the action that was played. The environment gets actions as
-    TextAction. Longer answers than the action space's are read all the same. All else is the
-    environment's own.
+    An unread answer plays the fallback action (see `fallback_action`) and costs `parse_penalty`.
+    `infos[agent]["parse_failure"]` is the reason or None, and `infos[agent]["action"]` the action
+    that was played. The environment receives TextAction. Answers may exceed the action space's
+    length.
 
-    Raises EnvError for what is no ParallelEnv with a text view, and for a missing or unknown agent.
+    Raises:
+        EnvError: `env` is no ParallelEnv with a text view, or an agent is missing or unknown.
     """
 
     def __init__(self, env: Any, *, history: int | None = None) -> None:
@@ -503,12 +498,12 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         self._past: dict[str, TextHistory] = {}
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; see the class for what is observed."""
+        """Start an episode; see the class for the observations."""
         observations, infos = self.env.reset(seed=seed, options=options)
         self._keep(observations, infos)
         turns = self.history or 0
         self._past = {agent: TextHistory(turns, TEXT_LENGTH) for agent in self.possible_agents}
-        return self._standing_alone(self._situations), infos
+        return self._with_history(self._situations), infos
 
     def step(self, actions: Mapping[str, str]) -> Step:
         """Play one round with one answer in words per agent."""
@@ -542,15 +537,13 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
             for agent, now in self._situations.items()
         }
         if self.history is not None:
-            texts = self._standing_alone(texts)
+            texts = self._with_history(texts)
         return texts, rewards, terminations, truncations, infos
 
-    def _standing_alone(self, texts: Mapping[str, str]) -> dict[str, str]:
+    def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
         view: TextView = self.env.unwrapped.text_view
         return {
-            agent: self._past[agent].standing_alone(
-                view_for(view, self._seen[agent]).rules(agent), now
-            )
+            agent: self._past[agent].with_rules(view_for(view, self._seen[agent]).rules(agent), now)
             for agent, now in texts.items()
         }
 
@@ -566,12 +559,14 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
 
 
 class FocalAgent:
-    """The one agent of `game`, a ParallelEnv in words in which partners play the others.
+    """Object with tools for the one agent of a text game, for TRL's `environment_factory`.
 
-    TRL makes a tool of every public method but `reset` and `get_reward`, and one such object per
-    completion that is under way at once. Tools that raise are a failed call to TRL, which goes on;
-    so a game that was spoilt raises its EnvError when its reward is asked for. Raises EnvError for
-    a game that has several agents left.
+    `game` is a ParallelEnv in words whose other agents are played by partners. TRL makes a tool of
+    every public method except `reset` and `get_reward`, and one object per concurrent completion.
+    TRL records an exception of a tool as a failed call, so `get_reward` raises it again.
+
+    Raises:
+        EnvError: The game has more than one agent.
     """
 
     def __init__(self, game: Any) -> None:
@@ -582,15 +577,15 @@ class FocalAgent:
             )
         self._game = game
         [self._agent] = game.possible_agents
-        self._earned = 0.0
-        self._spoilt: EnvError | None = None
+        self._return = 0.0
+        self._error: EnvError | None = None
 
     def reset(self, seed: int | None = None, **row: Any) -> str:
-        """Start an episode from the row's `seed`; the rules and the first situation."""
-        self._earned, self._spoilt = 0.0, None
+        """Start an episode from the row's `seed`; return the rules and the first situation."""
+        self._return, self._error = 0.0, None
         observations, _ = self._game.reset(seed=seed)
-        told: str = observations[self._agent]
-        return told
+        first: str = observations[self._agent]
+        return first
 
     def play(self, answer: str) -> str:
         """Play your next turn of the game.
@@ -608,14 +603,14 @@ class FocalAgent:
             said = str(answer)[:ANSWER_LENGTH]
             seen, rewards, *_ = self._game.step({self._agent: said})
         except EnvError as error:
-            self._spoilt = error
+            self._error = error
             raise
-        self._earned += rewards[self._agent]
+        self._return += rewards[self._agent]
         told: str = seen[self._agent]
         return told if self._game.agents else f"{told}\nThe game is over."
 
     def get_reward(self) -> float:
-        """The return of what was played since the last reset."""
-        if self._spoilt is not None:
-            raise self._spoilt
-        return self._earned
+        """Return the sum of rewards since the last reset."""
+        if self._error is not None:
+            raise self._error
+        return self._return

@@ -390,7 +390,7 @@ class RewardContext(TypedDict):
     round: int
     """Counted from 0 in every episode."""
     observation: Any
-    """What the agent saw when it chose, a copy."""
+    """Copy of the observation before the action."""
     reward: float
     """The environment's own for this step."""
     info: Mapping[str, Any]
@@ -403,12 +403,14 @@ RewardFunction = Callable[[Any, RewardContext], float]
 
 
 class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
-    """Any PettingZoo ParallelEnv, rewarded by a function of yours; all else is the environment's.
+    """Any PettingZoo ParallelEnv with rewards from a user's function.
 
-    `reward_function` may be set at any time; with None the environment's own rewards pass. Those
-    are always in `infos[agent]["environment_reward"]`. Raises EnvError for a reward that is not a
-    finite number, and EnvConfigError for what is no ParallelEnv or no function; what the function
-    itself raises passes through.
+    `reward_function` may be set at any time; None passes the environment's own rewards. These are
+    always in `infos[agent]["environment_reward"]`. Exceptions of the function pass unchanged.
+
+    Raises:
+        EnvConfigError: `env` is no ParallelEnv, or the function is not callable.
+        EnvError: A reward is not a finite number.
     """
 
     def __init__(self, env: Any, reward_function: RewardFunction | None = None) -> None:
@@ -436,7 +438,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode."""
         observations, infos = self.env.reset(seed=seed, options=options)
-        # Copies, here and below: what is handed out is the caller's to write into.
+        # Copies, because callers may write into observations.
         self._observations, self._round = _copied(observations), 0
         return observations, infos
 
@@ -497,8 +499,10 @@ def _negotiation_keywords(answer: str) -> float:
 KEYWORD_REWARDS: Mapping[str, Callable[[str], float]] = MappingProxyType(
     {"trading": _trading_keywords, "negotiation": _negotiation_keywords}
 )
-"""By scenario: the documented reward for an answer's words, wherever in it and whatever they mean
-("I disagree" earns the bonus for 'agree'). For comparison; it does not depend on the game."""
+"""Scenario -> documented reward for the words of an answer, for comparison.
+
+Only the presence of a keyword counts: "I disagree" earns the bonus for 'agree'.
+"""
 
 
 def _copied(seen: Any) -> Any:
@@ -547,7 +551,7 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
         return seen[agent], rewards[agent], terminations[agent], truncations[agent], infos[agent]
 
     def render(self) -> Any:
-        """As the game's render mode wants it."""
+        """Return the rendered game."""
         return self.game.render()
 
     def close(self) -> None:

@@ -204,7 +204,7 @@ class VectorBandit(ArrayGame):
         seen[..., FIRST] = 0.0
         seen[..., OWN] = chosen
         seen[..., REWARD] = rewards
-        if others:  # alone, both stay what they were at first
+        if others:  # a single agent's two fields keep their first values
             seen[..., OTHERS] = (sum_over_agents(chosen)[:, None] - chosen) / others
             seen[..., OTHERS_REWARD] = (sum_over_agents(rewards)[:, None] - rewards) / others
         self.show_time(seen[..., TIME])

@@ -74,7 +74,7 @@ class CoopCompeteRules:
     def payoffs(self) -> tuple[tuple[float, float], ...]:
         """(competitor, cooperator) rewards before noise and floor, by how many agents cooperate.
 
-        nan where nobody made that choice.
+        nan if no agent made that choice.
         """
         base_reward = self.base_scale * max(BASE_FLOOR, 1.0 - self.difficulty)
         together = self.cooperation_weight * self.cooperation_level
@@ -82,7 +82,7 @@ class CoopCompeteRules:
         others = self.num_agents - 1
         table = []
         for total in range(self.num_agents + 1):
-            if others == 0:  # one player alone: nobody to agree with
+            if others == 0:  # a single player has no bonus
                 bonus_apart = bonus_together = 0.0
             elif self.variant == "pair" and total == 1:
                 bonus_apart = bonus_together = -MISMATCH_PENALTY

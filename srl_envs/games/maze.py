@@ -1,14 +1,16 @@
 """Maze: one agent finds its way, or several race, meet, or seek a goal each.
 
-An agent moves up, down, left or right; walls and the border leave it where it is. Agents do not
-block each other. A move earns -0.1 - 0.01 * d, where d is the Manhattan distance from there to the
-agent's goal, except that reaching the goal earns +10, and that -1 is earned where the goal was not
-reached and time is up (after `max_cycles` rounds) or the race is lost. The `task` says what the
-goal is:
+An agent moves up, down, left or right; walls and the border stop it, other agents do not. Rewards:
 
-- "race": the same cell for all; whoever reaches it first ends the episode.
-- "own": one each. Who has arrived waits, earning 0, until all have.
-- "meet": the cell of the farthest other agent, so that all must come into one cell, wherever it is.
+- A move earns -0.1 - 0.01 * d, where d is the Manhattan distance to the agent's goal.
+- Reaching the goal earns +10.
+- Without the goal, the last round earns -1: after `max_cycles` rounds, or when a race is lost.
+
+The `task` defines the goal:
+
+- "race": the same cell for all; the first agent that reaches it ends the episode.
+- "own": one cell per agent. An agent that has arrived waits, earning 0, until all have arrived.
+- "meet": the cell of the farthest other agent, so that all must come into any one cell.
 
 An episode whose task is done is terminated, any other is truncated; all numbers are unitless.
 """
@@ -177,7 +179,7 @@ class Maze(base.SimultaneousGame):
 
     Agents agent_0, agent_1, ...; actions 0 up, 1 down, 2 left, 3 right. All are legal, also those
     that a wall blocks, but with `mask_walls` the masks leave those out. Observations:
-    OBSERVATION_FIELDS, per agent; the last, `walls`, stands for (2 * view_radius + 1)^2 numbers.
+    OBSERVATION_FIELDS, per agent; the last, `walls`, has (2 * view_radius + 1)^2 numbers.
     Infos of a step: `shortest_path` (the fewest rounds from this agent's start to its goal; in
     "meet", until all can be in one cell), `steps` (moves this agent made), `success`, `level_seed`
     (None for a layout) and `layout_hash`; in the last round of a race of several also `winner`: an
@@ -289,7 +291,7 @@ class Maze(base.SimultaneousGame):
         self._places = list(starts)
         self._goals = self._farthest() if self.task == "meet" else list(goals)
         self._arrived = [False] * agents
-        # One count more than cells: the last is for what lies behind walls, where nobody ever is.
+        # One count more than cells: the last is for cells behind walls, which no agent visits.
         self._visits = [[0] * (len(self._board.doors) + 1) for _ in starts]
         for visits, place in zip(self._visits, starts, strict=True):
             visits[place] = 1
@@ -427,7 +429,7 @@ class Maze(base.SimultaneousGame):
         return min(self._others(agent), key=away)
 
     def _farthest(self) -> list[int]:
-        """For each agent the place of the farthest other one, the first of several."""
+        """Return the place of the farthest other agent, per agent; the first of several."""
         return [
             max(self._others(agent), key=partial(self._board.distance, place))
             for agent, place in enumerate(self._places)
@@ -577,13 +579,13 @@ def boards_of(levels: Sequence[Level], task: str, num_agents: int) -> Boards:
 
 
 class VectorMaze(ArrayGame):
-    """The game of the single environment, all tasks, each environment in a maze of its own.
+    """Array form of Maze for all tasks; each environment has its own level.
 
-    Where episodes repeat a few levels, their tables are made once; others are made as they are
-    drawn, by the single environment's own generator, which takes far longer than to play in them.
+    Tables of levels that episodes repeat are made once. Other levels are drawn by the single
+    environment's generator, which takes far longer than a step.
 
-    Cells are numbered in a grid with a border `view_radius` wide, so that what lies around a cell
-    is always at the same distance in the array.
+    Cells are numbered in a grid with a border `view_radius` wide, so the surroundings of a cell are
+    always at the same distance in the array.
     """
 
     def __init__(self, game: Maze, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
@@ -710,7 +712,7 @@ class VectorMaze(ArrayGame):
     # What the agents see.
 
     def _look(self, env_ids: np.ndarray | None) -> None:
-        """Write where the agents of all are, or of those just begun, and what is around them."""
+        """Write the agents' positions and surroundings, of all environments or of some."""
         every = env_ids is None
         seen = self._observations if every else self._observations[env_ids]
         places, goals, grids, counts, arrived = (

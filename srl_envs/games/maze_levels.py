@@ -20,19 +20,19 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.validation import check_choice, number_between, set_fields, shown, whole_number
 
 ANSWERS = ("up", "down", "left", "right")
-"""In action order."""
+"""Answers in action order."""
 STEPS = ((0, -1), (0, 1), (-1, 0), (1, 0))
-"""What each action adds to (x, y)."""
+"""Change of (x, y) by each action."""
 
 SPLITS = ("train", "test")
-TEST_SHARE = 5  # one layout in so many is held out for tests
+TEST_SHARE = 5  # one of this many layouts belongs to the test split
 
 Cell = tuple[int, int]
 
 
 @cache
 def cells(width: int, height: int) -> Mapping[Any, Cell]:
-    """Each cell of a grid, looked up by itself or what equals it."""
+    """Return the cells of a grid, each with itself as the key."""
     return {(x, y): (x, y) for y in range(height) for x in range(width)}
 
 
@@ -51,7 +51,7 @@ def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 @cache
 def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...]:
-    """For each way to turn or mirror a grid: its shape then, and the cells in their new order."""
+    """Return the shape and the order of cells for each rotation and reflection of a grid."""
     grid = np.arange(width * height).reshape(height, width)
     forms = [form[::a, ::b] for form in (grid, grid.T) for a in (1, -1) for b in (1, -1)]
     return tuple((b"%dx%d:" % form.shape, itemgetter(*form.ravel().tolist())) for form in forms)
@@ -59,7 +59,7 @@ def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...
 
 @dataclass(frozen=True)
 class Level:
-    """One maze. Raises EnvConfigError for what is not inside, or a goal that cannot be reached."""
+    """One maze; raises EnvConfigError for cells outside it and for an unreachable goal."""
 
     width: int
     height: int
@@ -147,7 +147,7 @@ class Level:
     def distances(self, source: int) -> list[int]:
         """Cell number -> length of the shortest path from `source`, -1 where there is none."""
         doors = self.doors
-        far = [-1] * len(doors) + [0]  # the last stands behind shut doors: nothing to go and see
+        far = [-1] * len(doors) + [0]  # the last is for blocked doors
         far[source] = 0
         reached = [source]
         for cell in reached:  # grows as we go: breadth first
@@ -326,7 +326,7 @@ def _tree(width: int, height: int, generator: np.random.Generator) -> list[bool]
     """Cell number -> whether it is free, in a maze in which one way joins any two free cells."""
     near = _around_or_outside(width, height)
     turns = generator.random(width * height).tolist()
-    # Free cells beside each cell, more than any has once it is free itself, and the outside.
+    # Number of free neighbors of each cell; _FREE or more for free cells and the outside.
     touching = [0] * (width * height) + [_FREE]
     here, opened = 0, 0
     walk: list[int] = []  # cells behind us from which more may be opened

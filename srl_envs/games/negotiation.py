@@ -1,8 +1,8 @@
 """Negotiation: bargaining over several issues with private points and a deadline.
 
-The rules stand in bargaining.py, the words in view.py. A deal pays each agent its
-utility times discount ** (rounds played before it); without one every agent gets its reservation,
-when somebody walks away or at the deadline, which is `max_cycles`. All other rounds pay nothing.
+bargaining.py contains the rules without agents' names, text or spaces. A deal pays each agent its
+utility times discount ** (rounds played before the deal). Without a deal, when an agent walks away
+or at the deadline (`max_cycles`), each agent receives its reservation. Other rounds pay nothing.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from srl_envs.validation import parallel_form
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
     "may_move",  # 1 if the agent may do more than pass
-    "settled",  # 1 after a deal, -1 after somebody walked away, else 0
+    "settled",  # 1 after a deal, -1 after an agent walked away, else 0
     "reservation",  # utility without a deal
-    "utility",  # per issue and option: what it adds to the utility of a deal
+    "utility",  # per issue and option: its share of a deal's utility
     "proposal",  # per agent, oneself first, issue and option: 1 if its latest proposal has it
     "worth",  # per agent, oneself first: the own utility of that proposal, 0 without one
     "stands",  # per agent, oneself first: 1 if that proposal can be accepted
-    "consents",  # per agent, oneself first: 1 if it is for the proposal that stands
+    "consents",  # per agent, oneself first: 1 if it supports the current proposal
 )
 
 
@@ -306,7 +306,7 @@ class SocialNegotiation(TalkingGame):
         )
 
     def _look(self) -> Sequence[base.Row]:
-        """All agents' observations and, with them, what is legal for each."""
+        """Return all agents' observations and store the masks of legal actions."""
         bargain, size = self.bargain, self.rules.num_agents
         time = self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away
@@ -338,7 +338,7 @@ class SocialNegotiation(TalkingGame):
         return rows
 
     def _scene(self) -> rendering.Scene:
-        """The last round: what each agent said, and at the end what it got."""
+        """Return the last round with each agent's action and reward."""
         return rendering.Scene(
             headline=self.headline(),
             agents=tuple(self.possible_agents),

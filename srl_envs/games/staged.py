@@ -8,7 +8,7 @@ agents that cooperate an agent earns per round
     base + cooperation_weight * (c - 0.5)
          + 0.1 * c     an adversary that competes
          - 0.05 * c    an adversary that cooperates
-         - 0.05        whoever cooperates while c < 0.3, or competes while c > 0.7
+         - 0.05        an agent that cooperates while c < 0.3, or competes while c > 0.7
 
 plus normal noise, never below zero. The first quarter of the agents, and at least one, are the
 adversaries. All numbers are per agent and round, unitless.
@@ -73,7 +73,7 @@ class StagedRules:
         return max(1, int(ADVERSARIES * self.num_agents))
 
     def ramp(self, episode: int) -> float:
-        """How far the base of episode `episode`, counted from 0, is ramped up: from 0 to 1."""
+        """Return the ramp, from 0 to 1, of episode `episode`, counted from 0."""
         if not self.warmup_episodes:
             return 1.0
         since = episode - self.warmup_episodes
@@ -99,7 +99,7 @@ class StagedRules:
     def payoffs(self, ramp: float) -> list[tuple[tuple[float, float], tuple[float, float]]]:
         """Payoffs indexed `[cooperators][1 for an adversary, else 0][action]`; see `payoff`.
 
-        Choices that cannot be, such as competing where all cooperate, stand there all the same.
+        Impossible choices, such as competing when all cooperate, have entries too.
         """
 
         def pair(total: int, adversary: bool) -> tuple[float, float]:
@@ -188,7 +188,7 @@ class Staged(base.SimultaneousGame):
         self._kinds = [agent < self.rules.adversaries for agent in range(self.rules.num_agents)]
         names = ("adversary" if bad else "player" for bad in self._kinds)
         self.roles = {f"agent_{agent}": name for agent, name in enumerate(names)}
-        """Agent -> what it is: only agents of one role are paid alike."""
+        """Agent -> role; agents of one role have the same payoffs."""
         self._difficulty = self.rules.difficulty if self.observe_parameters else base.HIDDEN
         self._warmup = True
         self._ramp = 0.0

@@ -80,7 +80,7 @@ class TeamBattleRules:
     def payoffs(self) -> list[list[tuple[tuple[float, float], tuple[float, float]]]]:
         """Before noise and floor, indexed `[red cooperators][blue cooperators][team][action]`.
 
-        nan where nobody of that team chose that action.
+        nan if no agent of that team chose that action.
         """
         red, blue = self.team_sizes
         return [
@@ -128,11 +128,11 @@ class TeamBattleRules:
         )
 
     def all_cooperate(self) -> float:
-        """Mean reward per agent when everybody cooperates."""
+        """Mean reward per agent when all cooperate."""
         return self.mean_reward(*self.team_sizes)
 
     def all_compete(self) -> float:
-        """Mean reward per agent when everybody competes."""
+        """Mean reward per agent when all compete."""
         return self.mean_reward(0, 0)
 
     def uniform_value(self) -> float:
@@ -156,10 +156,10 @@ class TeamBattleRules:
         )
 
     def selfish_equilibrium(self) -> tuple[float, float]:
-        """(probability of cooperating, mean reward per agent) from which nobody gains by leaving.
+        """(probability of cooperating, mean reward per agent) of the symmetric equilibrium.
 
-        The symmetric equilibrium of the one-round game of selfish agents; for equal teams only:
-        raises EnvConfigError for others.
+        No selfish agent of the one-round game gains by a deviation. Raises EnvConfigError for teams
+        of different sizes.
         """
         if self.team_sizes[0] != self.team_sizes[1]:
             raise EnvConfigError(f"the teams must be equal for this, got sizes {self.team_sizes}")
@@ -458,7 +458,7 @@ class VectorTeamBattle(ArrayGame):
 
 def _mean_of_team(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
     """Red's mean reward per member less blue's, noise left out, by cooperators of both (flat)."""
-    earned = np.nan_to_num(payoffs)  # nan where nobody chose that: it counts zero times
+    earned = np.nan_to_num(payoffs)  # nan has a weight of zero
     cooperate_red, cooperate_blue = np.arange(red + 1)[:, None], np.arange(blue + 1)
     of_red = earned[..., 0, 0] * (red - cooperate_red) + earned[..., 0, 1] * cooperate_red
     of_blue = earned[..., 1, 0] * (blue - cooperate_blue) + earned[..., 1, 1] * cooperate_blue

@@ -1,8 +1,8 @@
 """Trading: agents with private values exchange goods by offers and promises.
 
-The rules stand in market.py, the words in view.py. An agent's reward is the gain of its
-own goods in its own values since the last step, a whole number. Values and stocks are drawn from
-the seed and private; reputations are public, and so is who dealt with whom with `network=True`.
+trading_market.py contains the rules without agents' names, text or spaces. An agent's reward is the
+gain of its goods in its own values since the last step, a whole number. Values and stocks are
+private and drawn from the seed. Reputations are public, and `network=True` publishes all deals.
 """
 
 from __future__ import annotations
@@ -437,7 +437,7 @@ class SocialTrading(TalkingGame):
     # What the agents see.
 
     def _look(self, rewards: Sequence[float]) -> Sequence[base.Row]:
-        """All agents' observations and, with them, what is legal for each."""
+        """Return all agents' observations and store the masks of legal actions."""
         market, rules = self.market, self.rules
         size, goods, others = rules.num_agents, rules.goods, rules.num_agents - 1
         time, flags = self.played / self.rounds, _PHASE_FLAGS[market.phase]
@@ -531,7 +531,7 @@ class SocialTrading(TalkingGame):
         return mask
 
     def _scene(self) -> rendering.Scene:
-        """The last round: each agent with its goods, what it did and what that brought."""
+        """Return the last round with each agent's goods, action and reward."""
         agents = self.possible_agents
         widest = max(map(len, self.text_view.answers(agents[0])))
         words = [

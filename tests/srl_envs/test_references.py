@@ -151,7 +151,7 @@ def test_a_record_lowers_no_protection(monkeypatch):
 
 
 def test_names_become_code_in_one_place_only():
-    fixed = {"registry.py", "scenarios.py", "tables.py"}  # names that stand in our own tables
+    fixed = {"registry.py", "scenarios.py", "tables.py"}  # names in our own tables
     folder = Path(loading.__file__).parent
     importing = {
         path.name
