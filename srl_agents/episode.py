@@ -76,8 +76,8 @@ class Decision:
     parse_failure: str | None = None
     """Why `text` could not be read; `action` is then the environment's default."""
     asked: bool = True
-    """False where the agent had no say in the turn (`srl_envs.text.TO_MOVE`): nobody was
-    asked, and `action` is the only legal one."""
+    """False if `action` was the only legal one and no policy was queried
+    (`srl_envs.text.TO_MOVE`)."""
 
 
 @dataclass(frozen=True)

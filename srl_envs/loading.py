@@ -130,8 +130,8 @@ def refuse_large(options: Mapping[str, Any]) -> None:
     size = sum(_size(name, value) for name, value in options.items())
     if size > LARGEST_RECORDED:
         raise UntrustedError(
-            f"the size of the record's environment (agents, sides, ...) must be at most "
-            f"{LARGEST_RECORDED}, got {size:g}: {WAY_OUT}"
+            f"the record asks for an environment of size {size:g}, counting agents, sides and all "
+            f"other numbers, at most {LARGEST_RECORDED} is made: {WAY_OUT}"
         )
 
 

@@ -139,34 +139,38 @@ class NegotiationRules:
         return points, generator.integers(low, high + 1, self.num_agents).tolist()
 
     def checked_points(self, given: Sequence[Sequence[Sequence[int]]]) -> list[Points]:
-        """`given` as points per agent, issue and option; raises EnvConfigError."""
-        shape = tuple(len(options) for _, options in self.issues)
-        rows = _lists(given)
-        if _lengths(rows) is None or list(map(_lengths, rows)) != [shape] * self.num_agents:
+        """Return `given` as points per agent, issue and option; raise EnvConfigError."""
+        try:
+            points = [
+                tuple(
+                    tuple(whole_number("points", entry, low=0, high=POINTS) for entry in options)
+                    for options in own
+                )
+                for own in given
+            ]
+        except TypeError:
+            points = []
+        shape = [len(options) for _, options in self.issues]
+        if [list(map(len, own)) for own in points] != [shape] * self.num_agents:
             raise EnvConfigError(
                 f"points must hold, for each of {self.num_agents} agents and each issue, the "
-                f"points of its {shape} options, got {shown(given)}"
+                f"points of its {tuple(shape)} options, got {shown(given)}"
             )
-        points = [
-            tuple(
-                tuple(whole_number("points", entry, low=0, high=POINTS) for entry in options)
-                for options in own
-            )
-            for own in rows
-        ]
         for own in points:
             most = sum(map(max, own))
             whole_number("the points of an agent's favourite deal", most, low=0, high=POINTS)
         return points
 
     def checked_reservations(self, given: Sequence[int]) -> list[int]:
-        """`given` as points per agent; raises EnvConfigError."""
-        rows = _lists(given)
-        if not isinstance(rows, list) or len(rows) != self.num_agents:
+        """Return `given` as points per agent; raise EnvConfigError."""
+        if isinstance(given, np.ndarray):
+            given = given.tolist()
+        listed = isinstance(given, Sequence) and not isinstance(given, str)
+        if not listed or len(given) != self.num_agents:
             raise EnvConfigError(
                 f"reservations must be {self.num_agents} numbers, got {shown(given)}"
             )
-        return [whole_number("reservations", entry, low=0, high=POINTS) for entry in rows]
+        return [whole_number("reservations", entry, low=0, high=POINTS) for entry in given]
 
     def checked_first(self, given: int) -> int:
         """`given` as the agent that moves first; raises EnvConfigError."""
@@ -175,22 +179,6 @@ class NegotiationRules:
                 f"first is for alternating offers, got {shown(given)}: leave it out"
             )
         return whole_number("first", given, low=0, high=self.num_agents - 1)
-
-
-def _lists(given: Any) -> Any:
-    """`given` with lists in the place of arrays and other sequences, at every depth."""
-    if isinstance(given, np.ndarray):
-        return given.tolist()
-    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        return [_lists(part) for part in given]
-    return given
-
-
-def _lengths(rows: Any) -> tuple[int, ...] | None:
-    """How long each of the rows is, -1 for what is none; None for what is no rows."""
-    if not isinstance(rows, list):
-        return None
-    return tuple(len(row) if isinstance(row, list) else -1 for row in rows)
 
 
 def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:

@@ -226,7 +226,11 @@ class Maze(base.SimultaneousGame):
         recipe = {name: value for name, value in recipe.items() if value is not None}
         if layout is not None:
             chosen = {"level_seed": level_seed, "num_levels": num_levels, "split": split}
-            _refuse_beside_a_layout({**recipe, **chosen})
+            for name, value in {**recipe, **chosen}.items():
+                if value is not None:
+                    raise EnvConfigError(
+                        f"{name} is for generated mazes, got {value!r}: leave it or the layout out"
+                    )
         agents = whole_number("num_agents", num_agents, 1, MOST_PLAYERS)
         self.task: str = check_choice("task", task, TASKS)
         if self.task == "meet" and agents < 2:
@@ -237,7 +241,12 @@ class Maze(base.SimultaneousGame):
             "split", "train" if split is None else split, (*SPLITS, "any")
         )
         self.recipe = MazeRecipe(**recipe)
-        self._layout = None if layout is None else _level(layout)
+        documented = isinstance(layout, str)
+        if isinstance(layout, str):
+            layout = LAYOUTS[check_choice("layout", layout, LAYOUTS)]
+        elif layout is not None and not isinstance(layout, Level):
+            layout = Level.drawn(layout)
+        self._layout = layout
         self.levels = () if self._layout is None else (self._layout,)
         if level_seed is not None and num_levels is not None:
             raise EnvConfigError(
@@ -260,7 +269,7 @@ class Maze(base.SimultaneousGame):
         size = self.levels[0] if self.levels else self.recipe
         self.width, self.height = size.width, size.height
         if max_cycles is None:
-            rounds = 0 if isinstance(layout, str) else self.width * self.height
+            rounds = 0 if documented else self.width * self.height
             max_cycles = max(MAX_CYCLES, rounds)
         walls = (2 * self.view_radius + 1) ** 2
         super().__init__(
@@ -437,22 +446,6 @@ class Maze(base.SimultaneousGame):
 
     def _others(self, agent: int) -> list[int]:
         return self._places[:agent] + self._places[agent + 1 :]
-
-
-def _refuse_beside_a_layout(given: Mapping[str, Any]) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise EnvConfigError(
-                f"{name} is for generated mazes, got {value!r}: leave it or the layout out"
-            )
-
-
-def _level(layout: str | Level | Sequence[str]) -> Level:
-    if isinstance(layout, Level):
-        return layout
-    if isinstance(layout, str):
-        return LAYOUTS[check_choice("layout", layout, LAYOUTS)]
-    return Level.drawn(layout)
 
 
 @lru_cache(maxsize=256)
