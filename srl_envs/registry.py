@@ -62,7 +62,7 @@ def _maze(summary: str, *tags: str, **defaults: Any) -> Entry:
         summary,
         ("maze", *tags, "n-player", "discrete"),
         MappingProxyType(defaults),
-        array_form="srl_envs.games.maze:VectorMaze",
+        array_form="srl_envs.games.array_forms:VectorMaze",
         gymnasium_id=f"srl/Maze{layout}-v0" if alone else None,
     )
 
@@ -78,7 +78,7 @@ OWN: dict[str, Entry] = {
         "n players choose at once to cooperate or compete; each pays when others do it too",
         ("coordination", "n-player", "discrete"),
         turns_to_remember=8,
-        array_form="srl_envs.games.coop_compete:VectorCoopCompete",
+        array_form="srl_envs.games.array_forms:VectorCoopCompete",
     ),
     "coop_compete_pair_v0": Entry(
         "srl_envs.games.coop_compete:parallel_env",
@@ -86,28 +86,28 @@ OWN: dict[str, Entry] = {
         ("coordination", "two-player", "discrete", "benchmark"),
         MappingProxyType({"variant": "pair", "num_agents": 2}),
         turns_to_remember=8,
-        array_form="srl_envs.games.coop_compete:VectorCoopCompete",
+        array_form="srl_envs.games.array_forms:VectorCoopCompete",
     ),
     "team_battle_v0": Entry(
         "srl_envs.games.team_battle:parallel_env",
         "two teams: cooperation pays one's own team, competing pays more when rivals cooperate",
         ("social dilemma", "teams", "n-player", "discrete"),
         turns_to_remember=8,
-        array_form="srl_envs.games.team_battle:VectorTeamBattle",
+        array_form="srl_envs.games.array_forms:VectorTeamBattle",
     ),
     "staged_v0": Entry(
         "srl_envs.games.staged:parallel_env",
         "all earn the same at first, then interests part, and some agents are adversaries",
         ("social dilemma", "adversaries", "n-player", "discrete"),
         turns_to_remember=8,
-        array_form="srl_envs.games.staged:VectorStaged",
+        array_form="srl_envs.games.array_forms:VectorStaged",
     ),
     "bandit_v0": Entry(
         "srl_envs.games.bandit:parallel_env",
         "two arms to pull; after a while one of them gets better",
         ("bandit", "one-player", "n-player", "discrete"),
         turns_to_remember=64,
-        array_form="srl_envs.games.bandit:VectorBandit",
+        array_form="srl_envs.games.array_forms:VectorBandit",
         gymnasium_id="srl/Bandit-v0",
     ),
     "maze_v0": _maze(

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from numbers import Real
 from operator import index
-from types import MappingProxyType
 from typing import Any, TypedDict
 
 import gymnasium
@@ -478,31 +477,6 @@ def _finite(reward: Any, agent: str) -> float:
     raise EnvError(
         f"reward_function gave {shown(reward)} for {agent}: it must give a finite number"
     )
-
-
-def _trading_keywords(answer: str) -> float:
-    """2.5 with 'cooperate' or 'trade' in it, else 1.5 with 'compete', else 1."""
-    words = answer.casefold()
-    if "cooperate" in words or "trade" in words:
-        return 2.5
-    return 1.5 if "compete" in words else 1.0
-
-
-def _negotiation_keywords(answer: str) -> float:
-    """3 with 'compromise' or 'agree' in it, else 1.3 with 'insist', else 1."""
-    words = answer.casefold()
-    if "compromise" in words or "agree" in words:
-        return 3.0
-    return 1.3 if "insist" in words else 1.0
-
-
-KEYWORD_REWARDS: Mapping[str, Callable[[str], float]] = MappingProxyType(
-    {"trading": _trading_keywords, "negotiation": _negotiation_keywords}
-)
-"""Scenario -> documented reward for the words of an answer, for comparison.
-
-Only the presence of a keyword counts: "I disagree" earns the bonus for 'agree'.
-"""
 
 
 def _copied(seen: Any) -> Any:

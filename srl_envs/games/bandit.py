@@ -12,9 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-from gymnasium.vector import AutoresetMode
-
 from srl_envs.games import base
 from srl_envs.text import FixedChoices, round_of
 from srl_envs.validation import (
@@ -24,8 +21,6 @@ from srl_envs.validation import (
     true_or_false,
     whole_number,
 )
-from srl_envs.vector.array_env import ArrayGame, Played
-from srl_envs.vector.vector_env import broadcast_to_agents, sum_over_agents
 
 ANSWERS = ("left", "right")
 """In action order: arm 0, arm 1."""
@@ -177,41 +172,3 @@ class BanditView(FixedChoices):
 
 
 parallel_env = parallel_form(Bandit)
-
-
-FIRST, OWN, REWARD, OTHERS, OTHERS_REWARD, TIME, SWITCHED = range(len(OBSERVATION_FIELDS))
-
-
-class VectorBandit(ArrayGame):
-    """The game of the single environment."""
-
-    def __init__(self, game: Bandit, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
-        super().__init__(game, num_envs, autoreset_mode, draw=np.random.Generator.random)
-        self._switch = game.switch_pull
-        self._shows_switch = game.observe_switch
-        chances = np.array(game._chances)
-        self._chances = chances.ravel()  # by case
-        self._regrets = (chances.max(axis=1, keepdims=True) - chances).ravel()
-        self._first = np.array(game.first_rows({}), np.float32)
-        self._after = np.zeros(self.num_envs, bool)
-        self._case = np.zeros(self._shape, np.int64)  # 2 * (whether the arm has changed) + arm
-
-    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        self._after = self._played > self._switch
-        self._case = self.per_agent(2 * self._after) + chosen
-        rewards = np.where(self.rng.next(resting) < self._chances.take(self._case), WIN, LOSS)
-        seen, others = self._observations, self.num_agents - 1
-        seen[..., FIRST] = 0.0
-        seen[..., OWN] = chosen
-        seen[..., REWARD] = rewards
-        if others:  # a single agent's two fields keep their first values
-            seen[..., OTHERS] = (sum_over_agents(chosen)[:, None] - chosen) / others
-            seen[..., OTHERS_REWARD] = (sum_over_agents(rewards)[:, None] - rewards) / others
-        self.show_time(seen[..., TIME])
-        if self._shows_switch:
-            broadcast_to_agents(seen[..., SWITCHED], self._played >= self._switch)
-        return rewards, None
-
-    def round_infos(self) -> dict[str, Any]:
-        phases = self.per_agent(np.where(self._after, "after", "before").astype(object))
-        return {"phase": phases, "regret": self._regrets.take(self._case)}

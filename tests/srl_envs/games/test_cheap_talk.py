@@ -5,9 +5,8 @@ import pytest
 from hypothesis import strategies as st
 
 from srl_envs import registry
-from srl_envs.games.cheap_talk import MESSAGE_LENGTH, message_in
+from srl_envs.games.cheap_talk import KEYWORD_REWARDS, MESSAGE_LENGTH, message_in
 from srl_envs.text import NOT_LEGAL_NOW, TextAction, TextEnv
-from srl_envs.wrappers import KEYWORD_REWARDS
 
 GAMES = ("social_trading_v0", "social_negotiation_v0")
 every_game = pytest.mark.parametrize("name", GAMES)
