@@ -328,3 +328,8 @@ def test_wrong_arguments(parameters, said):
         parallel_env(**parameters)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_level_seed_for_a_layout_is_refused():
+    with pytest.raises(EnvConfigError, match="level_seed is for generated mazes, got 3"):
+        maze().reset(options={"level_seed": 3})

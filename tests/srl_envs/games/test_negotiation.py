@@ -268,3 +268,11 @@ def test_the_common_name_makes_both_scenarios():
         registry.make("social_v0", scenario="war")
     with pytest.raises(EnvConfigError, match="social_trading_v0 has no parameter 'discount'"):
         registry.make("social_v0", discount=0.5)
+
+
+@pytest.mark.parametrize("first", ["x", 0])
+def test_nobody_is_first_where_both_move(first):
+    env = registry.make("social_negotiation_v0", offers="simultaneous")
+    env.reset(seed=0)
+    with pytest.raises(EnvConfigError, match=f"first is for alternating offers, got {first!r}"):
+        env.reset(options={"first": first})

@@ -5,7 +5,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from srl_envs import vector
-from srl_envs.errors import EnvError
+from srl_envs.errors import EnvConfigError, EnvError
 from tests.srl_envs.vector.singles import Singles, compared, same_observations, same_outcome
 
 # Of each kind: ended by the clock, by the players, and with infos that only the last round has.
@@ -72,3 +72,10 @@ def test_actions_of_an_environment_that_rests_do_not_matter():
         outcomes.append(games.step(np.ones((2, 4), int))[:2])
     for one, other in zip(*outcomes, strict=True):
         assert np.array_equal(one, other)
+
+
+def test_a_mode_may_be_given_in_words():
+    for word in ("SameStep", "SAME_STEP"):
+        assert vector.make("bandit_v0", 1, word).autoreset_mode is AutoresetMode.SAME_STEP
+    with pytest.raises(EnvConfigError, match=r"one of 'NEXT_STEP' \('NextStep'\), .*, got 'x'"):
+        vector.make("bandit_v0", 1, "x")

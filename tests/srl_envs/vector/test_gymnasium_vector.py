@@ -6,7 +6,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from srl_envs import registry, vector
-from srl_envs.errors import EnvConfigError
+from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.wrappers import single_agent_env
 
 IDENTITIES = [
@@ -137,3 +137,17 @@ def test_tasks_are_stepped_one_by_one():
     _, rewards, *_ = envs.step(("Answer: no", "Answer: no"))
     assert rewards.tolist() == [0.0, 0.0]
     envs.close()
+
+
+def test_seats_of_an_environment_are_reset_together():
+    env = vector.gymnasium_vector(vector.make("coop_compete_v0", 2, "Disabled", num_agents=2))
+    env.reset(seed=0)
+    env.step(np.ones(4, int))
+    observations, _ = env.reset(options={"reset_mask": np.array([False, False, True, True])})
+    assert observations[:, 0].tolist() == [0.0, 0.0, 1.0, 1.0]  # first_round
+    with pytest.raises(EnvError, match="environment 0 is marked in part"):
+        env.reset(options={"reset_mask": np.array([True, False, True, True])})
+    with pytest.raises(EnvError, match=r"bool array of shape \(4,\)"):
+        env.reset(options={"reset_mask": np.array([True, False])})
+    with pytest.raises(EnvError, match="one for each of 4 agents"):
+        env.step(np.ones((2, 2), int))
