@@ -10,7 +10,7 @@ Nothing heavy is imported before a name is used.
 from importlib import import_module
 from typing import Any
 
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 _NAMES = {
     "core_srl.config.multi_model": ("MultiModelConfig", "TrainingMode", "WeightUpdateStrategy"),

@@ -6,9 +6,9 @@ from enum import Enum
 from typing import Any
 
 from srl_envs import registry
-from srl_envs.games.coop_compete.env import CoopCompete
+from srl_envs.games.coop_compete import CoopCompete
 from srl_envs.validation import check_choice
-from srl_envs.wrappers.reward_function import CustomRewards, RewardFunction
+from srl_envs.wrappers import CustomRewards, RewardFunction
 
 COMPLEXITIES = ("simple", "medium", "complex")
 """The documented mazes."""
@@ -30,7 +30,7 @@ class MultiModelTrainingEnvironment(CustomRewards):
     """A PettingZoo ParallelEnv that several models play; `reward_function` replaces its rewards.
 
     `reward_function(model_output, context)` is given an answer as it was written, and a
-    srl_envs.wrappers.reward_function.RewardContext; None keeps the game's own rewards. All else is
+    srl_envs.wrappers.RewardContext; None keeps the game's own rewards. All else is
     the game's. Raises EnvConfigError for what is no ParallelEnv, or no function.
     """
 

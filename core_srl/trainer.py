@@ -22,7 +22,7 @@ from core_srl.monitoring.monitor import StartedMonitors
 from srl_agents.episode import Episode
 from srl_agents.errors import BackendError
 from srl_agents.evaluation.episode_stats import cooperation_rate, mean
-from srl_envs.wrappers.reward_function import CustomRewards, RewardFunction
+from srl_envs.wrappers import CustomRewards, RewardFunction
 from srl_train import resume, summaries, trainer
 from srl_train.build import build_run, resolved
 from srl_train.checkpoints import checkpoint

@@ -17,7 +17,7 @@ from srl_agents.policy import Policy
 from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs import registry
 from srl_envs.tables import Plugin, PluginTable
-from srl_envs.wrappers.reward_function import CustomRewards
+from srl_envs.wrappers import CustomRewards
 from srl_train.config import capabilities
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.capabilities import OBJECTS, PROCESSES

@@ -12,7 +12,7 @@ from srl_agents.episode import Episode
 from srl_agents.evaluation.episode_stats import cooperation_rate
 from srl_agents.rollout import SpeaksFirst
 from srl_agents.rollout.matchmaking import Matchmaking
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
 from srl_train.config.run import RunConfig
 from srl_train.credit import AgentRoles, Credit
 from srl_train.engine.offline.progress import StageProgress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core_srl.integrations.kv_cache import KVCacheManager
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 
 class ArealIntegration:

@@ -12,7 +12,7 @@ import numpy as np
 
 from core_srl.integrations.kv_cache import KVCacheManager
 from srl_envs.tasks.base import Grade, Problem, Task, TaskEnv
-from srl_envs.wrappers.reward_function import CustomRewards, RewardFunction
+from srl_envs.wrappers import CustomRewards, RewardFunction
 from srl_train import Trainer
 from srl_train.config import yaml_file
 from srl_train.errors import ConfigError

@@ -11,7 +11,7 @@ from pathlib import Path
 from core_srl.arguments import text, whole
 from srl_agents.integrations.focal_game import FocalGame
 from srl_agents.integrations.game_rows import rows, write_rows
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 from srl_train.errors import ConfigError, TrainingError
 
 GROUP = 8  # games from one start, whose returns GRPO compares

@@ -18,7 +18,7 @@ from core_srl.managers.llm_config import (
     overridden,
 )
 from srl_agents.llm.backends.chat_backend import Usage
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from srl_agents.rollout import play_many, policy_name
 from srl_agents.scripted.registry import classic_policy
 from srl_agents.seeding import MOST, generator, of_games
 from srl_envs.errors import EnvConfigError
-from srl_envs.scenarios.scenario import Scenario
+from srl_envs.scenarios import Scenario
 from srl_envs.validation import whole_number
 
 LONG_AFTER = 2**31  # the number of every episode: warm-ups are over, and ramps at their top

@@ -12,7 +12,7 @@ import numpy as np
 
 from srl_agents.episode import Episode
 from srl_agents.evaluation.bootstrap import bootstrap_interval
-from srl_envs.scenarios.scenario import Scenario
+from srl_envs.scenarios import Scenario
 
 KINDS = ("difficulty", "family")
 """What infos may say of a problem, by which shares are told apart."""

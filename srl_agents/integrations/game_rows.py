@@ -15,7 +15,7 @@ from srl_agents.llm.prompting import rules_for, situation
 from srl_agents.policy import AgentObservation
 from srl_agents.scripted.registry import POLICIES
 from srl_agents.seeding import MOST
-from srl_envs.scenarios.holdout import refuse_levels
+from srl_envs.scenarios import refuse_levels
 from srl_envs.validation import whole_number
 
 LOOP = "srl"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.errors import BackendError
-from srl_envs.loading.untrusted import read_bytes
+from srl_envs.untrusted import read_bytes
 
 TEMPLATES = {
     # Plain paragraphs: for a model that has read texts and no conversations.

@@ -6,8 +6,8 @@ from typing import Any
 
 from srl_agents.episode import Decision, Tokens
 from srl_agents.policy import AgentObservation
-from srl_envs.loading.untrusted import printable
-from srl_envs.text.view import ParseFailure, TextView, feedback, read_answer, view_for
+from srl_envs.text import ParseFailure, TextView, feedback, read_answer, view_for
+from srl_envs.untrusted import printable
 
 
 def rules_for(view: TextView, seen: AgentObservation) -> str:

@@ -17,7 +17,7 @@ from srl_agents.llm.prompting import decided, read, rules_for, situation
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout.event_loop import together
-from srl_envs.text.view import ParseFailure, TextView, tells_time
+from srl_envs.text import ParseFailure, TextView, tells_time
 
 _NUMBERS = itertools.count()
 
@@ -80,7 +80,7 @@ class TextPolicy:
         """One answer per entry, all asked for at once.
 
         An answer that cannot be read is data: the view's default action (see
-        srl_envs.text.view.fallback_action) with `parse_failure`. Raises BackendError when the
+        srl_envs.text.fallback_action) with `parse_failure`. Raises BackendError when the
         backend fails.
         """
         chat = self._backend.chat

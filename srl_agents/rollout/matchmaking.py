@@ -14,7 +14,7 @@ from typing import Any
 
 from srl_agents import seeding
 from srl_agents.episode import Episode
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 Deal = Callable[[int], list[str]]
 """Number of a group -> the models that play its free agents, in the agents' order."""

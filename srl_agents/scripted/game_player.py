@@ -9,8 +9,8 @@ from srl_agents.episode import to_json
 from srl_agents.errors import PolicyError
 from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy, names
+from srl_envs import loading
 from srl_envs.errors import EnvError
-from srl_envs.loading import references
 from srl_envs.remote.connection import PlayedGame
 
 
@@ -34,7 +34,7 @@ class ScriptedPlayer:
                 f"of {', '.join(env.possible_agents)}, and for nobody else"
             )
         try:
-            with references.closed():  # clients name policies, never code
+            with loading.closed():  # clients name policies, never code
                 seats = {agent: classic_policy(who, env) for agent, who in players.items()}
         except PolicyError as error:
             raise EnvError(str(error)) from error

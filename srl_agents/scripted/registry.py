@@ -19,10 +19,10 @@ from srl_agents.scripted.memory_one import SITUATIONS, STRATEGIES, MemoryOne, Si
 from srl_agents.scripted.negotiation import Negotiator, Reciprocator
 from srl_agents.scripted.trading import Trader
 from srl_agents.scripted.uniform import Uniform
+from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.games.staged import env as staged_v0
-from srl_envs.games.team_battle import env as team_battle_v0
-from srl_envs.loading import references
+from srl_envs.games import staged as staged_v0
+from srl_envs.games import team_battle as team_battle_v0
 from srl_envs.validation import likely
 
 BINARY = ("coop_compete_v0", "team_battle_v0", "staged_v0")
@@ -218,7 +218,7 @@ def is_scripted(name: str) -> bool:
     if name in POLICIES:
         return True
     is_model = is_api_name(name) or re.search(r":model_\d+$", name)
-    return references.names_code(name) and not is_model
+    return loading.names_code(name) and not is_model
 
 
 def classic_policy(name: str, env: Any) -> Policy:
@@ -231,7 +231,7 @@ def classic_policy(name: str, env: Any) -> Policy:
 
     Raises:
         PolicyError: The name is unknown, names no policy, or the policy cannot play `env`.
-        UntrustedError: A record names the user's class (`references.closed`).
+        UntrustedError: A record names the user's class (`loading.closed`).
     """
     if is_scripted(name) and name not in POLICIES:
         return _own_policy(name, env)
@@ -251,7 +251,7 @@ def classic_policy(name: str, env: Any) -> Policy:
 
 def _own_policy(name: str, env: Any) -> Policy:
     try:
-        make = references.code(name)
+        make = loading.code(name)
     except EnvConfigError as error:
         raise PolicyError(str(error)) from error
     # A class that is no policy is refused before it is constructed.

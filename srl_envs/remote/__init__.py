@@ -9,7 +9,7 @@
 
 from typing import Any
 
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 __all__ = ["connect", "remote"]
 

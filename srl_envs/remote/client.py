@@ -9,8 +9,8 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
+from srl_envs import loading
 from srl_envs.errors import EnvConfigError, UntrustedError
-from srl_envs.loading import references
 from srl_envs.remote.connection import Connection
 from srl_envs.remote.parallel_env import RemoteEnv
 from srl_envs.remote.vector_env import RemoteVector
@@ -88,9 +88,9 @@ def at_url(url: str, options: Mapping[str, Any]) -> RemoteEnv:
     address, slash, name = url.partition("://")[2].partition("/")
     if not (slash and name):
         raise EnvConfigError(f"{url!r:.200} is no grpc://HOST:PORT/NAME, such as .../maze_v0")
-    if references.is_closed():
+    if loading.is_closed():
         raise UntrustedError(
-            f"{url!r:.200} is a server that a record names, and is not asked: {references.WAY_OUT}"
+            f"{url!r:.200} is a server that a record names, and is not asked: {loading.WAY_OUT}"
         )
     return remote(address, name, **options)
 

@@ -14,10 +14,10 @@ import grpc
 from google.protobuf.message_factory import GetMessageClass
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading.untrusted import printable
 from srl_envs.remote.errors import RemoteError, WireError
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.values import to_value
+from srl_envs.untrusted import printable
 from srl_envs.validation import is_loopback
 
 TOKEN_VARIABLE = "SRL_ENV_TOKEN"

@@ -10,7 +10,7 @@ from typing import Any
 from srl_envs.remote.errors import WireError
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.values import Room, from_value, write
-from srl_envs.text.view import TextAction
+from srl_envs.text import TextAction
 from srl_envs.validation import Reset, Step
 
 

@@ -13,15 +13,14 @@ from pettingzoo import ParallelEnv
 
 from srl_envs import registry
 from srl_envs.errors import EnvError
-from srl_envs.loading.untrusted import printable
 from srl_envs.remote.connection import Connection, refuse
 from srl_envs.remote.errors import RemoteError, WireError
 from srl_envs.remote.frames import from_reset, from_step, text_digest, write_actions
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.spaces import from_space
 from srl_envs.remote.values import from_value, mapping_of, to_value
-from srl_envs.text.spaces import SpacesOfAgents
-from srl_envs.text.view import TextView
+from srl_envs.text import SpacesOfAgents, TextView
+from srl_envs.untrusted import printable
 from srl_envs.validation import Reset, Step, asks_nothing, reset_arguments
 
 Outcome = TypeVar("Outcome", Reset, Step)

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from srl_envs.remote.errors import WireError
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.values import from_array, from_value, to_array, to_value
-from srl_envs.text.spaces import TextSpace
+from srl_envs.text import TextSpace
 
 
 def to_space(space: spaces.Space[Any]) -> pb.Space:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.episode import Episode
-from srl_envs.loading.extras import needed_by
-from srl_envs.loading.untrusted import printable
-from srl_envs.text.view import TextView
+from srl_envs.loading import needed_by
+from srl_envs.text import TextView
+from srl_envs.untrusted import printable
 from srl_train.config.logging import LoggingConfig
 from srl_train.metrics.errors import TrackerError
 from srl_train.metrics.transcript import transcript

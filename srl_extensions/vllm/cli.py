@@ -12,7 +12,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.errors import BackendError, ServerUnavailable
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 from srl_envs.validation import is_loopback
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_command, add_list, prepare_torch, settings

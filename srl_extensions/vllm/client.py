@@ -19,8 +19,8 @@ from srl_agents.llm.backends.retrying import (
     no_answer,
 )
 from srl_agents.llm.sampling import Sampling
-from srl_envs.loading.extras import needed_by
-from srl_envs.loading.untrusted import printable
+from srl_envs.loading import needed_by
+from srl_envs.untrusted import printable
 from srl_extensions.vllm.plugins.gate import OPEN, OWNER
 
 T = TypeVar("T")

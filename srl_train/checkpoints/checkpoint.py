@@ -28,7 +28,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.checkpoints.manifest import (
     has_all_files,
     is_inside,

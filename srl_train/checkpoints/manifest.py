@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.errors import CheckpointError
 
 FORMAT = 2

@@ -16,9 +16,9 @@ from importlib import metadata
 from types import TracebackType
 from typing import NoReturn
 
-from srl_envs.loading.extras import install_line
-from srl_envs.loading.untrusted import printable
+from srl_envs.loading import install_line
 from srl_envs.tables import Plugin, PluginTable
+from srl_envs.untrusted import printable
 from srl_train.cli import notices
 from srl_train.cli.options import Parser, add_command
 from srl_train.errors import ConfigError

@@ -8,7 +8,7 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
-from srl_envs.loading.extras import pip_line
+from srl_envs.loading import pip_line
 from srl_train.cli.info import accelerators
 from srl_train.cli.notices import tell
 from srl_train.errors import ConfigError

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Mapping
 from pathlib import Path
 
-from srl_envs.loading.extras import install_line, missing, pip_line
+from srl_envs.loading import install_line, missing, pip_line
 from srl_train.cli.notices import tell
 from srl_train.errors import CheckpointError
 from srl_train.run_files import installed
@@ -52,20 +52,19 @@ def run(args: argparse.Namespace) -> int:
     """Print the information."""
     if args.verify is not None:
         return _verify(args.verify)
-    from srl_envs import registry
-    from srl_envs.scenarios import lookup
+    from srl_envs import registry, scenarios
 
     print_table("versions", {"python": platform.python_version()} | versions())
     games = {}
     for name in registry.names():
         entry = registry.entry(name)
         lacking = missing(entry.extras)
-        games[name] = entry.description + (f" (not ready: {pip_line(*lacking)})" if lacking else "")
+        games[name] = entry.summary + (f" (not ready: {pip_line(*lacking)})" if lacking else "")
     print_table("environments", games)
+    kept = {name: scenarios.names(name, holdout=True) for name in scenarios.environments()}
     counts = {
-        name: f"{len(lookup.names(name))}, {len(lookup.names(name, holdout=True))} of them held "
-        "out from training"
-        for name in lookup.environments()
+        name: f"{len(scenarios.names(name))}, {len(holdout)} of them held out from training"
+        for name, holdout in kept.items()
     }
     print_table("scenarios (srl eval --list)", counts)
     print_table("update strategies (updates.strategy)", STRATEGIES)

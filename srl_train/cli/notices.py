@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 
 PACKAGES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl")
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from srl_agents.seeding import MOST
 from srl_envs.errors import DocumentError
-from srl_envs.loading.strict_yaml import read_yaml
-from srl_envs.loading.untrusted import printable
+from srl_envs.loading import read_yaml
+from srl_envs.untrusted import printable
 from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS, within
 from srl_train.errors import ConfigError
 

@@ -17,7 +17,7 @@ from srl_agents.policy import Policy
 from srl_agents.rollout import PlaySettings, play_many
 from srl_envs import registry
 from srl_envs.games.cheap_talk import message_in
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_constrained,

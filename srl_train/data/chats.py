@@ -9,7 +9,7 @@ from pathlib import Path
 from srl_agents.episode import Episode
 from srl_agents.llm.chat_format import ChatFormat, Turn
 from srl_agents.llm.opponent_notes import PartnerNotes
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
 from srl_train.data.demonstrations import Demonstration, Part, records, turns_of, words_of
 from srl_train.errors import DataError
 

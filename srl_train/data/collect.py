@@ -16,9 +16,9 @@ from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
 from srl_agents.scripted.registry import POLICIES, classic_policy
 from srl_agents.scripted.registry import names as policy_names
 from srl_agents.seeding import generator, of_games
+from srl_envs import loading
 from srl_envs.errors import UntrustedError
-from srl_envs.loading import references
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
 from srl_train.config.run import RunConfig
 from srl_train.data.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
@@ -209,7 +209,7 @@ def _players(
         else:
             who = named.get(name, name)
             try:
-                with nullcontext() if trained is None or trusted else references.closed():
+                with nullcontext() if trained is None or trusted else loading.closed():
                     players[agent] = parse_player(who)
             except UntrustedError as error:
                 raise ConfigError(

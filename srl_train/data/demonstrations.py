@@ -15,8 +15,8 @@ from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
 from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import read_json
-from srl_envs.text.view import ParseFailure, TextView
+from srl_envs.text import ParseFailure, TextView
+from srl_envs.untrusted import read_json
 from srl_train.errors import DataError
 
 KEPT = "kept_agents"

@@ -9,7 +9,7 @@ from typing import Any
 
 from srl_agents.policy import Policy
 from srl_agents.rollout import MakeGame, PlaySettings
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
 from srl_train.data.collect import in_words
 
 

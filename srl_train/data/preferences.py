@@ -13,7 +13,7 @@ from typing import Any
 from srl_agents.episode import Episode
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.opponent_notes import PartnerNotes
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
 from srl_train.data.demonstrations import Part, conversation, records
 from srl_train.errors import DataError
 from srl_train.trajectory import Game

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from srl_envs.loading.untrusted import cut, printable
+from srl_envs.untrusted import cut, printable
 
 SCHEMA_VERSION = 2
 """Version of the blocks' fields; the page refuses unknown versions."""

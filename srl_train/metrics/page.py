@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 from srl_train.metrics.document import Document, to_json
 from srl_train.metrics.errors import RunFolderError
 from srl_train.run_files import write_whole

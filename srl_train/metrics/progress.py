@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TextIO
 
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 
 RECENT_ROUNDS = 10
 """Number of rounds in the mean of the seconds per round."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from srl_agents.episode import Decision, Episode
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 from srl_train.samples import TokenSample, in_groups
 
 if TYPE_CHECKING:

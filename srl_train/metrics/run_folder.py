@@ -16,8 +16,8 @@ from typing import Any
 from srl_agents.episode import Episode, read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
-from srl_envs.loading.strict_yaml import MAX_YAML, read_yaml
-from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_envs.loading import MAX_YAML, read_yaml
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.engine.offline.progress import ORDER
 from srl_train.metrics.activity import Span, read_activity
 from srl_train.metrics.errors import RunFolderError

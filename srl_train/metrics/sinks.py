@@ -20,12 +20,12 @@ import numpy as np
 from srl_agents.atomic_files import whole_file
 from srl_agents.episode import Episode
 from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_envs.tables import Plugin, PluginTable
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.metrics.errors import MetricsError
 
 if TYPE_CHECKING:
-    from srl_envs.text.view import TextView
+    from srl_envs.text import TextView
     from srl_train.config.run import RunConfig
 
 SINKS = PluginTable(

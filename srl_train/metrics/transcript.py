@@ -12,8 +12,8 @@ import numpy as np
 from srl_agents.episode import AgentStep, Episode
 from srl_envs import registry
 from srl_envs.errors import EnvError, UntrustedError
-from srl_envs.loading.untrusted import cut
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
+from srl_envs.untrusted import cut
 from srl_train.metrics.document import Step, Transcript, Turn
 
 SHOWN_TURNS = 40

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.scripted.registry import POLICIES, is_scripted, names
+from srl_envs import scenarios
 from srl_envs.errors import EnvConfigError
-from srl_envs.scenarios import holdout
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def refuse_levels(section: EnvironmentConfig, env: Any) -> None:
     """Raise ConfigError where the environment would play levels that are held out."""
     try:
-        holdout.refuse_levels("environment", section.name, section.options, env)
+        scenarios.refuse_levels("environment", section.name, section.options, env)
     except EnvConfigError as error:
         raise ConfigError(str(error)) from error
 

@@ -24,8 +24,7 @@ from torch import Tensor
 
 from srl_agents.episode import Episode
 from srl_agents.evaluation.population.nash_averaging import nash_average
-from srl_envs.loading.records import read_record
-from srl_envs.loading.tagged_json import checked
+from srl_envs.records import checked, read_record
 from srl_train.checkpoints.checkpoint import Checkpoint
 from srl_train.checkpoints.tensor_tree import misfit
 from srl_train.config.models import PoolConfig

@@ -13,8 +13,8 @@ from typing import Literal
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.hub_names import is_gguf
 from srl_agents.scripted.registry import POLICIES, is_scripted
+from srl_envs import loading
 from srl_envs.errors import UntrustedError
-from srl_envs.loading import references
 from srl_train.checkpoints.manifest import is_checkpoint
 from srl_train.errors import ConfigError
 
@@ -68,16 +68,16 @@ def parse_player(name: str) -> PlayerSpec:
     Raises:
         ConfigError: The name means no player.
         UntrustedError: A record names a player that is not part of this library
-            (`references.closed`).
+            (`loading.closed`).
     """
     if name in POLICIES:
         return PlayerSpec(name, "scripted")
     if name == TINY:
         return PlayerSpec(name, "tiny", {TINY: TINY})
-    if references.is_closed():
+    if loading.is_closed():
         raise UntrustedError(
             f"{name!r:.200} is a player that a record names, and is neither loaded nor asked: "
-            f"{references.WAY_OUT}"
+            f"{loading.WAY_OUT}"
         )
     if is_api_name(name):
         return PlayerSpec(name, "api", {name: name})

@@ -18,7 +18,7 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import Policy
 from srl_agents.rollout.mixture import Mixture
 from srl_agents.scripted.registry import classic_policy
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
 from srl_train.checkpoints.manifest import is_checkpoint
 from srl_train.errors import ConfigError
 from srl_train.players.api_models import refuse_constrained

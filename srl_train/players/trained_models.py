@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from srl_agents.llm.opponent_notes import PartnerNotes, notes_for
 from srl_agents.llm.sampling import Sampling
-from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.checkpoints.manifest import is_checkpoint
 from srl_train.errors import ConfigError
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from srl_agents.episode import Episode
 from srl_agents.evaluation.interactions.graph import Pair
 from srl_agents.evaluation.replay import replay
-from srl_envs.games.negotiation.bargaining import POINTS
+from srl_envs.games.bargaining import POINTS
 
 
 class Deals(NamedTuple):

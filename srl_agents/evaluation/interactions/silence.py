@@ -23,7 +23,7 @@ from srl_agents.policy import AgentObservation, Policy, waits
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
 from srl_agents.seeding import of_agents
 from srl_envs.games.cheap_talk import SAYS, spoken
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
 
 
 def heeded(

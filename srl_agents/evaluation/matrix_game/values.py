@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from srl_agents.baselines.best_response import best_plan
 from srl_agents.scripted.memory_one import distributions, mirrored
-from srl_envs.games.coop_compete.payoffs import CoopCompeteRules
+from srl_envs.games.coop_compete import CoopCompeteRules
 
 NOISE = 0.05  # standard deviation of every reward, independent for each player and round
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.scenarios.scenario import Scenario
+from srl_envs.scenarios import Scenario
 
 
 @dataclass(frozen=True)

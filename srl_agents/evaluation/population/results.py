@@ -18,9 +18,8 @@ from srl_agents.evaluation.population.nash_averaging import nash_average
 from srl_agents.evaluation.population.payoffs import Floats, cells, gaps, means, returns_by_start
 from srl_agents.evaluation.population.ratings import Rated, can_rate, matches_of, rate
 from srl_envs.errors import DocumentError
-from srl_envs.loading.records import read_record
-from srl_envs.loading.tagged_json import checked
-from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_envs.records import checked, read_record
+from srl_envs.untrusted import read_bytes, read_json
 
 SCHEMA_VERSION = 1
 SEVERAL = "winners, elsewhere returns with the same partners"

@@ -17,8 +17,8 @@ from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.http_client import http_client
 from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
-from srl_envs.loading.extras import needed_by
-from srl_envs.loading.untrusted import printable
+from srl_envs.loading import needed_by
+from srl_envs.untrusted import printable
 
 Message = Mapping[str, str]
 """{"role": "system", "user" or "assistant", "content": text}."""

@@ -17,8 +17,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from srl_agents.errors import BackendError, ServerUnavailable
-from srl_envs.loading.extras import needed_by
-from srl_envs.loading.untrusted import printable
+from srl_envs.loading import needed_by
+from srl_envs.untrusted import printable
 
 T = TypeVar("T")
 TRANSIENT = frozenset({408, 409, 429, 500, 502, 503, 504, 529})

@@ -12,8 +12,8 @@ import numpy as np
 from srl_agents.errors import PolicyError
 from srl_agents.evaluation.progress import LongWork
 from srl_agents.llm.opponent_notes import History, PartnerNotes
-from srl_envs.text.view import ParseFailure, TextView, feedback, read_answer, view_for
-from srl_envs.wrappers.reward_function import CustomRewards
+from srl_envs.text import ParseFailure, TextView, feedback, read_answer, view_for
+from srl_envs.wrappers import CustomRewards
 
 UNREADABLE = ("", "I am not sure.", "both", "1", "yes yes yes")
 UNREADABLE_SHARE = 0.05  # of answers: so that the model has seen itself go wrong, and recovers

@@ -27,7 +27,7 @@ from srl_agents.llm.cache_folder import cache_folder
 from srl_agents.llm.chat_format import ChatFormat, Turn
 from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_agents.llm.tiny.dialogues import Dialogue, random_dialogues
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 with needed_by("the embedded model"):
     import tokenizers

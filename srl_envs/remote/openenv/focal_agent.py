@@ -5,11 +5,11 @@ trainer = GRPOTrainer(..., environment_factory=partial(FocalAgent, "http://127.0
 
 from __future__ import annotations
 
+from srl_envs import text
 from srl_envs.remote.openenv.games import JointGame
-from srl_envs.text import focal_agent
 
 
-class FocalAgent(focal_agent.FocalAgent):
+class FocalAgent(text.FocalAgent):
     """The game's one agent; the others are partners that the server plays.
 
     Give the server as many sessions as completions are under way at once. Raises EnvError for a

@@ -16,11 +16,20 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.loading.tagged_json import decode
-from srl_envs.loading.untrusted import printable
+from srl_envs.records import decode
 from srl_envs.remote.openenv.session import Session
-from srl_envs.text.spaces import ANSWER_LENGTH, TEXT_LENGTH, SpacesOfAgents, TextSpace
-from srl_envs.text.view import ParseFailure, Samples, any_of, cost_of_unread, parse_choice
+from srl_envs.text import (
+    ANSWER_LENGTH,
+    TEXT_LENGTH,
+    ParseFailure,
+    Samples,
+    SpacesOfAgents,
+    TextSpace,
+    any_of,
+    cost_of_unread,
+    parse_choice,
+)
+from srl_envs.untrusted import printable
 from srl_envs.validation import (
     Reset,
     Step,

@@ -20,10 +20,10 @@ from typing import Any
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.loading.extras import needed_by
-from srl_envs.loading.tagged_json import encode, is_plain
-from srl_envs.scenarios.holdout import refuse_levels
-from srl_envs.text.env import TextEnv
+from srl_envs.loading import needed_by
+from srl_envs.records import encode, is_plain
+from srl_envs.scenarios import refuse_levels
+from srl_envs.text import TextEnv
 from srl_envs.validation import is_loopback, is_own_request, nearest, shown, whole_number
 
 with needed_by("an OpenEnv server"):
@@ -84,7 +84,7 @@ class JointObservation(Observation):  # type: ignore[misc]
     agents: list[str]
     """Those that act in the coming turn."""
     observations: dict[str, Any]
-    """Agent -> its text or, in numbers, its observation as srl_envs.loading.tagged_json writes
+    """Agent -> its text or, in numbers, its observation as srl_envs.records writes
     it."""
     rewards: dict[str, float]
     """Of every agent that acted; none after a reset, as those below."""

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from srl_envs.errors import DocumentError, EnvConfigError, EnvError
-from srl_envs.loading.extras import needed_by
-from srl_envs.loading.untrusted import printable, read_json
+from srl_envs.loading import needed_by
+from srl_envs.untrusted import printable, read_json
 from srl_envs.validation import is_loopback, number_between, shown
 
 with needed_by("a client of OpenEnv servers"):

@@ -6,15 +6,13 @@ import functools
 from importlib import metadata
 from typing import Any
 
-from srl_envs import registry
+from srl_envs import loading, registry, scenarios
 from srl_envs.errors import EnvError
-from srl_envs.loading import references
 from srl_envs.remote.frames import text_digest
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.server.refusals import Refused
 from srl_envs.remote.spaces import to_space
 from srl_envs.remote.values import mapping_of, to_value
-from srl_envs.scenarios import holdout
 from srl_envs.tasks.multitask.env import Multitask
 from srl_envs.validation import nearest
 
@@ -41,13 +39,13 @@ class Offers:
         try:
             env = registry.remake(name, options, allowing=self._own)
         except (EnvError, ImportError) as error:
-            told = str(error).removesuffix(f": {references.WAY_OUT}")  # which is no client's
+            told = str(error).removesuffix(f": {loading.WAY_OUT}")  # which is no client's
             raise Refused("INVALID_ARGUMENT", "wrong options", told) from error
         if isinstance(env.unwrapped, Multitask):
             for member in env.unwrapped.named.values():
                 self._require(member["name"])
         try:
-            holdout.refuse_levels("environment", name, options, env)
+            scenarios.refuse_levels("environment", name, options, env)
         except EnvError as error:
             raise Refused("PERMISSION_DENIED", "held-out levels", error) from error
         return env

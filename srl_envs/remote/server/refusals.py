@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 
 LONGEST = 500
 """Characters of a message: some of it may quote the call."""

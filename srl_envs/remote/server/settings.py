@@ -7,11 +7,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from srl_envs import registry
+from srl_envs import loading, registry
 from srl_envs.errors import DocumentError, EnvConfigError
-from srl_envs.loading import references
-from srl_envs.loading.untrusted import read_bytes
 from srl_envs.remote.connection import TOKEN_VARIABLE
+from srl_envs.untrusted import read_bytes
 from srl_envs.validation import entries_of, is_loopback, number_between, set_fields, whole_number
 
 SHORTEST_TOKEN = 16
@@ -52,7 +51,7 @@ class ServerSettings:
             raise EnvConfigError(f"environments: name some of {', '.join(registry.names())}")
         for name in names:
             if isinstance(name, str) and ":" in name:
-                references.code(name)  # says so at once where there is none
+                loading.code(name)  # says so at once where there is none
             else:
                 registry.entry(name)
         whole_number("port", self.port, 0, 2**16 - 1)

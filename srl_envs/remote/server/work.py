@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from srl_envs import loading
 from srl_envs.errors import EnvError
-from srl_envs.loading import references
 from srl_envs.remote.errors import WireError
 from srl_envs.remote.server.refusals import Refused
 
@@ -30,7 +30,7 @@ class Pieces:
 
     def __call__(self) -> None:
         """Do the pieces in order until the work is stopped or abandoned."""
-        with references.closed():  # options of resets are others' words
+        with loading.closed():  # options of resets are others' words
             for piece in self.pieces:
                 if self.stop.is_set():
                     return

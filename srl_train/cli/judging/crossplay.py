@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from srl_agents.evaluation.population.arena import Arena
     from srl_agents.evaluation.population.cross_play import Game
     from srl_agents.policy import Policy
-    from srl_envs.scenarios.scenario import Scenario
+    from srl_envs.scenarios import Scenario
     from srl_train.metrics.document import Transcript
     from srl_train.players.player_spec import PlayerSpec
     from srl_train.players.resolver import Resolver
@@ -191,10 +191,10 @@ def _played(
 
 
 def _held_out(environments: Sequence[str]) -> list[Scenario]:
-    from srl_envs.scenarios import lookup
+    from srl_envs import scenarios
 
-    named = [name for environment in environments for name in lookup.names(environment, True)]
-    found = [one for one in map(lookup.scenario, named) if one.held_out_partners]
+    named = [name for environment in environments for name in scenarios.names(environment, True)]
+    found = [one for one in map(scenarios.scenario, named) if one.held_out_partners]
     if not found:
         told = ", ".join(environments) or "a scenario"
         raise ConfigError(
@@ -304,8 +304,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _arenas(args: argparse.Namespace) -> list[Arena]:
     from srl_agents.evaluation.population.arena import arena, scenario_arena
-    from srl_envs import registry
-    from srl_envs.scenarios import lookup
+    from srl_envs import registry, scenarios
 
     options: dict[str, dict[str, Any]] = {name: {} for name in args.environments}
     for text in args.options:
@@ -318,5 +317,5 @@ def _arenas(args: argparse.Namespace) -> list[Arena]:
         for own in [name] if dot else options:
             options[own][option] = value
     made = (arena(name, partial(registry.make, name, **own)) for name, own in options.items())
-    named = (scenario_arena(lookup.scenario(name)) for name in dict.fromkeys(args.scenarios))
+    named = (scenario_arena(scenarios.scenario(name)) for name in dict.fromkeys(args.scenarios))
     return [*made, *named]

@@ -27,7 +27,7 @@ from srl_train.players.player_spec import PLAYERS
 if TYPE_CHECKING:
     from srl_agents.evaluation.scenarios import ScenarioScore
     from srl_agents.evaluation.solved import Solved
-    from srl_envs.scenarios.scenario import Scenario
+    from srl_envs.scenarios import Scenario
 
 HELD_OUT = {"only": True, "none": False, "all": None}
 SCHEMA_VERSION = 3
@@ -75,17 +75,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play, score and tell."""
-    from srl_envs.scenarios import lookup
+    from srl_envs import scenarios
 
     names = [*args.scenarios, *_of(args.environments, args.held_out)]
     if args.list:
-        for name in names or lookup.names(holdout=HELD_OUT[args.held_out]):
-            found = lookup.scenario(name)
+        for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):
+            found = scenarios.scenario(name)
             tell(f"{name}  [{', '.join(found.tags)}]  {found.description}")
         return 0
     _check(args, names)
     chosen_scenarios = [
-        _with_background(lookup.scenario(name), args.background) for name in dict.fromkeys(names)
+        _with_background(scenarios.scenario(name), args.background) for name in dict.fromkeys(names)
     ]
     pass_at = _pass_at(args, chosen_scenarios)
 
@@ -214,13 +214,13 @@ def _row(score: ScenarioScore) -> tuple[str, ...]:
 
 
 def _of(environments: Sequence[str], holdout: str) -> list[str]:
-    from srl_envs.scenarios import lookup
+    from srl_envs import scenarios
 
     found: list[str] = []
     for environment in environments:
-        own = lookup.names(environment, HELD_OUT[holdout])
+        own = scenarios.names(environment, HELD_OUT[holdout])
         if not own:
-            there = lookup.environments()
+            there = scenarios.environments()
             kind = f"{environment.partition('_')[0]}_"
             near = [name for name in there if name.startswith(kind)]
             raise ConfigError(

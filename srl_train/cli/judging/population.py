@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from srl_envs.loading.extras import pip_line
+from srl_envs.loading import pip_line
 from srl_train.metrics.document import (
     MISSING,
     Block,

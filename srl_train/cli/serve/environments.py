@@ -63,7 +63,7 @@ def add_arguments(what: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until somebody interrupts, then tell what was refused."""
-    from srl_envs.loading.extras import needed_by
+    from srl_envs.loading import needed_by
 
     with needed_by("`srl serve env`"):
         from srl_envs.remote.server.settings import ServerSettings, read_tokens

@@ -33,7 +33,7 @@ def add_arguments(what: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until somebody interrupts."""
-    from srl_envs.loading.extras import needed_by
+    from srl_envs.loading import needed_by
 
     with needed_by("`srl serve openenv`"):
         from srl_envs.remote.openenv.server import ServedGame, create_app, serve

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 from srl_train.config.engine import RayEngineConfig
 from srl_train.distributed.processes import Rank
 from srl_train.distributed.ray_engine.standing import WorkerLost

@@ -15,9 +15,9 @@ from srl_agents.scripted import Always
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
-from srl_envs.games.maze.level import LAYOUTS
-from srl_envs.text.env import TextEnv
-from srl_envs.wrappers.reward_function import CustomRewards
+from srl_envs.games.maze_levels import LAYOUTS
+from srl_envs.text import TextEnv
+from srl_envs.wrappers import CustomRewards
 
 
 def recorded(name, *, seed=5, reset_options=None, **options):
@@ -145,7 +145,7 @@ def test_a_record_starts_no_code(episode, made):
 
 def test_a_trusted_record_has_what_it_names(episode):
     made = {
-        "name": "srl_envs.games.coop_compete.env:parallel_env",
+        "name": "srl_envs.games.coop_compete:parallel_env",
         "options": episode.made_as["options"],
     }
     options = {"variant": "pair", "num_agents": 2} | made["options"]

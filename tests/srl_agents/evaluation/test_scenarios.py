@@ -14,10 +14,9 @@ from srl_agents.errors import BackendError, PolicyError, RolloutError
 from srl_agents.evaluation.scenarios import AT_THE_END, JUDGED, SUMMED, play_scenario, score, scored
 from srl_agents.scripted import Always, Uniform
 from srl_agents.scripted.registry import classic_policy
+from srl_envs import scenarios
 from srl_envs.errors import EnvConfigError
-from srl_envs.scenarios import lookup
-from srl_envs.scenarios.lookup import scenario
-from srl_envs.scenarios.scenario import Scenario
+from srl_envs.scenarios import Scenario, scenario
 
 PAIR = scenario("coop_compete_pair_v0.always_cooperate")
 # Three focal seats and one in the background, without noise: every return is known.
@@ -113,7 +112,7 @@ def test_failed_episodes_are_counted_and_left_out():
 
 
 def test_a_focal_seat_that_never_has_a_turn_earns_nothing():
-    game = "tests.srl_envs.wrappers.third_party_games:knock_out"
+    game = "tests.srl_envs.third_party_games:knock_out"
     one = Scenario("knock_out", game, "x", ("player_1",), {"player_0": "uniform"}, {})
     found = score(one, Uniform(2), episodes=32)
     assert found.failed == 0 and {e.focal_return for e in found.episodes} == {0.0, 1.0}
@@ -253,7 +252,7 @@ def test_episodes_played_before_are_scored_the_same():
     assert scored(PAIR, played, seed=2) == score(PAIR, Uniform(), 5, seed=2)
 
 
-@pytest.mark.parametrize("name", lookup.names())
+@pytest.mark.parametrize("name", scenarios.names())
 def test_every_scenario_can_be_played_and_scored(name):
     found = scenario(name)
     env = found.make()
@@ -280,6 +279,8 @@ def test_the_page_runs_and_explains_every_key(capsys):
     [code] = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     exec(compile(code, "block", "exec"), {})
     said = capsys.readouterr().out
-    assert said.count("95 % interval (") == len(lookup.names("coop_compete_pair_v0", holdout=True))
+    assert said.count("95 % interval (") == len(
+        scenarios.names("coop_compete_pair_v0", holdout=True)
+    )
     for key in (*AT_THE_END, *SUMMED, *JUDGED):
         assert f"`{key}`" in page

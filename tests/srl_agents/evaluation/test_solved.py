@@ -13,8 +13,7 @@ from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_agents.evaluation.scenarios import play_scenario, score, scored
 from srl_agents.evaluation.solved import pass_at_k, refuse_unsolvable, solved
 from srl_agents.scripted.registry import classic_policy
-from srl_envs.scenarios.lookup import scenario
-from srl_envs.scenarios.scenario import Scenario
+from srl_envs.scenarios import Scenario, scenario
 
 DIGITS = scenario("math_v0.one_digit_unseen")
 

@@ -12,7 +12,7 @@ from srl_agents.llm.tiny.dialogues import FREE_GAMES, random_dialogues
 from srl_agents.rollout import play_many
 from srl_envs import make
 from srl_envs.tasks.base import Grade, Problem, Task, TaskEnv
-from srl_envs.text.view import ParseFailure
+from srl_envs.text import ParseFailure
 from tests.fakes import ScriptedBackend
 
 make_math = partial(make, "math_v0", families="arithmetic", difficulty=1)

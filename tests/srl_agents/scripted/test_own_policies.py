@@ -10,10 +10,9 @@ from srl_agents.evaluation.scenarios import score
 from srl_agents.policy import PerAgentPolicy
 from srl_agents.scripted.game_player import ScriptedPlayer
 from srl_agents.scripted.registry import classic_policy, is_scripted
-from srl_envs import registry
+from srl_envs import loading, registry
 from srl_envs.errors import UntrustedError
-from srl_envs.loading import references
-from srl_envs.scenarios.scenario import Scenario
+from srl_envs.scenarios import Scenario
 
 A_NUMBER = 3
 
@@ -108,7 +107,7 @@ def others(tmp_path, monkeypatch):
 
 
 def test_a_record_imports_no_policy(others, env):
-    with references.closed(), pytest.raises(UntrustedError, match="is code that a record names"):
+    with loading.closed(), pytest.raises(UntrustedError, match="is code that a record names"):
         classic_policy(others, env)
 
 

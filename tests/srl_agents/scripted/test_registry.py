@@ -12,8 +12,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many, policy_name
 from srl_agents.scripted.registry import ANY, GAMES, POLICIES, classic_policy, names
-from srl_envs import registry
-from srl_envs.scenarios import lookup
+from srl_envs import registry, scenarios
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "environments" / "scenarios.md").read_text(encoding="utf-8")
@@ -101,9 +100,9 @@ def test_policies_that_look_at_nothing_play_other_games_with_two_actions():
     assert POLICIES["uniform"].can_play(maze)
 
 
-@pytest.mark.parametrize("name", lookup.names())
+@pytest.mark.parametrize("name", scenarios.names())
 def test_scenarios_seat_whom_they_can_and_say_who_is_held_out(name):
-    scenario = lookup.scenario(name)
+    scenario = scenarios.scenario(name)
     env = scenario.make()
     for who in scenario.background.values():
         assert POLICIES[who].can_play(env)
@@ -112,7 +111,7 @@ def test_scenarios_seat_whom_they_can_and_say_who_is_held_out(name):
 
 
 def test_every_held_out_policy_is_met_in_a_scenario():
-    met = {who for n in lookup.names() for who in lookup.scenario(n).held_out_partners}
+    met = {who for n in scenarios.names() for who in scenarios.scenario(n).held_out_partners}
     assert met == set(names(holdout=True))
 
 

@@ -111,7 +111,7 @@ def test_a_refused_environment_of_many_is_named_and_the_others_are_played(everyt
 
 
 def test_words_that_differ_from_the_servers_are_refused(everything, monkeypatch):
-    from srl_envs.games.coop_compete.env import CoopCompeteView
+    from srl_envs.games.coop_compete import CoopCompeteView
 
     env = everything.env("coop_compete_v0")
     monkeypatch.setattr(CoopCompeteView, "rules", lambda self, agent: "Do as you like.")

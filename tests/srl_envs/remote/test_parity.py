@@ -10,7 +10,7 @@ import srl_envs
 from srl_envs import registry, vector
 from srl_envs.env_checker import _same as same
 from srl_envs.env_checker import check_environment
-from srl_envs.text.env import TextEnv
+from srl_envs.text import TextEnv
 
 GAMES = [
     ("coop_compete_v0", {"num_agents": 3, "max_cycles": 6}),

@@ -18,7 +18,7 @@ from srl_envs.remote.errors import WireError
 from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.remote.spaces import from_space, to_space
 from srl_envs.remote.values import from_value, to_value
-from srl_envs.text.spaces import TextSpace
+from srl_envs.text import TextSpace
 
 PROTOCOL = Path(pb.__file__).parent
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()

@@ -12,7 +12,7 @@ from srl_agents.errors import BackendError, RolloutError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.scripted import Always
 from srl_envs import make
-from srl_envs.text.view import ParseFailure
+from srl_envs.text import ParseFailure
 from srl_extensions.bridges.trl_rollout import episode_return_reward, make_rollout_func
 from srl_train.errors import ConfigError
 

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from srl_envs.loading.extras import EXTRAS
+from srl_envs.loading import EXTRAS
 from srl_train import cli
 from srl_train.cli import info
 from srl_train.errors import ConfigError

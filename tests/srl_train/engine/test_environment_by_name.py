@@ -16,8 +16,8 @@ from srl_train.errors import ConfigError
 from srl_train.metrics import read_metrics
 
 GAMES = """
-from srl_envs.wrappers.text_adapter import with_text
-from tests.srl_envs.wrappers.third_party_games import NeverTwice
+from srl_envs.wrappers import with_text
+from tests.srl_envs.third_party_games import NeverTwice
 
 def colours(words=("red", "green", "blue")):
     return with_text(NeverTwice(), rules="Show the same colour.", answers=words)

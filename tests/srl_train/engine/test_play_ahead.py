@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_envs.games import coop_compete as coop_compete_v0
 from srl_extensions.play_ahead.schedule import room
 from srl_train import round as round_module
 from srl_train.build import build_run

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from srl_envs.errors import EnvError
-from srl_envs.games.coop_compete.env import CoopCompete
-from srl_envs.wrappers.reward_function import CustomRewards
+from srl_envs.games.coop_compete import CoopCompete
+from srl_envs.wrappers import CustomRewards
 from srl_extensions.pages.report import notes
 from srl_train.metrics import read_metrics
 from srl_train.metrics.document import Notes

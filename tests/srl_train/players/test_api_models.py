@@ -128,7 +128,7 @@ def test_it_is_evaluated_without_torch(server, tmp_path):
 
 
 def test_how_a_model_answers_can_be_set(server):
-    from srl_envs.scenarios.lookup import scenario
+    from srl_envs.scenarios import scenario
 
     def resolved(name, **overrides):
         resolver, player = Resolver(overrides=SamplingOverrides(**overrides)), parse_player(name)

@@ -118,7 +118,7 @@ def test_an_environment_of_its_own_code_is_made_only_for_those_who_trust_it(
     short_run, tmp_path, capsys, monkeypatch
 ):
     (tmp_path / "brief_game.py").write_text(
-        "from srl_envs.games.coop_compete.env import parallel_env\n"
+        "from srl_envs.games.coop_compete import parallel_env\n"
         "def game():\n    return parallel_env(variant='pair', num_agents=2, max_cycles=2)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)

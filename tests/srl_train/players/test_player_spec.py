@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from srl_envs import loading
 from srl_envs.errors import UntrustedError
-from srl_envs.loading import references
 from srl_train.build import build_run
 from srl_train.cli import main
 from srl_train.errors import ConfigError
@@ -136,7 +136,7 @@ def test_relative_bases_and_data_are_recorded_by_their_whole_path(
 
 @pytest.mark.parametrize("name", ["openai:m", "runs/demo", "runs/nobody", "Qwen/Qwen3-0.6B"])
 def test_a_record_of_others_names_nobody_outside_this_library(name, here):
-    with references.closed():
+    with loading.closed():
         assert [parse_player(one).kind for one in ("tit_for_tat", "tiny")] == ["scripted", "tiny"]
         with pytest.raises(UntrustedError, match=r"is a player that a record names.*--trust"):
             parse_player(name)

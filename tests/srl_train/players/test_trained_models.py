@@ -8,7 +8,7 @@ import pytest
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout import play_many
 from srl_envs import registry
-from srl_envs.scenarios.scenario import Scenario
+from srl_envs.scenarios import Scenario
 from srl_train.cli import main
 from srl_train.config import yaml_file
 from srl_train.data.collect import build_policies

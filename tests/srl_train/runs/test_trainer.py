@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 
 from srl_agents.episode import read_jsonl
 from srl_agents.errors import BackendError
-from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_envs.games import coop_compete as coop_compete_v0
 from srl_train.build import build_run
 from srl_train.checkpoints.checkpoint import list_checkpoints
 from srl_train.config import yaml_file

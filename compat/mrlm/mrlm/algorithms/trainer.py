@@ -19,9 +19,8 @@ from mrlm.core.types import GenerationConfig
 from mrlm.environments.debate import DebateEnvironment
 from mrlm.environments.task import RemoteEnvironment, TaskEnvironment, registered_name
 from mrlm.games import is_plain, named_environment
-from srl_envs import registry
+from srl_envs import loading, registry
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading import references
 from srl_envs.tasks.tool_use.builtin_tools import TOOLS
 from srl_train.distributed import processes
 from srl_train.errors import ConfigError
@@ -179,7 +178,7 @@ def _train(
 def _configured(section: EvalEnvironmentConfig) -> SimulatedEnvironment:
     kind, server, options = section.env_type, section.server_address, dict(section.options)
     if ":" in kind:
-        made = references.code(kind)(**options)
+        made = loading.code(kind)(**options)
         if not isinstance(made, SimulatedEnvironment):
             raise ConfigError(f"env_type: {kind} must be a SimulatedEnvironment, got {made!r:.80}")
         if server is not None:

@@ -25,7 +25,7 @@ from srl_agents.llm.backends.token_backend import (
 )
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.chat_templates import fill_in
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 with needed_by("a Hugging Face model"):
     import torch

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from transformers import BitsAndBytesConfig
 
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 Quantization = Literal["nf4", "int8"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.hub_names import GGUF, VARIABLE, folder_for, is_gguf
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 with needed_by("a Hugging Face model"):
     from huggingface_hub import (

@@ -5,7 +5,7 @@ import pytest
 
 from srl_agents.evaluation.interactions import interactions
 from srl_envs import make
-from srl_envs.games.negotiation.bargaining import POINTS
+from srl_envs.games.bargaining import POINTS
 from tests.srl_agents.evaluation.interactions.known_players import SEEDS, Does, edges, played
 
 

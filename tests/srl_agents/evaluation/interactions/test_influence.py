@@ -11,7 +11,7 @@ from srl_agents.evaluation.interactions import interactions
 from srl_agents.evaluation.interactions.influence import effects
 from srl_agents.rollout import play
 from srl_envs.errors import EnvError
-from srl_envs.games.team_battle.payoffs import TeamBattleRules
+from srl_envs.games.team_battle import TeamBattleRules
 from tests.srl_agents.evaluation.interactions.known_players import SEEDS, Does, deaf, edges, played
 
 

@@ -9,9 +9,8 @@ from srl_agents.evaluation.population.cross_play import play_cross
 from srl_agents.evaluation.population.payoffs import cells, returns_by_start
 from srl_agents.evaluation.population.results import results
 from srl_agents.scripted.registry import classic_policy
-from srl_envs import registry
+from srl_envs import registry, scenarios
 from srl_envs.errors import EnvConfigError
-from srl_envs.scenarios import lookup
 from tests.srl_agents.evaluation.population.contest import Contest, Number, players
 
 CONTEST = arena("contest", Contest)
@@ -67,7 +66,7 @@ def test_without_teams_one_agent_visits_all_others_in_every_place():
 
 
 def test_a_scenario_has_the_evaluated_agents_as_its_only_place():
-    scenario = lookup.scenario("staged_v0.with_a_preying_adversary")
+    scenario = scenarios.scenario("staged_v0.with_a_preying_adversary")
     made = scenario_arena(scenario)
     assert made.places == (scenario.focal,) and not made.two_sided
     games = play_cross(made, scripted(made, "uniform", "always_compete"), episodes=1)

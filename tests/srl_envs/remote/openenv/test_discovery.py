@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from srl_envs import make
 from srl_envs.remote.openenv.server import in_background
-from srl_envs.text.env import TextEnv
+from srl_envs.text import TextEnv
 
 FOLDER = Path(__file__).parents[4] / "compat" / "core_srl_env"
 

@@ -12,8 +12,8 @@ from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.remote.openenv.focal_agent import FocalAgent
 from srl_envs.remote.openenv.games import JointGame, OpenEnvGame, listed
 from srl_envs.remote.openenv.server import in_background
-from srl_envs.text.env import TextEnv
-from srl_envs.wrappers.single_agent import SingleAgentEnv
+from srl_envs.text import TextEnv
+from srl_envs.wrappers import SingleAgentEnv
 
 
 class Step(Action):

@@ -15,9 +15,9 @@ from websockets.sync.client import connect
 
 from srl_envs import make
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading.tagged_json import decode, encode, is_plain
+from srl_envs.records import decode, encode, is_plain
 from srl_envs.remote.openenv.server import ServedGame, configured, create_app, in_background
-from srl_envs.text.env import TextEnv
+from srl_envs.text import TextEnv
 
 NUMBERS = {
     "coop_compete_v0": {"num_agents": 4, "noise_std": 0.3, "max_cycles": 10},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from srl_envs.games.coop_compete.env import CoopCompete
+from srl_envs.games.coop_compete import CoopCompete
 
 HELD = threading.Event()
 """Steps hang until it is set."""

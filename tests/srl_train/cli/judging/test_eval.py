@@ -9,13 +9,12 @@ import shutil
 import pytest
 
 from srl_agents.episode import read_jsonl
-from srl_envs import registry
-from srl_envs.scenarios import lookup
-from srl_envs.wrappers.text_adapter import with_text
+from srl_envs import registry, scenarios
+from srl_envs.wrappers import with_text
 from srl_train import cli
 from srl_train.trainer import Trainer
 from tests.servers.chat_server import chat_server
-from tests.srl_envs.wrappers.third_party_games import Nim
+from tests.srl_envs.third_party_games import Nim
 
 PAVLOV = "coop_compete_pair_v0.pavlov"
 FEW = ["--episodes", "2", "--scenario", PAVLOV]
@@ -67,7 +66,7 @@ def test_a_classic_policy_is_scored_and_told(tmp_path, capsys):
     words = ["--environment", "coop_compete_pair_v0", "--held-out", "only"]
     record = evaluated([*words, "--policy", "tit_for_tat", "--episodes", "4"], tmp_path)
     names = [score["scenario"]["name"] for score in record["scores"]]
-    assert tuple(names) == lookup.names("coop_compete_pair_v0", holdout=True)
+    assert tuple(names) == scenarios.names("coop_compete_pair_v0", holdout=True)
     assert record["focal"] == {"name": "tit_for_tat", "kind": "scripted"}
     assert (record["seed"], record["episodes"]) == (0, 4) and "numpy" in record["versions"]
     pavlov = record["scores"][0]
@@ -99,7 +98,7 @@ def test_episodes_are_recorded(tmp_path):
 def test_scenarios_are_listed(capsys):
     assert cli.main(["eval", "--list"]) == 0
     everything = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in everything] == list(lookup.names())
+    assert [line.split()[0] for line in everything] == list(scenarios.names())
     assert cli.main(["eval", "--list", "--environment", "maze_v0", "--held-out", "none"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
 
