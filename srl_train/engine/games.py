@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from srl_agents import seeding
 from srl_agents.episode import Episode
-from srl_agents.evaluation.scenarios import LONG_AFTER
+from srl_agents.evaluation.episode_stats import LONG_AFTER
 from srl_agents.rollout import Branching
 from srl_train.data.planned_games import PlannedGames
 from srl_train.engine.state import Run

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from srl_agents.episode import Episode
-from srl_agents.evaluation.population.nash_averaging import nash_average
+from srl_agents.evaluation.nash_averaging import nash_average
 from srl_envs.loading.records import read_record
 from srl_envs.loading.tagged_json import checked
 from srl_train.checkpoints.checkpoint import Checkpoint

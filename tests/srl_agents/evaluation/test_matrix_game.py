@@ -5,9 +5,19 @@ import pytest
 
 from srl_agents.baselines import SimplePG
 from srl_agents.baselines.simple_pg import SimplePGRuns
-from srl_agents.evaluation.matrix_game.cross_play import PLAYERS, SCRIPTED, maker
-from srl_agents.evaluation.matrix_game.match import Coin, PlaysAhead, Scripted, play_match
-from srl_agents.evaluation.matrix_game.values import NOISE, best_response, oracle, payoffs
+from srl_agents.evaluation.matrix_game import (
+    NOISE,
+    PLAYERS,
+    SCRIPTED,
+    Coin,
+    PlaysAhead,
+    Scripted,
+    best_response,
+    maker,
+    oracle,
+    payoffs,
+    play_match,
+)
 from srl_agents.scripted import TitForTat
 from srl_envs import coop_compete_v0
 

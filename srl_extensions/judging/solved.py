@@ -1,4 +1,4 @@
-"""Success rates on problems: fractions solved, pass@k and their confidence intervals."""
+"""Success rates on problems: solved fractions and pass@k, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -15,52 +15,51 @@ from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_envs.scenarios.scenario import Scenario
 
 KINDS = ("difficulty", "family")
-"""What infos may say of a problem, by which shares are told apart."""
+"""Keys of infos by which shares are grouped."""
 
 
 @dataclass(frozen=True)
 class ProblemScore:
-    """What became of one problem, that is of one start of the game."""
+    """Samples of one problem, that is of one start."""
 
     seed: int
-    """Of the environment's reset: what is asked comes from it."""
+    """Seed of the environment's reset, which determines the problem."""
     problem: str
-    """Which problem it is, where infos say so (two starts may ask the same); else the seed."""
+    """Name of the problem, which several starts may share, or the seed."""
     kinds: Mapping[str, int | str]
-    """Its difficulty and family, where infos say so."""
+    """Difficulty and family, if infos contain them."""
     n: int
-    """Samples: episodes that came to their end."""
+    """Number of complete episodes."""
     c: int
-    """Those that solved it."""
+    """Number of complete episodes that solved the problem."""
 
 
 @dataclass(frozen=True)
 class PassAt:
-    """An estimate of pass@k."""
+    """Estimate of pass@k."""
 
     k: int
     estimate: float | None
-    """Mean over problems; None where none has k samples."""
+    """Mean over problems; None if no problem has k samples."""
     interval: tuple[float, float] | None
     """95 %, see `bootstrap_interval`; None for one problem."""
     problems: int
-    """How many have k samples: the others, some of whose episodes failed, are left out."""
+    """Number of problems with at least k complete samples."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """What was solved in a scenario, by one focal agent."""
+    """Problems of a scenario that its focal agent solved."""
 
     problems: tuple[ProblemScore, ...]
     share: float
-    """Mean over problems of the share of samples that solved it; the same as pass@1."""
+    """Mean over problems of the share of samples that solved the problem, equal to pass@1."""
     interval: tuple[float, float] | None
-    """95 %, by bootstrap over problems: samples of one problem, and starts that ask the same, are
-    drawn together."""
+    """95 %, by bootstrap over problems."""
     pass_at: tuple[PassAt, ...]
 
     def as_record(self) -> dict[str, Any]:
-        """Everything as plain data for JSON."""
+        """Return plain data for JSON."""
         return {
             "share": self.share,
             "interval": self.interval,
@@ -73,7 +72,7 @@ class Solved:
         }
 
     def by(self, kind: str) -> dict[str, dict[str, float]]:
-        """Value of `kind` (one of KINDS) -> problems, samples, and the share that was solved."""
+        """Return problems, samples and solved share for each value of `kind` (one of KINDS)."""
         found: dict[int | str, list[ProblemScore]] = {}
         for one in self.problems:
             if kind in one.kinds and one.n:
@@ -84,36 +83,40 @@ class Solved:
                 "samples": sum(one.n for one in own),
                 "share": float(np.mean([one.c / one.n for one in own])),
             }
-            for value, own in sorted(found.items(), key=_by_value)
+            for value, own in sorted(found.items(), key=lambda i: (isinstance(i[0], str), i[0]))
         }
 
 
 def refuse_unsolvable(scenario: Scenario) -> None:
-    """Raise ValueError where nobody can say which problems were solved, or by whom."""
+    """Raise ValueError for several focal agents, or an environment without `success` in infos."""
     if len(scenario.focal) > 1:
         raise ValueError(
-            f"{scenario.name} has {len(scenario.focal)} focal agents: problems are counted as "
-            "solved (samples, pass@k) where there is one"
+            f"solved problems (samples, pass@k) need one focal agent, {scenario.name} has "
+            f"{len(scenario.focal)} focal agents"
         )
     with closing(scenario.make()) as env:
         _, infos = env.reset(seed=0)
     if "success" not in infos[scenario.focal[0]]:
         raise ValueError(
-            f"{scenario.environment} does not say whether a problem was solved (infos have no "
-            "'success'), so there is nothing to count (samples, pass@k): give a task or a maze"
+            f"solved problems (samples, pass@k) need 'success' in infos, {scenario.environment} "
+            "has none: use a task or a maze"
         )
 
 
 def solved(
     scenario: Scenario, played: Sequence[Episode], seed: int, pass_at: Sequence[int] = ()
 ) -> Solved:
-    """What the focal agent solved in episodes of the scenario; those of one seed ask the same.
+    """Return the problems that the focal agent solved; failed episodes are left out.
 
-    `pass_at` are the k of pass@k, by default 1 and the number of samples of each problem. An
-    episode solves it where the agent's last info says `success`; failed ones are left out.
+    Args:
+        scenario: The scenario.
+        played: Episodes; those of one seed have the same problem.
+        seed: Seed of resampling.
+        pass_at: Values of k of pass@k, by default 1 and the number of samples.
 
-    Raises ValueError for a k below 1 or above the number of samples, for a scenario with several
-    focal agents or without `success`, and where every episode failed.
+    Raises:
+        ValueError: If a k is below 1 or above the number of samples, if each episode failed, or as
+            `refuse_unsolvable`.
     """
     if len(scenario.focal) > 1:
         refuse_unsolvable(scenario)
@@ -123,11 +126,11 @@ def solved(
     samples = min(map(len, starts.values()))
     for k in pass_at:
         if not 1 <= k <= samples:
-            raise ValueError(f"pass@{k} of {samples} samples of each problem: give 1 to {samples}")
+            raise ValueError(f"k of pass@k must be 1 to {samples}, the number of samples, got {k}")
     problems = tuple(_problem(scenario, start, own) for start, own in starts.items())
     counted = [one for one in problems if one.n]
     if not counted:
-        raise ValueError(f"every episode of {scenario.name} failed: nothing was solved or not")
+        raise ValueError(f"every episode of {scenario.name} failed")
     shares = [one.c / one.n for one in counted]
     return Solved(
         problems,
@@ -137,8 +140,8 @@ def solved(
     )
 
 
-def asked(info: Mapping[str, Any], start: int) -> str:
-    """Which problem it is, by an info and the seed of the reset."""
+def problem_of(info: Mapping[str, Any], start: int) -> str:
+    """Return the name of the problem from an info, or the seed of the reset."""
     return str(info.get("problem", start))
 
 
@@ -147,38 +150,35 @@ def _problem(scenario: Scenario, start: int, played: Sequence[Episode]) -> Probl
     ends = [one.end_of(agent) for one in played if one.failure is None]
     if any("success" not in info for info in ends):
         refuse_unsolvable(scenario)
-    said = ends[0] if ends else {}
+    info = ends[0] if ends else {}
+    kinds = {kind: info[kind] for kind in KINDS if info.get(kind) is not None}
     return ProblemScore(
         seed=start,
-        problem=asked(said, start),
-        kinds={kind: _plain(said[kind]) for kind in KINDS if said.get(kind) is not None},
+        problem=problem_of(info, start),
+        kinds={k: value if isinstance(value, int) else str(value) for k, value in kinds.items()},
         n=len(ends),
-        c=sum(bool(info.get("success")) for info in ends),
+        c=sum(bool(end.get("success")) for end in ends),
     )
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """1 - C(n - c, k) / C(n, k): the share of the k-subsets of n answers that hold one of the c.
+    """Return the unbiased estimate 1 - C(n - c, k) / C(n, k) of pass@k.
 
-    That is the probability that at least one of k answers solves a problem, estimated without bias
-    from n of which c do (Chen et al. 2021, "Evaluating Large Language Models Trained on Code",
-    eq. 1).
+    Chen et al. 2021, "Evaluating Large Language Models Trained on Code", eq. 1.
 
-    Raises ValueError where k is not in 1..n, or c not in 0..n.
+    Args:
+        n: Number of answers.
+        c: Number of correct answers.
+        k: Number of attempts.
+
+    Raises:
+        ValueError: If k is not in 1..n, or c not in 0..n.
     """
     if not 1 <= k <= n:
-        raise ValueError(f"pass@{k} of {n} answers: k must be 1 to {n}, give fewer or sample more")
+        raise ValueError(f"k must be 1 to {n}, the number of answers, got {k}")
     if not 0 <= c <= n:
-        raise ValueError(f"{c} of {n} answers solve the problem: give 0 to {n}")
+        raise ValueError(f"c must be 0 to {n}, the number of answers, got {c}")
     return 1.0 - comb(n - c, k) / comb(n, k)
-
-
-def _plain(value: Any) -> int | str:
-    return value if isinstance(value, int) else str(value)
-
-
-def _by_value(item: tuple[int | str, Any]) -> tuple[bool, int | str]:
-    return isinstance(item[0], str), item[0]
 
 
 def _pass_at(problems: Sequence[ProblemScore], k: int, seed: int) -> PassAt:
@@ -186,6 +186,5 @@ def _pass_at(problems: Sequence[ProblemScore], k: int, seed: int) -> PassAt:
     if not enough:
         return PassAt(k, None, None, 0)
     chances = [pass_at_k(one.n, one.c, k) for one in enough]
-    clusters = [one.problem for one in enough]
-    interval = bootstrap_interval(chances, seed, clusters)
+    interval = bootstrap_interval(chances, seed, [one.problem for one in enough])
     return PassAt(k, float(np.mean(chances)), interval, len(enough))

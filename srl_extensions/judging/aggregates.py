@@ -1,7 +1,7 @@
 """Aggregates of scores over seeds and tasks, with stratified bootstrap intervals.
 
-After Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice",
-and the same to the last digit as the metrics of its library, rliable.
+Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice". The
+values are equal to those of the authors' library, rliable.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from srl_agents import seeding
 from srl_agents.evaluation.bootstrap import RESAMPLES, percentile_interval
 
 Scores = Mapping[str, Sequence[float]]
-"""Task -> one score per independent run."""
+"""Task to one score per independent run."""
 Floats = NDArray[np.float64]
 
 
 class Estimate(NamedTuple):
-    """A number and its 95 % interval."""
+    """Number with its 95 % interval."""
 
     value: float
     interval: tuple[float, float] | None
-    """Percentile bootstrap, runs drawn task by task; None where no task has two runs.
+    """Percentile bootstrap, runs drawn within tasks; None if no task has two runs.
 
     The bootstrap is too narrow for few runs. For normal scores on one task, the interval of the
     interquartile mean covers the true value in 76 % of cases with 3 runs and 89 % with 5.
@@ -33,26 +33,26 @@ class Estimate(NamedTuple):
 
 
 def interquartile_mean(scores: Scores, seed: int) -> Estimate:
-    """The mean of the middle half of all scores of all tasks: a quarter, rounded down, is cut off
-    at either end. Less swayed by outliers than the mean, and surer than the median.
+    """Return the mean of the middle half of all scores.
 
-    Raises ValueError for a task without scores and for scores that are not finite, as all here.
+    Raises:
+        ValueError: If a task has no score, or a score is not finite.
     """
     return _estimate(lambda by_task: _trimmed(np.concatenate(by_task, axis=1)), scores, seed)
 
 
 def mean(scores: Scores, seed: int) -> Estimate:
-    """The mean over tasks of the mean over runs."""
+    """Return the mean over tasks of the mean over runs. Raises as `interquartile_mean`."""
     return _estimate(lambda by_task: _task_means(by_task).mean(axis=1), scores, seed)
 
 
 def median(scores: Scores, seed: int) -> Estimate:
-    """The median over tasks of the mean over runs."""
+    """Return the median over tasks of the mean over runs. Raises as `interquartile_mean`."""
     return _estimate(lambda by_task: np.median(_task_means(by_task), axis=1), scores, seed)
 
 
 def optimality_gap(scores: Scores, seed: int, target: float = 1.0) -> Estimate:
-    """By how much scores miss the target on average; what is above it makes up for nothing."""
+    """Return the mean shortfall from the target. Raises as `interquartile_mean`."""
 
     def gap(by_task: Sequence[Floats]) -> Floats:
         missed: Floats = target - np.minimum(np.concatenate(by_task, axis=1), target).mean(axis=1)
@@ -62,13 +62,15 @@ def optimality_gap(scores: Scores, seed: int, target: float = 1.0) -> Estimate:
 
 
 def probability_of_improvement(ours: Scores, theirs: Scores, seed: int) -> Estimate:
-    """The chance that a run of ours scores more than one of theirs on a task drawn at random,
-    equal scores counting half (Mann and Whitney's U over the number of pairs).
+    """Return the probability that a run of `ours` has a higher score on a random task.
 
-    Raises ValueError also where the tasks are not the same.
+    Equal scores count half (Mann and Whitney's U over the number of pairs).
+
+    Raises:
+        ValueError: As `interquartile_mean`, and if the tasks are different.
     """
     if ours.keys() != theirs.keys():
-        raise ValueError(f"tasks are {', '.join(ours)} and {', '.join(theirs)}: give the same")
+        raise ValueError(f"tasks must be the same, got {', '.join(ours)} and {', '.join(theirs)}")
     tasks = len(ours)
 
     def chance(by_task: Sequence[Floats]) -> Floats:
@@ -80,8 +82,7 @@ def probability_of_improvement(ours: Scores, theirs: Scores, seed: int) -> Estim
         return chances
 
     both = {("ours", task): own for task, own in ours.items()}
-    both |= {("theirs", task): theirs[task] for task in ours}
-    return _estimate(chance, both, seed)
+    return _estimate(chance, both | {("theirs", task): theirs[task] for task in ours}, seed)
 
 
 def _estimate(
@@ -89,7 +90,7 @@ def _estimate(
     scores: Mapping[str, Sequence[float]] | Mapping[tuple[str, str], Sequence[float]],
     seed: int,
 ) -> Estimate:
-    """The statistic of the scores and of resamples; it takes [resample, run] for each stratum."""
+    """Estimate a statistic, a function of [resample, run] of each stratum."""
     strata = [np.asarray(own, dtype=np.float64) for own in scores.values()]
     if not strata or any(not len(own) or not np.isfinite(own).all() for own in strata):
         raise ValueError("scores must be finite numbers, one or more for each task")

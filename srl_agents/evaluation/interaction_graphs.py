@@ -1,10 +1,10 @@
-"""Interaction graphs: directed, weighted edges between players, with their intervals."""
+"""Interaction graphs: weighted edges between players, with simultaneous intervals over games."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -16,25 +16,29 @@ from srl_agents import seeding
 from srl_agents.evaluation.bootstrap import t_quantile
 
 Pair = tuple[str, str]
-"""(source, target): who acted, gave or spoke, and whom it reached."""
+"""(source, target) of an edge."""
+Rewards = Mapping[str, Mapping[int, float]]
+"""Agent to turn to reward, of one game."""
 Floats = NDArray[np.float64]
 LEVEL = 0.05
-"""Probability that any edge of a graph is sure if none of its players has an effect."""
+"""Probability that any edge of a graph is sure if no player has an effect."""
 MOST_FLIPPED = 128
-"""Games up to which signs are flipped: above it, Student's t holds for discrete values too."""
+"""Games up to which signs are flipped: above it, Student's t is valid for discrete values too."""
 SIGNS = 13
 """All 2^13 sign patterns are tried for 13 games, and as many random ones for more."""
+ROUNDING = 1e-12
+"""Variance, relative to the mean square, below which a value is constant."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What the edges of a graph are."""
+    """Meaning of the edges of a graph."""
 
     name: str
     title: str
     unit: str
     how: str
-    """What was measured and what it does not say, in a sentence or two."""
+    """Method and its limits in one or two sentences."""
     directed: bool = True
 
 
@@ -45,59 +49,52 @@ MEASURES: Mapping[str, Measure] = MappingProxyType({
             "influence",
             "Who helped and hurt whom",
             "reward per turn",
-            "Counterfactual: turns were played again with one action changed. An edge is what the "
-            "action taken gave the other in that turn, less what the source's other legal actions "
-            "would have given; what comes of it in later turns is not in it.",
+            "Counterfactual: turns were played again with one action changed. An edge is the "
+            "target's reward in that turn minus its mean reward under the source's other legal "
+            "actions. Effects in later turns are not included.",
         ),
         Measure(
             "correlation",
             "Whose rewards went together",
             "correlation",
-            "Correlation, which has no direction and no cause: of the two players' rewards, turn "
-            "by turn. Shown because these games cannot be played again.",
+            "Correlation of the two players' rewards, turn by turn. The measure has no direction "
+            "and shows no cause. Shown because these games cannot be played again.",
             directed=False,
         ),
         Measure(
             "traded",
             "Who traded with whom",
             "worth per game",
-            "From the moves: the worth, to who received it, of the goods that the source "
-            "delivered; in negotiations what the deal with the source paid above no deal.",
+            "From the actions: worth to the target of the goods that the source delivered. In "
+            "negotiations: the target's utility from the deal above no deal.",
         ),
         Measure(
             "broken",
             "Who broke its word to whom",
             "promises per game",
-            "From the moves: deliveries that the source had agreed to and did not make.",
+            "From the actions: deliveries that the source had agreed to and did not make.",
         ),
         Measure(
             "listened",
             "Who was listened to",
             "bits per turn",
             "Estimate: mutual information of the source's words and the hearer's next action, "
-            "less that with the words of other games. It has no direction of cause: the hearer "
-            "may have seen what the words were about.",
-        ),
-        Measure(
-            "heeded",
-            "Whose words were acted on",
-            "share of turns",
-            "Counterfactual: the hearer was asked again with these words taken out of what it saw, "
-            "its memory and random numbers the same. An edge is how often it then acted otherwise.",
+            "minus that with the words of other games. The measure shows no cause: the hearer "
+            "may have seen the subject of the words.",
         ),
     )
 })  # fmt: skip
-"""Name -> measure. Formulas and sources: docs/agents/interactions.md."""
+"""Name to measure. Formulas and sources: docs/agents/interactions.md."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """One player's part in another's games; the two may be copies of one model."""
+    """Effect of one player on another; both may be copies of one model."""
 
     source: str
     target: str
     value: float
-    """In the measure's unit."""
+    """Value in the measure's unit."""
     interval: tuple[float, float] | None
     """95 % for all edges of the graph together, see `tested_edges`; None for a single game."""
     games: int
@@ -111,14 +108,14 @@ class Edge:
 
 @dataclass(frozen=True)
 class Graph:
-    """The edges of one measure."""
+    """Edges of one measure."""
 
     measure: Measure
     players: tuple[str, ...]
     edges: tuple[Edge, ...]
 
     def edge(self, source: str, target: str) -> Edge | None:
-        """The edge between the two, or None."""
+        """Return the edge between two players, or None."""
         ends = {(source, target)} if self.measure.directed else {(source, target), (target, source)}
         return next((edge for edge in self.edges if (edge.source, edge.target) in ends), None)
 
@@ -195,3 +192,71 @@ def _signs(games: int, seed: int) -> Floats:
         minus_SG = rng.integers(2, size=(2**SIGNS, games))
         minus_SG[0] = 0
     return np.asarray(1.0 - 2.0 * minus_SG, np.float64)
+
+
+def reward_correlations(
+    games: Sequence[Rewards], players: Sequence[Mapping[str, str]], seed: int
+) -> tuple[Edge, ...]:
+    """Return Pearson's correlation of rewards over the turns that two players share.
+
+    Each agent's mean over all games is subtracted first, so that agents with different payoffs do
+    not appear correlated. Pairs with a constant reward have no edge.
+
+    Args:
+        games: Rewards of each game.
+        players: Agent to player, of each game.
+        seed: Seed of the random sign patterns.
+    """
+    earned: dict[str, list[float]] = {}
+    for game in games:
+        for agent, own in game.items():
+            earned.setdefault(agent, []).extend(own.values())
+    means = {agent: sum(own) / len(own) for agent, own in earned.items() if own}
+    sums: dict[Pair, dict[int, Floats]] = {}
+    for number, (game, player) in enumerate(zip(games, players, strict=True)):
+        agents = list(game)
+        for place, one in enumerate(agents):
+            for other in agents[place + 1 :]:
+                first, second = sorted((one, other), key=lambda agent: player[agent])
+                both = [
+                    (game[first][turn] - means[first], game[second][turn] - means[second])
+                    for turn in game[first].keys() & game[second].keys()
+                ]
+                summed = sums.setdefault((player[first], player[second]), {})
+                summed[number] = summed.get(number, np.zeros(6)) + _moments(both)
+    measured = {}
+    for pair, by_game in sums.items():
+        moments = np.stack(list(by_game.values()))
+        value = float(_correlation(moments.sum(axis=0)))
+        if math.isfinite(value):
+            measured[pair] = Measured(value, _jackknife_error(moments), moments[:, -1])
+    return tuple(
+        replace(edge, interval=edge.interval and tuple(np.clip(edge.interval, -1.0, 1.0).tolist()))
+        for edge in tested_edges(measured, seed)
+    )
+
+
+def _moments(both: Sequence[tuple[float, float]]) -> Floats:
+    """Return the sums of 1, x, y, x squared, y squared and x times y."""
+    x, y = np.array(both, dtype=np.float64).reshape(-1, 2).T
+    return np.array([len(x), x.sum(), y.sum(), x @ x, y @ y, x @ y])
+
+
+def _correlation(moments: Floats) -> Floats:
+    """Return the correlation from sums along the last axis; NaN where a value is constant."""
+    n, x, y, xx, yy, xy = np.moveaxis(moments, -1, 0)
+    spread_x, spread_y = n * xx - x * x, n * yy - y * y
+    flat = (spread_x <= ROUNDING * n * xx) | (spread_y <= ROUNDING * n * yy)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Floats = (n * xy - x * y) / np.sqrt(spread_x) / np.sqrt(spread_y)
+    return np.clip(np.where(flat, np.nan, found), -1.0, 1.0)
+
+
+def _jackknife_error(moments: Floats) -> float:
+    """Return the standard error over games; infinite if a single game determines the value."""
+    games = len(moments)
+    if games < 2:
+        return math.nan
+    without = _correlation(moments.sum(axis=0) - moments)
+    error = math.sqrt((games - 1) / games * np.square(without - without.mean()).sum())
+    return error if math.isfinite(error) else math.inf
