@@ -10,11 +10,11 @@ import pytest
 from srl_agents.episode import Decision
 from srl_agents.errors import BackendError
 from srl_agents.evaluation.bootstrap import bootstrap_interval
-from srl_agents.evaluation.scenarios import play_scenario, score, scored
-from srl_agents.evaluation.solved import pass_at_k, refuse_unsolvable, solved
 from srl_agents.scripted.registry import classic_policy
 from srl_envs.scenarios.lookup import scenario
 from srl_envs.scenarios.scenario import Scenario
+from srl_extensions.judging.scenarios import play_scenario, score, scored
+from srl_extensions.judging.solved import pass_at_k, refuse_unsolvable, solved
 
 DIGITS = scenario("math_v0.one_digit_unseen")
 

@@ -11,8 +11,6 @@ from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
 
-SEEDS = (0, 100, 200)
-
 
 def played(name, players, seed=0, games=6, rotate=False, **options):
     """Recorded games of these players: (name, policy or the name of one), in agent order."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from srl_agents.evaluation.aggregates import (
+from srl_extensions.judging.aggregates import (
     interquartile_mean,
     mean,
     median,
@@ -54,7 +54,7 @@ def test_one_run_per_task_has_no_interval():
 
 
 def test_what_cannot_be_compared_is_refused():
-    with pytest.raises(ValueError, match="tasks are a, b, c and a"):
+    with pytest.raises(ValueError, match="tasks must be the same"):
         probability_of_improvement(OURS, {"a": [1.0]}, 0)
     with pytest.raises(ValueError, match="finite"):
         mean({"a": [float("nan")]}, 0)

@@ -11,13 +11,20 @@ from gymnasium.spaces import Discrete
 
 from srl_agents.episode import Decision
 from srl_agents.errors import BackendError, PolicyError, RolloutError
-from srl_agents.evaluation.scenarios import AT_THE_END, JUDGED, SUMMED, play_scenario, score, scored
 from srl_agents.scripted import Always, Uniform
 from srl_agents.scripted.registry import classic_policy
 from srl_envs.errors import EnvConfigError
 from srl_envs.scenarios import lookup
 from srl_envs.scenarios.lookup import scenario
 from srl_envs.scenarios.scenario import Scenario
+from srl_extensions.judging.scenarios import (
+    AT_THE_END,
+    JUDGED,
+    SUMMED,
+    play_scenario,
+    score,
+    scored,
+)
 
 PAIR = scenario("coop_compete_pair_v0.always_cooperate")
 # Three focal seats and one in the background, without noise: every return is known.
