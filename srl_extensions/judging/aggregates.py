@@ -51,12 +51,11 @@ def median(scores: Scores, seed: int) -> Estimate:
     return _estimate(lambda by_task: np.median(_task_means(by_task), axis=1), scores, seed)
 
 
-def optimality_gap(scores: Scores, seed: int, target: float = 1.0) -> Estimate:
-    """Return the mean shortfall from the target. Raises as `interquartile_mean`."""
+def optimality_gap(scores: Scores, seed: int) -> Estimate:
+    """Return the mean shortfall from a score of 1. Raises as `interquartile_mean`."""
 
     def gap(by_task: Sequence[Floats]) -> Floats:
-        missed: Floats = target - np.minimum(np.concatenate(by_task, axis=1), target).mean(axis=1)
-        return missed
+        return np.asarray(1.0 - np.minimum(np.concatenate(by_task, axis=1), 1.0).mean(axis=1))
 
     return _estimate(gap, scores, seed)
 
@@ -78,8 +77,7 @@ def probability_of_improvement(ours: Scores, theirs: Scores, seed: int) -> Estim
         for own, other in zip(by_task[:tasks], by_task[tasks:], strict=True):
             lead = own[:, :, None] - other[:, None, :]
             shares.append(((lead > 0) + 0.5 * (lead == 0)).mean(axis=(1, 2)))
-        chances: Floats = np.mean(shares, axis=0)
-        return chances
+        return np.asarray(np.mean(shares, axis=0))
 
     both = {("ours", task): own for task, own in ours.items()}
     return _estimate(chance, both | {("theirs", task): theirs[task] for task in ours}, seed)
@@ -104,8 +102,8 @@ def _estimate(
 
 def _trimmed(scores_BN: Floats) -> Floats:
     cut = scores_BN.shape[1] // 4
-    middle: Floats = np.sort(scores_BN, axis=1)[:, cut : scores_BN.shape[1] - cut].mean(axis=1)
-    return middle
+    middle = np.sort(scores_BN, axis=1)[:, cut : scores_BN.shape[1] - cut]
+    return np.asarray(middle.mean(axis=1))
 
 
 def _task_means(by_task: Sequence[Floats]) -> Floats:

@@ -7,10 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from srl_extensions.judging.aggregates import (
-    Estimate,
     Scores,
     interquartile_mean,
     mean,
@@ -18,14 +17,16 @@ from srl_extensions.judging.aggregates import (
     optimality_gap,
     probability_of_improvement,
 )
-from srl_extensions.judging.shared import write_results
+from srl_extensions.judging.shared import with_interval, write_results
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_record, add_seed, check_numbers
+from srl_train.engine.run_files import refuse_unwritable
 from srl_train.errors import ConfigError
 from srl_train.metrics.document import aligned
-
-if TYPE_CHECKING:
-    from srl_train.metrics.run_folder import Run
+from srl_train.metrics.errors import RunFolderError
+from srl_train.metrics.headline import headline, position
+from srl_train.metrics.run_folder import Run, load
+from srl_train.metrics.seeds import entries, labels, settings
 
 SCHEMA_VERSION = 1
 ENOUGH_SEEDS = 10
@@ -51,10 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare the methods, print the comparison and write it."""
-    from srl_train.engine.run_files import refuse_unwritable
-    from srl_train.metrics.run_folder import load
-    from srl_train.metrics.seeds import labels
-
     check_numbers(args)
     named = [_split(word) for word in args.runs]
     folders = [folder for _, folder in named]
@@ -72,14 +69,7 @@ def run(args: argparse.Namespace) -> int:
         "interval": "95 %, by stratified bootstrap over the seeds of each environment",
         "seed": args.seed,
         "methods": [
-            {
-                "name": name,
-                "scores": {task: list(values) for task, values in own.items()},
-                **{
-                    key: found._asdict()
-                    for key, found in _aggregates(own, normalised, args.seed).items()
-                },
-            }
+            {"name": name, "scores": own, **_aggregates(own, normalised, args.seed)}
             for name, own in scores.items()
         ],
         "probability_of_improvement": [
@@ -111,8 +101,6 @@ def methods_of(runs: Sequence[tuple[str | None, str, Run]]) -> dict[str, list[Ru
 
     Runs without a method are one method if they differ only in the seed.
     """
-    from srl_train.metrics.seeds import entries
-
     found: dict[str, list[Run]] = {}
     for method, _, own in runs:
         if method is not None:
@@ -134,9 +122,6 @@ def scores_of(methods: Mapping[str, Sequence[Run]]) -> tuple[str, bool, dict[str
             methods have different environments, or scores of several environments cannot be
             normalised.
     """
-    from srl_train.metrics.errors import RunFolderError
-    from srl_train.metrics.headline import headline, position
-
     runs = [run for own in methods.values() for run in own]
     evaluated = all(math.isfinite(headline(run).after) for run in runs)
     normalised = all(math.isfinite(position(0.0, run.baselines)) for run in runs)
@@ -177,7 +162,6 @@ def scores_of(methods: Mapping[str, Sequence[Run]]) -> tuple[str, bool, dict[str
 
 def _task_of(run: Run, among: Sequence[Run]) -> str:
     """Return the run's environment, with the options that differ between runs."""
-    from srl_train.metrics.seeds import settings
 
     def options(one: Run) -> dict[str, object]:
         environment = one.config.get("environment")
@@ -193,13 +177,13 @@ def _task_of(run: Run, among: Sequence[Run]) -> str:
     return f"{run.environment} ({', '.join(different)})" if different else run.environment
 
 
-def _aggregates(scores: Scores, normalised: bool, seed: int) -> dict[str, Estimate]:
+def _aggregates(scores: Scores, normalised: bool, seed: int) -> dict[str, Any]:
     found = {"interquartile_mean": interquartile_mean(scores, seed), "mean": mean(scores, seed)}
     if len(scores) > 1:
         found["median"] = median(scores, seed)
     if normalised:
         found["optimality_gap"] = optimality_gap(scores, seed)
-    return found
+    return {key: estimate._asdict() for key, estimate in found.items()}
 
 
 def table(record: Mapping[str, Any]) -> str:
@@ -209,7 +193,7 @@ def table(record: Mapping[str, Any]) -> str:
     rows = [["", "tasks", "runs", *(COLUMNS[key] for key in shown)]]
     for method in methods:
         runs = sum(map(len, method["scores"].values()))
-        values = [_in_words(method[key]) for key in shown]
+        values = [with_interval(**method[key]) for key in shown]
         rows.append([method["name"], str(len(method["scores"])), str(runs), *values])
     lines = [f"{record['score']}, with 95 % intervals:", *aligned(rows)]
     fewest = {one["name"]: min(map(len, one["scores"].values())) for one in methods}
@@ -227,11 +211,13 @@ def table(record: Mapping[str, Any]) -> str:
     pairs = record["probability_of_improvement"]
     if pairs:
         lines.append("probability that a run of the first scores more than one of the second:")
-        lines += aligned([[f"{one['method']} over {one['over']}", _in_words(one)] for one in pairs])
+        lines += aligned(
+            [
+                [
+                    f"{one['method']} over {one['over']}",
+                    with_interval(one["value"], one["interval"]),
+                ]
+                for one in pairs
+            ]
+        )
     return "\n".join(lines)
-
-
-def _in_words(estimate: Mapping[str, Any]) -> str:
-    interval = estimate["interval"]
-    spread = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
-    return f"{estimate['value']:.3f}{spread}"

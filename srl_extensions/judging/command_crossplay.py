@@ -8,18 +8,24 @@ from dataclasses import asdict
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from srl_agents.episode import Episode, write_jsonl
+from srl_agents.errors import RolloutError
+from srl_agents.policy import Policy
+from srl_envs import registry
+from srl_envs.scenarios import lookup
+from srl_extensions.judging import crossplay_page
+from srl_extensions.judging.cross_play import Arena, Game, Played, arena, play_cross, scenario_arena
+from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
+from srl_extensions.judging.ratings import can_rate, rate_together
 from srl_extensions.judging.shared import PLAYERS, NamedPlayers, write_results
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, setting
+from srl_train.engine.run_files import asked_for, refuse_taken, refuse_unwritable, versions
 from srl_train.errors import ConfigError
 from srl_train.metrics.document import as_lines
-
-if TYPE_CHECKING:
-    from srl_agents.episode import Episode
-    from srl_agents.policy import Policy
-    from srl_extensions.judging.cross_play import Arena, Game
+from srl_train.metrics.page import write
 
 KEPT_GAMES = 2
 """Number of best and of worst games kept for each environment."""
@@ -32,8 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"players: {PLAYERS}; players of one GROUP are independent seeds of one method, "
         "with a gap between self-play and cross-play",
     )  # fmt: skip
-    places = "a player controls one of its teams, or one agent without teams, another player the "
-    places += "rest, in each place"
+    places = "a player controls one team (or agent), another player the rest, in each place"
     add_list(parser, "--environment", "ENV", places, dest="environments")
     focal = "a scenario: a player controls its focal agents, another its background"
     add_list(parser, "--scenario", "NAME", focal, dest="scenarios")
@@ -56,13 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play all pairs, print the results and write them."""
-    from srl_extensions.judging import crossplay_page
-    from srl_extensions.judging.cross_play import Played
-    from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
-    from srl_extensions.judging.ratings import can_rate, rate_together
-    from srl_train.engine.run_files import refuse_taken, refuse_unwritable, versions
-    from srl_train.metrics.page import write
-
     groups = _groups(args.players)
     if not args.environments and not args.scenarios:
         raise ConfigError("--environment or --scenario is required")
@@ -71,18 +69,18 @@ def run(args: argparse.Namespace) -> int:
     players = NamedPlayers.parse(args, groups, "every player")
     players.prepare(args.threads)
     policies = [  # Policies of all environments, so that an error occurs before the first game.
-        {name: players.by_agent(dict.fromkeys(arena.agents, name), arena.make) for name in groups}
-        for arena in arenas
+        {name: players.by_agent(dict.fromkeys(one.agents, name), one.make) for name in groups}
+        for one in arenas
     ]
     path = args.out / "results.json"
     refuse_taken(args.out)
     refuse_unwritable("--out", path)
     found, played, games_shown = [], [], {}
-    for arena, own in zip(arenas, policies, strict=True):
-        games, extremes = _play(arena, own, args)
-        found.append(results(arena, games, groups, args.seed))
-        played.append(Played(arena.name, tuple(groups), arena.two_sided, tuple(games)))
-        games_shown[arena.name] = crossplay_page.transcripts(arena, extremes)
+    for one, own in zip(arenas, policies, strict=True):
+        games, extremes = _play(one, own, args)
+        found.append(results(one, games, groups, args.seed))
+        played.append(Played(one.name, tuple(groups), one.two_sided, tuple(games)))
+        games_shown[one.name] = crossplay_page.transcripts(one, extremes)
         if not args.quiet:
             tell(crossplay_page.table_of_arena(found[-1]))
     rates_all = len(played) > 1 and can_rate()
@@ -122,10 +120,6 @@ def _groups(words: Sequence[str]) -> dict[str, str]:
 
 
 def _arenas(args: argparse.Namespace) -> list[Arena]:
-    from srl_envs import registry
-    from srl_envs.scenarios import lookup
-    from srl_extensions.judging.cross_play import arena, scenario_arena
-
     options: dict[str, dict[str, Any]] = {name: {} for name in args.environments}
     for text in args.options:
         key, value = setting(text)
@@ -144,11 +138,6 @@ def _play(
     arena: Arena, policies: Mapping[str, Mapping[str, Policy]], args: argparse.Namespace
 ) -> tuple[list[Game], dict[str, list[Episode]]]:
     """Play the arena's games and write the best and worst, or all; earlier games win ties."""
-    from srl_agents.episode import write_jsonl
-    from srl_agents.errors import RolloutError
-    from srl_extensions.judging.cross_play import play_cross
-    from srl_train.engine.run_files import asked_for
-
     every: list[Episode] = []
     kept: dict[str, list[tuple[float, Episode]]] = {"best": [], "worst": []}
 

@@ -6,9 +6,13 @@ import argparse
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from srl_extensions.judging.shared import PLAYERS, NamedPlayers, write_results
+from srl_agents.episode import write_jsonl
+from srl_envs.scenarios import lookup
+from srl_envs.scenarios.scenario import Scenario
+from srl_extensions.judging.scenarios import ScenarioScore, play_scenario, scored
+from srl_extensions.judging.shared import PLAYERS, NamedPlayers, with_interval, write_results
+from srl_extensions.judging.solved import Solved, refuse_unsolvable
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_list,
@@ -18,13 +22,9 @@ from srl_train.cli.options import (
     check_numbers,
     players_of,
 )
+from srl_train.engine.run_files import asked_for, refuse_unwritable, versions
 from srl_train.errors import ConfigError
 from srl_train.metrics.document import aligned
-
-if TYPE_CHECKING:
-    from srl_envs.scenarios.scenario import Scenario
-    from srl_extensions.judging.scenarios import ScenarioScore
-    from srl_extensions.judging.solved import Solved
 
 HELD_OUT = {"only": True, "none": False, "all": None}
 SCHEMA_VERSION = 3
@@ -77,8 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play the scenarios, print the scores and write them."""
-    from srl_envs.scenarios import lookup
-
     names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
     if args.list:
         for name in names or lookup.names(holdout=HELD_OUT[args.held_out]):
@@ -94,10 +92,6 @@ def run(args: argparse.Namespace) -> int:
         _with_background(lookup.scenario(name), args.background) for name in dict.fromkeys(names)
     ]
     pass_at = _pass_at(args, scenarios)
-
-    from srl_agents.episode import write_jsonl
-    from srl_extensions.judging.scenarios import play_scenario, scored
-    from srl_train.engine.run_files import asked_for, refuse_unwritable, versions
 
     others = {name for one in scenarios for name in one.background.values()}
     players = NamedPlayers.parse(args, dict.fromkeys([args.policy, *others]), args.policy)
@@ -146,8 +140,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_environments(environments: Sequence[str], holdout: str) -> list[str]:
-    from srl_envs.scenarios import lookup
-
     found: list[str] = []
     for environment in environments:
         own = lookup.names(environment, HELD_OUT[holdout])
@@ -175,8 +167,6 @@ def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
 
 def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[int]:
     """Return the sorted k of pass@k, empty for one sample and no --pass-at."""
-    from srl_extensions.judging.solved import refuse_unsolvable
-
     for k in args.pass_at:
         if not 1 <= k <= args.samples:
             raise ConfigError(f"--pass-at must be 1 to --samples ({args.samples}), got {k}")
@@ -236,18 +226,16 @@ def _solved_rows(solved: Mapping[str, Solved]) -> list[tuple[str, ...]]:
                 name,
                 str(len(each.problems)),
                 str(sum(one.n for one in each.problems)),
-                *(_estimate(one.estimate, one.interval) for one in each.pass_at),
+                *(
+                    "-"
+                    if one.estimate is None
+                    else with_interval(one.estimate, one.interval, ".1%")
+                    for one in each.pass_at
+                ),
                 ", ".join(by_level),
             )
         )
     return rows
-
-
-def _estimate(value: float | None, interval: tuple[float, float] | None) -> str:
-    if value is None:
-        return "-"
-    spread = "" if interval is None else f" ({interval[0]:.1%} to {interval[1]:.1%})"
-    return f"{value:.1%}{spread}"
 
 
 def _name(score: ScenarioScore) -> str:

@@ -6,9 +6,13 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
+from srl_extensions.judging.crossplay_page import ratings
+from srl_extensions.judging.payoffs import read_played
+from srl_extensions.judging.ratings import rate_together
 from srl_extensions.judging.shared import write_results
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_record, add_seed, check_numbers
+from srl_train.engine.run_files import refuse_unwritable
 from srl_train.errors import ConfigError
 from srl_train.metrics.document import as_lines
 
@@ -33,11 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Rate the players, print the ratings and write them."""
-    from srl_extensions.judging.crossplay_page import ratings
-    from srl_extensions.judging.payoffs import read_played
-    from srl_extensions.judging.ratings import rate_together
-    from srl_train.engine.run_files import refuse_unwritable
-
     check_numbers(args)
     files = [path / "results.json" if path.is_dir() else path for path in args.results]
     if len({path.resolve() for path in files}) < len(files):

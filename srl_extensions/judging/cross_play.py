@@ -147,8 +147,9 @@ def play_cross(
     ]
     games = []
     for first, second, place in schedule:
-        held = set(arena.places[place])
-        player_of = {agent: first if agent in held else second for agent in arena.agents}
+        held: Sequence[str] = arena.places[place]
+        rest: Sequence[str] = [agent for agent in arena.agents if agent not in held]
+        player_of = {agent: second if agent in rest else first for agent in arena.agents}
         played = play_many(
             arena.make,
             {agent: players[player][agent] for agent, player in player_of.items()},
@@ -158,37 +159,22 @@ def play_cross(
             names=player_of,
             extra={"arena": arena.name, "first": first, "second": second, "place": place},
         )
+        if first == second and len(arena.places) > 1 and not arena.two_sided:
+            held = rest = arena.agents  # One game of self-play counts for all places.
         for start, episode in enumerate(played):
-            game = _game(arena, (first, second), place, start, episode, teams)
+            returns, complete = episode.returns(), episode.failure is None
+            own, other = (
+                float(np.mean([returns[agent] for agent in side])) if complete else None
+                for side in (held, rest)
+            )
+            game = Game(
+                *(first, second, place, start, episode.seed, own, other, len(episode.turns)),
+                winner=_winner(episode, held, rest, teams) if complete else None,
+                failure=episode.failure,
+            )
             at_game(game, episode)
             games.append(game)
     return games
-
-
-def _game(
-    arena: Arena,
-    pair: tuple[str, str],
-    place: int,
-    start: int,
-    episode: Episode,
-    teams: Mapping[str, str],
-) -> Game:
-    held: Sequence[str] = arena.places[place]
-    rest: Sequence[str] = [agent for agent in arena.agents if agent not in held]
-    if pair[0] == pair[1] and len(arena.places) > 1 and not arena.two_sided:
-        held = rest = arena.agents  # One game of self-play counts for all places.
-    complete, returns = episode.failure is None, episode.returns()
-    return Game(
-        *pair,
-        place,
-        start,
-        episode.seed,
-        float(np.mean([returns[agent] for agent in held])) if complete else None,
-        float(np.mean([returns[agent] for agent in rest])) if complete else None,
-        len(episode.turns),
-        _winner(episode, held, rest, teams) if complete else None,
-        episode.failure,
-    )
 
 
 def _winner(

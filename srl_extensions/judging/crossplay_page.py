@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from srl_agents.episode import Episode
 from srl_envs.loading.extras import pip_line
+from srl_extensions.judging.cross_play import Arena
 from srl_train.metrics.document import (
     MISSING,
     Block,
@@ -26,10 +28,7 @@ from srl_train.metrics.document import (
     number,
     table,
 )
-
-if TYPE_CHECKING:
-    from srl_agents.episode import Episode
-    from srl_extensions.judging.cross_play import Arena
+from srl_train.metrics.transcript import transcript
 
 SHOWN_FAILURES = 20
 EXTREMES = {"best": "Highest return", "worst": "Lowest return"}
@@ -57,9 +56,8 @@ def page(
     ]
     notes: list[Block] = []
     if failed:
-        more = len(failed) - SHOWN_FAILURES
-        shown = failed[:SHOWN_FAILURES] + ([f"and {more} more"] if more > 0 else [])
-        notes = [Notes(f"{len(failed)} games failed and are not counted", shown)]
+        title = f"{len(failed)} games failed and are not counted; the first {SHOWN_FAILURES}"
+        notes = [Notes(title, failed[:SHOWN_FAILURES])]
     sections = [
         Section(
             arena["name"],
@@ -103,8 +101,6 @@ def transcripts(
     arena: Arena, extremes: Mapping[str, Sequence[Episode]]
 ) -> list[tuple[str, Transcript]]:
     """Return (title, transcript) of the best and worst games."""
-    from srl_train.metrics.transcript import transcript
-
     with closing(arena.make()) as env:
         view = getattr(env.unwrapped, "text_view", None)
     return [

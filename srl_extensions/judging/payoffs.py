@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -92,25 +93,23 @@ def cells(
     a two-sided arena counts in two cells.
     """
     returns_RCE = returns_by_start(games, players, two_sided)
-    complete = np.zeros(returns_RCE.shape[:2], dtype=int)
-    failed = complete.copy()
-    index = {name: number for number, name in enumerate(players)}
+    complete, failed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for game in games:
-        counted = complete if game.failure is None else failed
-        first, second = index[game.first], index[game.second]
-        counted[first, second] += 1
-        if two_sided and first != second:
-            counted[second, first] += 1
+        pairs = {(game.first, game.second)}
+        if two_sided:
+            pairs.add((game.second, game.first))
+        (complete if game.failure is None else failed).update(pairs)
 
     def cell(r: int, c: int) -> dict[str, Any]:
         known = returns_RCE[r, c][np.isfinite(returns_RCE[r, c])]
+        pair = row, column = players[r], players[c]
         return {
-            "row": players[r],
-            "column": players[c],
+            "row": row,
+            "column": column,
             "mean": float(known.mean()) if len(known) else None,
             "interval": bootstrap_interval(known.tolist(), seed),
-            "games": int(complete[r, c]),
-            "failed": int(failed[r, c]),
+            "games": complete[pair],
+            "failed": failed[pair],
         }
 
     return [[cell(r, c) for c in range(len(players))] for r in range(len(players))]
@@ -120,8 +119,7 @@ def means(returns_RCE: Floats) -> Floats | None:
     """Return the matrix of mean returns, or None if a pair has no complete game."""
     if np.isnan(returns_RCE).all(axis=2).any():
         return None
-    found: Floats = np.nanmean(returns_RCE, axis=2)
-    return found
+    return np.asarray(np.nanmean(returns_RCE, axis=2))
 
 
 def gaps(

@@ -19,7 +19,6 @@ SPREAD = 1.96
 POINTS = 100
 """Maximum number of points of a rating history."""
 WINNERS, RETURNS = "winners", "returns with the same partners"
-BOTH = "winners, elsewhere returns with the same partners"
 POPULATION = 50
 """Size of the finite population of alpha-Rank."""
 NEUTRAL = 0.01
@@ -46,7 +45,7 @@ class Rated:
     """Ratings in descending order."""
 
     by: str
-    """Compared quantity: WINNERS, RETURNS or BOTH."""
+    """Compared quantity: winners or returns."""
     matches: int
     ratings: tuple[Rating, ...]
     history: Mapping[str, tuple[tuple[int, float], ...]]
@@ -118,7 +117,8 @@ def rate_together(played: Sequence[Played], seed: int) -> Rated:
     found = [matches_of(one.games, one.two_sided) for one in played]
     compared = {by for by, _ in found}
     matches = [match for _, own in found for match in own]
-    return rate(list(players), matches, compared.pop() if len(compared) == 1 else BOTH, seed)
+    by = compared.pop() if len(compared) == 1 else f"{WINNERS}, elsewhere {RETURNS}"
+    return rate(list(players), matches, by, seed)
 
 
 def rankings(payoffs_NN: Floats, players: Sequence[str]) -> dict[str, dict[str, float]]:
@@ -161,9 +161,8 @@ def alpha_rank(
     np.fill_diagonal(moves, 1.0 - moves.sum(axis=1))
     equations = np.vstack([moves.T - np.eye(len(moves)), np.ones(len(moves))])
     shares: Floats = np.linalg.lstsq(equations, np.eye(len(moves) + 1)[-1], rcond=None)[0]
-    positive: Floats = np.clip(shares, 0.0, None)
-    positive /= positive.sum()
-    return positive
+    positive = np.clip(shares, 0.0, None)
+    return np.asarray(positive / positive.sum())
 
 
 def _fixation(advantage: Floats, population: int) -> Floats:
@@ -172,7 +171,4 @@ def _fixation(advantage: Floats, population: int) -> Floats:
     better = np.expm1(-a) / np.expm1(-population * a)
     # Numerator and denominator for -a are divided by e^ma to avoid an overflow.
     worse = better * np.exp(-(population - 1) * a)
-    found: Floats = np.where(
-        advantage == 0, 1.0 / population, np.where(advantage > 0, better, worse)
-    )
-    return found
+    return np.where(advantage == 0, 1.0 / population, np.where(advantage > 0, better, worse))

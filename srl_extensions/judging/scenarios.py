@@ -56,9 +56,7 @@ class EpisodeScore:
     seed: int
     """Seed of the environment's reset."""
     seats: Mapping[str, str]
-    """Agent to the name of its policy."""
     returns: Mapping[str, float]
-    """Agent to episode return, raw rewards."""
     focal_return: float | None
     """Mean over the focal agents; None for a failed episode."""
     background_return: float | None
@@ -74,11 +72,10 @@ class ScenarioScore:
 
     scenario: Scenario
     focal: tuple[str, ...]
-    """Names of the evaluated policies."""
     seed: int
     episodes: tuple[EpisodeScore, ...]
     focal_return: float
-    """Mean over focal agents of the episode return, then over episodes."""
+    """Mean over focal agents and episodes."""
     focal_interval: tuple[float, float] | None
     """95 % interval over episodes, those of one problem together; None for a single episode."""
     background_return: float | None
@@ -123,7 +120,7 @@ def score(
         seed: Seed of all random numbers.
         samples: Number of episodes of each start.
         background: Agent to policy, instead of the scenario's background policies.
-        pass_at: Values of k of pass@k.
+        pass_at: Each k of pass@k.
 
     Raises:
         ValueError: If an argument is out of range, or as `solved`.
@@ -234,17 +231,15 @@ def scored(
 
 
 def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
-    returns = episode.returns()
-    complete = episode.failure is None
-    return EpisodeScore(
-        seed=episode.seed,
-        seats=dict(episode.seats),
-        returns=returns,
-        focal_return=_mean([returns[agent] for agent in scenario.focal]) if complete else None,
-        background_return=_mean([returns[s] for s in scenario.background]) if complete else None,
-        outcomes=_outcomes(scenario, episode) if complete else {},
-        failure=episode.failure,
+    returns, seats = episode.returns(), dict(episode.seats)
+    if episode.failure is not None:
+        return EpisodeScore(episode.seed, seats, returns, None, None, {}, episode.failure)
+    focal, background = (
+        _mean([returns[agent] for agent in agents])
+        for agents in (scenario.focal, scenario.background)
     )
+    outcomes = _outcomes(scenario, episode)
+    return EpisodeScore(episode.seed, seats, returns, focal, background, outcomes)
 
 
 def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from srl_agents.policy import Policy
 from srl_train.cli.notices import tell
 from srl_train.cli.options import build_resolver, prepare_torch
+from srl_train.engine.run_files import asked_for, write_whole
 from srl_train.players.player_spec import PLAYERS, PlayerSpec, parse_player
+from srl_train.players.resolver import Resolver
 
-if TYPE_CHECKING:
-    from srl_agents.policy import Policy
-    from srl_train.players.resolver import Resolver
-
-__all__ = ["PLAYERS", "NamedPlayers", "trained_policies", "write_results"]
+__all__ = ["PLAYERS", "NamedPlayers", "trained_policies", "with_interval", "write_results"]
 
 MakeEnv = Callable[[], Any]
 
@@ -36,10 +35,7 @@ class NamedPlayers:
     def parse(cls, args: argparse.Namespace, names: Iterable[str], described: str) -> NamedPlayers:
         """Return the players; raise ConfigError for an unknown name or an option without effect.
 
-        Args:
-            args: Parsed options of `add_model_settings`.
-            names: Names of the players.
-            described: Description of all players for error messages.
+        Error messages about options of `add_model_settings` contain the description.
         """
         specs = {name: parse_player(name) for name in names}
         return cls(specs, build_resolver(args, list(specs.values()), described))
@@ -67,17 +63,21 @@ def trained_policies(
     folder: Path, device: str | None, agents: Iterable[str], make: MakeEnv
 ) -> dict[str, Policy]:
     """Return the models of a run of this process, dealt to the agents."""
-    from srl_train.players.resolver import Resolver
-
     resolver = Resolver(device=device or "auto", trusted=True)
     return resolver.by_agent(dict.fromkeys(agents, parse_player(str(folder))), make)
 
 
 def write_results(path: Path, record: Mapping[str, Any], *, quiet: bool = False) -> None:
     """Write the results as JSON to the path of --out."""
-    from srl_train.engine.run_files import asked_for, write_whole
-
     with asked_for("--out", path):
         write_whole(path, json.dumps(record, indent=1) + "\n")
     if not quiet:
         tell(f"written: {path}")
+
+
+def with_interval(value: float, interval: Sequence[float] | None, form: str = ".3f") -> str:
+    """Return the value and its interval as text, with numbers in a format such as ".1%"."""
+    if interval is None:
+        return f"{value:{form}}"
+    low, high = interval
+    return f"{value:{form}} ({low:{form}} to {high:{form}})"

@@ -23,11 +23,9 @@ class ProblemScore:
     """Samples of one problem, that is of one start."""
 
     seed: int
-    """Seed of the environment's reset, which determines the problem."""
     problem: str
     """Name of the problem, which several starts may share, or the seed."""
     kinds: Mapping[str, int | str]
-    """Difficulty and family, if infos contain them."""
     n: int
     """Number of complete episodes."""
     c: int
@@ -42,7 +40,7 @@ class PassAt:
     estimate: float | None
     """Mean over problems; None if no problem has k samples."""
     interval: tuple[float, float] | None
-    """95 %, see `bootstrap_interval`; None for one problem."""
+    """95 %; None for one problem."""
     problems: int
     """Number of problems with at least k complete samples."""
 
@@ -55,7 +53,6 @@ class Solved:
     share: float
     """Mean over problems of the share of samples that solved the problem, equal to pass@1."""
     interval: tuple[float, float] | None
-    """95 %, by bootstrap over problems."""
     pass_at: tuple[PassAt, ...]
 
     def as_record(self) -> dict[str, Any]:
