@@ -1,4 +1,4 @@
-"""`srl compare`: methods by their runs, what a score is, and what cannot be compared."""
+"""`srl compare`: methods, scores, aggregates and refusals."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.srl_extensions.pages.synthetic_runs import OPTIMUM, UNIFORM, config, 
 
 
 def written(folder, mode, seed, share, **more):
-    """A run that ends at this share of the way from uniform play to the optimum."""
+    """Write a run with a final reward at this share between uniform play and the optimum."""
     options = {"environment": {"name": "coop_compete_v0", "options": more}} if more else {}
     reward = UNIFORM + share * (OPTIMUM - UNIFORM)
     told = config(mode, seed, **options)
@@ -41,11 +41,11 @@ def test_runs_of_different_seeds_are_one_method(tmp_path, capsys):
     assert chance["value"] == pytest.approx(14 / 16)  # all but .5 and .6 against .65
     told = capsys.readouterr().out
     assert "0.650" in told and "interquartile mean" in told and "0.875" in told
-    assert "fewer than 10 seeds per environment: the intervals are too narrow" in told
+    assert "fewer than 10 seeds" in told
     assert compared(runs, tmp_path) == record
 
 
-def test_a_single_seed_is_cautioned_against(tmp_path, capsys):
+def test_a_single_seed_has_a_caution(tmp_path, capsys):
     runs = [
         written(tmp_path / f"{mode}_{seed}", mode, seed, 0.5)
         for mode, seed in (("cooperative", 0), ("mixed", 0), ("mixed", 1))
@@ -70,7 +70,7 @@ def test_methods_are_named_and_compared_over_several_environments(tmp_path):
     assert record["probability_of_improvement"][0]["value"] == 1.0
 
 
-def test_rewards_stay_raw_where_the_optimum_is_unknown(tmp_path):
+def test_rewards_are_raw_if_the_optimum_is_unknown(tmp_path):
     runs = [
         write_run(tmp_path / f"run_{seed}", told=config(seed=seed), baselines={})
         for seed in (0, 1)
@@ -80,14 +80,14 @@ def test_rewards_stay_raw_where_the_optimum_is_unknown(tmp_path):
     assert "optimality_gap" not in record["methods"][0] and "uniform" not in record["score"]
 
 
-def test_what_cannot_be_compared_is_refused(tmp_path, capsys):
+def test_incomparable_runs_are_refused(tmp_path, capsys):
     one = written(tmp_path / "one", "cooperative", 0, 0.5)
     again = written(tmp_path / "again", "cooperative", 0, 0.5)
     elsewhere = written(tmp_path / "elsewhere", "cooperative", 0, 0.5, max_cycles=3)
     for words, told in (
         ([f"A={one}", f"A={again}"], "A has seed 0 of coop_compete_v0 twice"),
-        ([f"A={one}", f"B={elsewhere}"], "compare methods in the same environments"),
-        (["=runs/x", one], "names no run"),
+        ([f"A={one}", f"B={elsewhere}"], "same environments"),
+        (["=runs/x", one], "'=runs/x'"),
         ([str(tmp_path / "nothing"), one], "nothing"),
     ):
         assert cli.main(["compare", *words]) == 2
