@@ -1,8 +1,9 @@
-"""What is solved of tasks: the same problems, other answers, and how they are counted."""
+"""Solved problems and pass@k: by hand, by enumeration, and from episodes."""
 
 import json
 import re
 from dataclasses import dataclass, replace
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -83,11 +84,6 @@ def test_shares_and_estimates_are_those_of_the_counts():
     assert result.outcomes["success"] == pytest.approx(found.share)
 
 
-def test_one_and_all_are_asked_where_nothing_is_said():
-    assert [one.k for one in score(DIGITS, Pupil(), 2).solved.pass_at] == [1]
-    assert [one.k for one in score(DIGITS, Pupil(), 2, samples=3).solved.pass_at] == [1, 3]
-
-
 def test_the_intervals_have_the_width_of_problems_not_of_samples():
     """Whoever solves a problem always or never has learned nothing from more samples."""
 
@@ -137,12 +133,6 @@ def test_shares_are_told_by_difficulty_and_family():
     assert record["pass_at"][1]["k"] == 2 and len(record["pass_at"][1]["interval"]) == 2
 
 
-def test_all_samples_of_a_problem_are_one_models():
-    result = score(DIGITS, [Pupil("a"), Pupil("b")], 4, samples=3)
-    seated = "".join(episode.seats["agent_0"] for episode in result.episodes)
-    assert seated == "aaabbbaaabbb"
-
-
 def test_failed_samples_are_left_out():
     played = play_scenario(DIGITS, Pupil(), 4, samples=3)
     broken = play_scenario(DIGITS, Broken(), 4, samples=3)
@@ -156,25 +146,16 @@ def test_failed_samples_are_left_out():
         solved(DIGITS, broken, 0)
 
 
-def test_mazes_are_solved_too_where_it_is_asked():
-    maze = scenario("maze_v0.small")
-    walker = classic_policy("greedy_walker", maze.make())
-    assert score(maze, walker, 3).solved is None
-    found = score(maze, walker, 3, samples=2, pass_at=(1, 2)).solved
-    assert [one.problem for one in found.problems] == [str(one.seed) for one in found.problems]
-    assert found.by("difficulty") == {}
-
-
 @pytest.mark.parametrize("k", [0, 3])
 def test_more_than_there_are_samples_cannot_be_asked(k):
-    with pytest.raises(ValueError, match=rf"pass@{k} of 2 samples"):
+    with pytest.raises(ValueError, match="pass@k must be 1 to 2"):
         score(DIGITS, Pupil(), 2, samples=2, pass_at=(k,))
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("coop_compete_pair_v0.pavlov", "coop_compete_pair_v0 does not say whether a problem was"),
+        ("coop_compete_pair_v0.pavlov", "'success'"),
         ("debate_v0.both_sides", "2 focal agents"),
     ],
 )
@@ -196,3 +177,34 @@ def test_a_task_of_several_focal_seats_is_scored_without_counting():
     assert result.solved is None and 0.0 <= result.outcomes["success"] <= 1.0
     with pytest.raises(ValueError, match="2 focal agents"):
         score(two, Pupil(), 4, pass_at=(1,))
+
+
+@pytest.mark.parametrize(
+    ("n", "c", "k", "expected"),
+    [
+        (5, 2, 1, 2 / 5),
+        (5, 2, 2, 1 - 3 / 10),  # 3 of the 10 pairs have none of the two
+        (10, 3, 5, 1 - 21 / 252),
+        (7, 0, 3, 0.0),
+        (2000, 1, 1000, 0.5),
+    ],
+)
+def test_pass_at_k_by_hand(n, c, k, expected):
+    assert pass_at_k(n, c, k) == pytest.approx(expected, abs=1e-15)
+
+
+def test_pass_at_k_is_the_share_of_subsets_with_a_solution():
+    for n, c, k in product(range(1, 8), range(8), range(1, 8)):
+        if c <= n and k <= n:
+            chosen = list(combinations(range(n), k))
+            share = sum(min(one) < c for one in chosen) / len(chosen)
+            assert pass_at_k(n, c, k) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("n", "c", "k", "reason"),
+    [(4, 2, 5, "k must be 1 to 4"), (4, 2, 0, "k must"), (4, 5, 1, "c must"), (4, -1, 1, "c must")],
+)
+def test_counts_out_of_range_are_refused(n, c, k, reason):
+    with pytest.raises(ValueError, match=reason):
+        pass_at_k(n, c, k)
