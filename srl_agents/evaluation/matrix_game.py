@@ -112,7 +112,7 @@ class Outcome:
     """Mean rewards per round of two players."""
 
     rewards_2NE: Floats
-    """By player, run and episode."""
+    """Mean rewards by player, run and episode."""
     late_N22: Floats
     """Share of each joint action (player A's, player B's) in the last tenth of the episodes."""
 
@@ -221,14 +221,8 @@ def run_benchmark(
             difficulty is outside [0, 1].
     """
     check_counts(runs, episodes, horizon, seed)
-    params: dict[str, Any] = {
-        "runs": runs,
-        "episodes": episodes,
-        "horizon": horizon,
-        "coop_level": coop_level,
-        "difficulty": difficulty,
-        "seed": seed,
-    }
+    params: dict[str, Any] = {"runs": runs, "episodes": episodes, "horizon": horizon}
+    params |= {"coop_level": coop_level, "difficulty": difficulty, "seed": seed}
     return {"params": params, **cross_play(**params, progress=progress)}
 
 
@@ -298,12 +292,10 @@ def cross_play(
     return {
         "metrics": {
             name: {
-                "avg_A": float(a.mean()),
-                "avg_B": float(b.mean()),
-                "std_A": float(a.std()),
-                "std_B": float(b.std()),
+                f"avg_{side}": float(mean_N.mean()) for side, mean_N in zip("AB", pair, strict=True)
             }
-            for name, (a, b) in own.items()
+            | {f"std_{side}": float(mean_N.std()) for side, mean_N in zip("AB", pair, strict=True)}
+            for name, pair in own.items()
         },
         "oracle": oracle(payoff_22),
         "references": references,
@@ -358,11 +350,8 @@ def maker(name: str, tuned: float) -> Callable[[Seeds], Player]:
 
 
 def _cell(value_N: Floats) -> dict[str, float]:
-    return {
-        "avg": float(value_N.mean()),
-        "std": float(value_N.std()),
-        "worst": float(value_N.min()),
-    }
+    average, deviation = float(value_N.mean()), float(value_N.std())
+    return {"avg": average, "std": deviation, "worst": float(value_N.min())}
 
 
 def runs_in_the_worse_agreement(outcome: Outcome, payoff_22: Floats) -> int:

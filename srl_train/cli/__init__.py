@@ -36,12 +36,9 @@ COMMANDS = PluginTable(
             "srl_extensions.judging.command_crossplay",
             "play every pair of policies: payoff matrix, ratings, cross-play gap and rankings",
         ),
-        "rate": Plugin(
-            "srl_extensions.judging.command_rate", "rate policies from cross-play results"
-        ),
+        "rate": Plugin("srl_extensions.judging.command_rate", "rate policies of cross-plays"),
         "exploit": Plugin(
-            "srl_extensions.judging.command_exploit",
-            "train a best response to a policy and print its gain",
+            "srl_extensions.judging.command_exploit", "train a best response and print its gain"
         ),
         "compare": Plugin(
             "srl_extensions.judging.command_compare",
