@@ -44,19 +44,14 @@ def test_intervals_hold_the_value_and_come_from_the_seed():
     assert 0 <= low < high <= 1
 
 
-def test_runs_are_drawn_task_by_task():
-    # Whichever runs are drawn, each task keeps its own level: no draw mixes them.
+def test_runs_are_drawn_within_tasks():
     assert mean({"a": [1.0, 1.0], "b": [5.0, 5.0]}, 0).interval == (3.0, 3.0)
-
-
-def test_one_run_per_task_has_no_interval():
     assert interquartile_mean({"a": [1.0], "b": [2.0]}, 0) == (1.5, None)
 
 
-def test_what_cannot_be_compared_is_refused():
+@pytest.mark.parametrize("scores", [{"a": [float("nan")]}, {"a": []}])
+def test_missing_scores_are_refused(scores):
+    with pytest.raises(ValueError, match="finite numbers, one or more"):
+        mean(scores, 0)
     with pytest.raises(ValueError, match="tasks must be the same"):
-        probability_of_improvement(OURS, {"a": [1.0]}, 0)
-    with pytest.raises(ValueError, match="finite"):
-        mean({"a": [float("nan")]}, 0)
-    with pytest.raises(ValueError, match="one or more"):
-        mean({"a": []}, 0)
+        probability_of_improvement(OURS, scores, 0)

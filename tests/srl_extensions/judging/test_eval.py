@@ -243,11 +243,7 @@ def test_scores_are_printed_before_files_are_written(flag, tmp_path, capsys, mon
     assert flag == "--record" or not list(tmp_path.iterdir()), "nor is half of it left"
 
 
-def test_a_broken_folder_is_refused(trained, tmp_path, capsys):
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    (broken / "adapter_config.json").write_text("{}")
-    assert "cannot load the adapter" in refused([*FEW, "--policy", str(broken)], capsys)
+def test_an_adapter_without_its_base_is_refused(trained, tmp_path, capsys):
     moved = tmp_path / "moved"
     shutil.copytree(trained["adapters"] / "models" / "model_0", moved)
     settings = json.loads((moved / "adapter_config.json").read_text())

@@ -48,7 +48,7 @@ class Broken(Pupil):
         raise BackendError("the machine is on fire")
 
 
-def test_every_sample_has_the_same_problem_and_answers_of_its_own():
+def test_samples_share_a_problem():
     played = play_scenario(DIGITS, Pupil(), 6, seed=1, samples=8)
     assert len(played) == 48
     problems = [episode.turns[-1][0].info["problem"] for episode in played]
@@ -61,7 +61,9 @@ def test_every_sample_has_the_same_problem_and_answers_of_its_own():
     assert [episode.seed for episode in once] == [episode.seed for episode in played[::8]]
 
 
-def test_shares_and_estimates_are_those_of_the_counts():
+def test_shares_and_estimates_follow_the_counts():
+    with pytest.raises(ValueError, match="pass@k must be 1 to 2"):
+        score(DIGITS, Pupil(), 2, samples=2, pass_at=(3,))
     result = score(DIGITS, Pupil(right=0.3), 12, seed=2, samples=4, pass_at=(4, 1, 2))
     found = result.solved
     assert [one.n for one in found.problems] == [4] * 12
@@ -84,7 +86,7 @@ def test_shares_and_estimates_are_those_of_the_counts():
     assert result.outcomes["success"] == pytest.approx(found.share)
 
 
-def test_the_intervals_have_the_width_of_problems_not_of_samples():
+def test_intervals_are_over_problems():
     """Whoever solves a problem always or never has learned nothing from more samples."""
 
     class Certain(Pupil):
@@ -98,7 +100,7 @@ def test_the_intervals_have_the_width_of_problems_not_of_samples():
     assert many.focal_interval == pytest.approx(few.focal_interval)
 
 
-def test_starts_that_ask_the_same_are_drawn_together():
+def test_equal_problems_are_one_cluster():
     """There are few one-digit problems: among 40 starts some ask the same."""
     result = score(DIGITS, Pupil(right=0.5), 40)
     names = [one.problem for one in result.solved.problems]
@@ -108,7 +110,7 @@ def test_starts_that_ask_the_same_are_drawn_together():
     assert result.solved.interval != bootstrap_interval(shares, 0)
 
 
-def test_shares_are_told_by_difficulty_and_family():
+def test_shares_by_difficulty_and_family():
     both = replace(DIGITS, options={"difficulty": (1, 2), "max_cycles": 1})
 
     class Guess(Pupil):
@@ -133,7 +135,7 @@ def test_shares_are_told_by_difficulty_and_family():
     assert record["pass_at"][1]["k"] == 2 and len(record["pass_at"][1]["interval"]) == 2
 
 
-def test_failed_samples_are_left_out():
+def test_failed_samples_are_excluded():
     played = play_scenario(DIGITS, Pupil(), 4, samples=3)
     broken = play_scenario(DIGITS, Broken(), 4, samples=3)
     mixed = [*broken[:1], *played[1:3], *broken[3:6], *played[6:]]
@@ -144,12 +146,6 @@ def test_failed_samples_are_left_out():
     assert (nobody.estimate, nobody.interval, nobody.problems) == (None, None, 0)
     with pytest.raises(ValueError, match=r"every episode of .* failed"):
         solved(DIGITS, broken, 0)
-
-
-@pytest.mark.parametrize("k", [0, 3])
-def test_more_than_there_are_samples_cannot_be_asked(k):
-    with pytest.raises(ValueError, match="pass@k must be 1 to 2"):
-        score(DIGITS, Pupil(), 2, samples=2, pass_at=(k,))
 
 
 @pytest.mark.parametrize(
