@@ -15,8 +15,7 @@ from srl_agents.errors import RolloutError
 from srl_agents.policy import Policy
 from srl_envs import registry
 from srl_envs.scenarios import lookup
-from srl_extensions.judging import crossplay_page
-from srl_extensions.judging.cross_play import Arena, Game, Played, arena, play_cross, scenario_arena
+from srl_extensions.judging import cross_play, crossplay_page
 from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
 from srl_extensions.judging.ratings import can_rate, rate_together
 from srl_extensions.judging.shared import PLAYERS, NamedPlayers, write_results
@@ -79,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     for one, own in zip(arenas, policies, strict=True):
         games, extremes = _play(one, own, args)
         found.append(results(one, games, groups, args.seed))
-        played.append(Played(one.name, tuple(groups), one.two_sided, tuple(games)))
+        played.append(cross_play.ArenaGames(one.name, tuple(groups), one.two_sided, tuple(games)))
         games_shown[one.name] = crossplay_page.transcripts(one, extremes)
         if not args.quiet:
             tell(crossplay_page.table_of_arena(found[-1]))
@@ -119,7 +118,7 @@ def _groups(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _arenas(args: argparse.Namespace) -> list[Arena]:
+def _arenas(args: argparse.Namespace) -> list[cross_play.Arena]:
     options: dict[str, dict[str, Any]] = {name: {} for name in args.environments}
     for text in args.options:
         key, value = setting(text)
@@ -129,19 +128,20 @@ def _arenas(args: argparse.Namespace) -> list[Arena]:
             raise ConfigError(f"--set must be an option of --environment ({allowed}), got {text}")
         for own in [name] if dot else options:
             options[own][option] = value
-    made = (arena(name, partial(registry.make, name, **own)) for name, own in options.items())
-    named = (scenario_arena(lookup.scenario(name)) for name in dict.fromkeys(args.scenarios))
-    return [*made, *named]
+    makers = {name: partial(registry.make, name, **own) for name, own in options.items()}
+    scenarios = map(lookup.scenario, dict.fromkeys(args.scenarios))
+    made = [cross_play.arena(name, make) for name, make in makers.items()]
+    return made + [cross_play.scenario_arena(scenario) for scenario in scenarios]
 
 
 def _play(
-    arena: Arena, policies: Mapping[str, Mapping[str, Policy]], args: argparse.Namespace
-) -> tuple[list[Game], dict[str, list[Episode]]]:
+    arena: cross_play.Arena, policies: Mapping[str, Mapping[str, Policy]], args: argparse.Namespace
+) -> tuple[list[cross_play.PairGame], dict[str, list[Episode]]]:
     """Play the arena's games and write the best and worst, or all; earlier games win ties."""
     every: list[Episode] = []
     kept: dict[str, list[tuple[float, Episode]]] = {"best": [], "worst": []}
 
-    def keep(game: Game, episode: Episode) -> None:
+    def keep(game: cross_play.PairGame, episode: Episode) -> None:
         if args.record:
             every.append(episode)
         if game.first_return is None or game.second_return is None:
@@ -151,7 +151,7 @@ def _play(
             ranked = sorted([*kept[which], (score, episode)], key=itemgetter(0))
             kept[which] = ranked[:KEPT_GAMES]
 
-    games = play_cross(arena, policies, args.episodes, args.seed, at_game=keep)
+    games = cross_play.play_cross(arena, policies, args.episodes, args.seed, at_game=keep)
     failures = [game.failure for game in games if game.failure is not None]
     if len(failures) == len(games):
         raise RolloutError(f"every game of {arena.name} failed; the first: {failures[0]}")

@@ -38,7 +38,7 @@ class Arena:
 
 
 @dataclass(frozen=True)
-class Game:
+class PairGame:
     """Result of one game. Returns are raw, per agent and episode."""
 
     first: str
@@ -61,13 +61,13 @@ class Game:
 
 
 @dataclass(frozen=True)
-class Played:
+class ArenaGames:
     """Games of one arena."""
 
     arena: str
     players: tuple[str, ...]
     two_sided: bool
-    games: tuple[Game, ...]
+    games: tuple[PairGame, ...]
 
 
 def arena(name: str, make: Callable[[], Any]) -> Arena:
@@ -113,8 +113,8 @@ def play_cross(
     episodes: int = 16,
     seed: int = 0,
     *,
-    at_game: Callable[[Game, Episode], None] = lambda game, episode: None,
-) -> list[Game]:
+    at_game: Callable[[PairGame, Episode], None] = lambda game, episode: None,
+) -> list[PairGame]:
     """Play each pair of players, self-play included, in each place from the same starts.
 
     In a two-sided arena one game counts for both orders of its players. Self-play is one game per
@@ -167,7 +167,7 @@ def play_cross(
                 float(np.mean([returns[agent] for agent in side])) if complete else None
                 for side in (held, rest)
             )
-            game = Game(
+            game = PairGame(
                 *(first, second, place, start, episode.seed, own, other, len(episode.turns)),
                 winner=_winner(episode, held, rest, teams) if complete else None,
                 failure=episode.failure,

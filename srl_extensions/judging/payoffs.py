@@ -18,7 +18,7 @@ from srl_envs.errors import DocumentError
 from srl_envs.loading.records import read_record
 from srl_envs.loading.tagged_json import checked
 from srl_envs.loading.untrusted import read_bytes, read_json
-from srl_extensions.judging.cross_play import Arena, Game, Played
+from srl_extensions.judging.cross_play import Arena, ArenaGames, PairGame
 from srl_extensions.judging.ratings import can_rate, rankings, rate_together
 
 SCHEMA_VERSION = 1
@@ -28,7 +28,7 @@ Indices = NDArray[np.int64]
 
 
 def results(
-    arena: Arena, games: Sequence[Game], groups: Mapping[str, str], seed: int
+    arena: Arena, games: Sequence[PairGame], groups: Mapping[str, str], seed: int
 ) -> dict[str, Any]:
     """Return the results of all games of an arena as plain data.
 
@@ -45,7 +45,7 @@ def results(
     players = list(groups)
     returns_RCE = returns_by_start(games, players, arena.two_sided)
     payoffs = means(returns_RCE)
-    played = Played(arena.name, tuple(players), arena.two_sided, tuple(games))
+    played = ArenaGames(arena.name, tuple(players), arena.two_sided, tuple(games))
     return {
         "name": arena.name,
         "places": [list(place) for place in arena.places],
@@ -64,7 +64,7 @@ def results(
     }
 
 
-def returns_by_start(games: Sequence[Game], players: Sequence[str], two_sided: bool) -> Floats:
+def returns_by_start(games: Sequence[PairGame], players: Sequence[str], two_sided: bool) -> Floats:
     """Return the row player's mean return over places, [row, column, start]; NaN if all failed."""
     index = {name: number for number, name in enumerate(players)}
     size = len(players), len(players), 1 + max(game.start for game in games)
@@ -84,7 +84,7 @@ def returns_by_start(games: Sequence[Game], players: Sequence[str], two_sided: b
 
 
 def cells(
-    games: Sequence[Game], players: Sequence[str], two_sided: bool, seed: int
+    games: Sequence[PairGame], players: Sequence[str], two_sided: bool, seed: int
 ) -> list[list[dict[str, Any]]]:
     """Return the payoff matrix row by row.
 
@@ -176,7 +176,7 @@ def _self_and_cross(within_RCE: Floats, drawn: Indices, starts: Indices) -> tupl
     return float(np.nanmean(chosen_RCE[own])), float(np.nanmean(chosen_RCE[~same]))
 
 
-def read_played(path: Path) -> list[Played]:
+def read_played(path: Path) -> list[ArenaGames]:
     """Read the games in a results.json of `srl crossplay`.
 
     Raises:
@@ -205,8 +205,8 @@ def read_played(path: Path) -> list[Played]:
         ) from error
 
 
-def _arena_played(record: Any) -> Played:
-    played = read_record(Played, {**record, "arena": record["name"]})
+def _arena_played(record: Any) -> ArenaGames:
+    played = read_record(ArenaGames, {**record, "arena": record["name"]})
     for game in played.games:
         for name in (game.first, game.second):
             if name not in played.players:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from srl_agents import seeding
 from srl_agents.evaluation.nash_averaging import Floats, margins, nash_average, square
 from srl_agents.rollout.matchmaking import Ratings
-from srl_extensions.judging.cross_play import Game, Played
+from srl_extensions.judging.cross_play import ArenaGames, PairGame
 
 SPREAD = 1.96
 """Standard deviations from the mean to each end of a 95 % interval."""
@@ -52,7 +52,7 @@ class Rated:
     """Player to (number of matches so far, mu)."""
 
 
-def matches_of(games: Sequence[Game], two_sided: bool) -> tuple[str, list[Match]]:
+def matches_of(games: Sequence[PairGame], two_sided: bool) -> tuple[str, list[Match]]:
     """Return the compared quantity and the matches of the games.
 
     If games name winners, each game between two different players is a match. Otherwise players
@@ -111,7 +111,7 @@ def rate(players: Sequence[str], matches: Iterable[Match], by: str, seed: int) -
     )
 
 
-def rate_together(played: Sequence[Played], seed: int) -> Rated:
+def rate_together(played: Sequence[ArenaGames], seed: int) -> Rated:
     """Rate the players by the games of one or several arenas, which are one pool of matches."""
     players = dict.fromkeys(name for one in played for name in one.players)
     found = [matches_of(one.games, one.two_sided) for one in played]

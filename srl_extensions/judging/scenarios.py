@@ -75,7 +75,6 @@ class ScenarioScore:
     seed: int
     episodes: tuple[EpisodeScore, ...]
     focal_return: float
-    """Mean over focal agents and episodes."""
     focal_interval: tuple[float, float] | None
     """95 % interval over episodes, those of one problem together; None for a single episode."""
     background_return: float | None

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from srl_extensions.judging.cross_play import Game, arena, play_cross
+from srl_extensions.judging.cross_play import PairGame, arena, play_cross
 from srl_extensions.judging.ratings import alpha_rank, matches_of, rate
 from tests.srl_extensions.judging.contest import Contest, Number, players
 
@@ -45,7 +45,7 @@ def test_uncertainty_falls_with_games():
 
 def test_players_are_compared_with_the_same_place_and_partner():
     def game(first, second, start, own, other):
-        return Game(first, second, 0, start, 7, own, other, turns=1)
+        return PairGame(first, second, 0, start, 7, own, other, turns=1)
 
     games = [
         game("a", "c", 0, 3.0, 9.0),
