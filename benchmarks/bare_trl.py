@@ -18,7 +18,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.run import RunConfig
-from srl_train.data.samples import TokenSample
+from srl_train.samples import TokenSample
 from srl_train.learners.upstream_warnings import quiet_upstream
 
 Update = tuple[Sequence[TokenSample], int]

@@ -16,7 +16,7 @@ from benchmarks.runs import HeldOut, assembled, evaluate, rounds_of
 from srl_agents.episode import Decision, Episode
 from srl_agents.evaluation.aggregates import Estimate, interquartile_mean
 from srl_agents.policy import AgentObservation, Policy
-from srl_agents.rollout.branching import BranchedEpisode
+from srl_extensions.research.branching import BranchedEpisode
 from srl_agents.scripted.registry import classic_policy
 
 BEFORE = "before training"

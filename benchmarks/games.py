@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from srl_envs.games import base
 from srl_envs.games.base import vector_of
-from srl_envs.text.view import TO_MOVE, FixedChoices, any_of
+from srl_envs.text import TO_MOVE, FixedChoices, any_of
 
 COLOURS = ("red", "green", "blue", "white")
 Outcome = tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]

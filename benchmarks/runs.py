@@ -16,12 +16,12 @@ from srl_agents.policy import Policy
 from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
 from srl_train.config import yaml_file
-from srl_train.engine.assemble import assemble
-from srl_train.engine.builders.environment import build_env
-from srl_train.engine.evaluation import evaluate
-from srl_train.engine.games import grow_pools
-from srl_train.engine.rounds import RoundResult, run_round
-from srl_train.engine.state import Run
+from srl_train.build import build_run
+from srl_train.environment import build_env
+from srl_train.evaluation import evaluate
+from srl_train.pools import grow_pools
+from srl_train.round import RoundResult, train_round
+from srl_train.run import Run
 from srl_train.trainer import Trainer
 
 __all__ = ["HeldOut", "Run", "assembled", "build_env", "evaluate", "grow_pools", "last_info",
@@ -97,7 +97,7 @@ class _WatchedTrainer(Trainer):
 @contextmanager
 def assembled(settings: Settings, make_env: Callable[[], Any] | None = None) -> Iterator[Run]:
     """Build a run that writes no files, in the configured environment or another one."""
-    run = assemble(yaml_file.from_tree({}, settings), make_env)
+    run = build_run(yaml_file.from_tree({}, settings), make_env)
     try:
         yield run
     finally:
@@ -107,7 +107,7 @@ def assembled(settings: Settings, make_env: Callable[[], Any] | None = None) -> 
 def rounds_of(run: Run) -> Iterator[RoundResult]:
     """Train all remaining rounds of a run, and yield each result."""
     while run.next_round < run.config.rounds:
-        result = run_round(run, run.next_round)
+        result = train_round(run, run.next_round)
         run.next_round += 1
         yield result
 

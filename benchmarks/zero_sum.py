@@ -23,7 +23,7 @@ from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout.event_loop import run as run_blocking
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
 
 POINTS = 10
 """Number of strategies that are read from a run after its start."""

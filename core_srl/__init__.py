@@ -52,7 +52,7 @@ _NAMES = {
         "create_multi_model_staged_env", "create_maze_training_env", "create_social_training_env",
     ),
     "srl_agents.baselines": ("SimplePG", "OurMethodPolicy"),
-    "srl_agents.evaluation.matrix_game.cross_play": ("run_benchmark",),
+    "srl_agents.evaluation.matrix_game": ("run_benchmark",),
 }  # fmt: skip
 """Module -> the documented names that it has."""
 _PLACES = {name: module for module, names in _NAMES.items() for name in names}

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from srl_agents.episode import write_jsonl
-from srl_agents.evaluation.scenarios import score
 from srl_envs import scenarios
+from srl_extensions.judging.scenarios import score
 from srl_train.config.models import ModelsConfig, SamplingConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.data.collect import build_policies, filtered, play_games

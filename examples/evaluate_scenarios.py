@@ -9,10 +9,10 @@ benchmark game; in those marked * the partner is held out, so that no training c
 from dataclasses import dataclass
 
 from srl_agents.episode import Decision
-from srl_agents.evaluation.scenarios import score
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import scenarios
+from srl_extensions.judging.scenarios import score
 
 GAME, EPISODES = "coop_compete_pair_v0", 48
 

@@ -10,15 +10,20 @@ from numpy.typing import NDArray
 
 from benchmarks.matrix_game.full import settings
 from srl_agents.baselines.our_method import TYPES, OurMethodRuns
-from srl_agents.evaluation.matrix_game.cross_play import (
+from srl_agents.evaluation.matrix_game import (
     REPORTED,
     SCRIPTED,
+    Outcome,
+    Player,
+    Seeds,
+    best_response,
     maker,
+    oracle,
+    payoffs,
+    play_match,
     runs_in_the_worse_agreement,
     tuned_rate,
 )
-from srl_agents.evaluation.matrix_game.match import Outcome, Player, Seeds, play_match
-from srl_agents.evaluation.matrix_game.values import best_response, oracle, payoffs
 
 VERSIONS: Mapping[str, tuple[str, ...]] = {
     "OUR": TYPES,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from benchmarks.records import Check
-from srl_agents.evaluation.matrix_game.cross_play import cross_play
+from srl_agents.evaluation.matrix_game import cross_play
 
 COOP_LEVELS = (0.2, 0.5, 0.55, 0.6, 0.8)
 DIFFICULTIES = (0.3, 0.6)

@@ -15,10 +15,10 @@ from benchmarks.training.claim import Request, Target
 from srl_agents.episode import Episode, read_jsonl
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
-from srl_train.engine.assemble import assemble
-from srl_train.engine.evaluation import evaluate
-from srl_train.engine.rounds import RoundResult, run_round
-from srl_train.engine.state import Run
+from srl_train.build import build_run
+from srl_train.evaluation import evaluate
+from srl_train.round import RoundResult, train_round
+from srl_train.run import Run
 from srl_train.trainer import Trainer
 
 Settings = Mapping[str, Any]
@@ -88,7 +88,7 @@ def assembled(
     or in another."""
     if not isinstance(settings, RunConfig):
         settings = yaml_file.from_tree({}, settings)
-    run = assemble(settings, make_env)
+    run = build_run(settings, make_env)
     try:
         yield run
     finally:
@@ -98,7 +98,7 @@ def assembled(
 def rounds_of(run: Run) -> Iterator[RoundResult]:
     """All rounds of a run, each as soon as it is learned from."""
     while run.next_round < run.config.rounds:
-        result = run_round(run, run.next_round)
+        result = train_round(run, run.next_round)
         run.next_round += 1
         yield result
 

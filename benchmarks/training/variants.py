@@ -12,10 +12,10 @@ from benchmarks.training.claim import Claim, Curves, Request, Result, Table, Tar
 from benchmarks.training.runs import Settings, mean_return, options_of, trained
 from srl_agents.episode import read_jsonl
 from srl_agents.evaluation.episode_stats import winner
-from srl_envs.games.team_battle.payoffs import TeamBattleRules
+from srl_envs.games.team_battle import TeamBattleRules
 from srl_extensions.pages.comparison import compare
-from srl_train.engine.evaluation import evaluate
-from srl_train.engine.state import Run
+from srl_train.evaluation import evaluate
+from srl_train.run import Run
 
 GAMES: Mapping[str, str] = {
     "coop_compete": "demo.yaml",

@@ -8,7 +8,7 @@ from typing import Any
 
 from core_srl.arguments import path
 from core_srl.monitoring.monitor import STARTED
-from srl_agents.evaluation.interactions import MEASURES, Edge, Graph, Measure
+from srl_agents.evaluation.interaction_graphs import MEASURES, Edge, Graph, Measure
 from srl_extensions.pages.interactions import READING, drawing
 from srl_train.errors import ConfigError
 from srl_train.metrics import page, read_metrics

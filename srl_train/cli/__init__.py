@@ -29,19 +29,19 @@ COMMANDS = PluginTable(
         "train": Plugin("srl_train.cli.train", "train several models at once"),
         "collect": Plugin("srl_train.cli.collect", "play episodes and save those worth learning"),
         "eval": Plugin(
-            "srl_train.cli.judging.eval",
+            "srl_extensions.judging.command_eval",
             "score a policy, a model or a run in scenarios with partners unseen in training",
         ),
         "crossplay": Plugin(
-            "srl_train.cli.judging.crossplay",
+            "srl_extensions.judging.command_crossplay",
             "play every pair of policies: payoff matrix, ratings, cross-play gap and rankings",
         ),
-        "rate": Plugin("srl_train.cli.judging.rate", "rate policies from cross-play results"),
+        "rate": Plugin("srl_extensions.judging.command_rate", "rate policies of cross-plays"),
         "exploit": Plugin(
-            "srl_train.cli.judging.exploit", "train a best response to a policy and print its gain"
+            "srl_extensions.judging.command_exploit", "train a best response and print its gain"
         ),
         "compare": Plugin(
-            "srl_train.cli.judging.compare",
+            "srl_extensions.judging.command_compare",
             "compare methods over seeds and environments, with intervals",
         ),
         "serve": Plugin(

@@ -10,7 +10,7 @@ from typing import Any
 
 from srl_agents.episode import Decision, Episode
 from srl_agents.errors import PolicyError
-from srl_agents.evaluation.scenarios import LONG_AFTER
+from srl_agents.evaluation.episode_stats import LONG_AFTER
 from srl_agents.policy import AgentObservation, Policy, SyncPolicy, waits
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
 from srl_agents.scripted.registry import POLICIES, classic_policy

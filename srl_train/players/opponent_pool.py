@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from srl_agents.episode import Episode
-from srl_agents.evaluation.population.nash_averaging import nash_average
+from srl_agents.evaluation.nash_averaging import nash_average
 from srl_envs.records import checked, read_record
 from srl_train.checkpoints.checkpoint import Checkpoint
 from srl_train.checkpoints.tensor_tree import misfit

@@ -7,9 +7,9 @@ import pytest
 from benchmarks import comparisons as table
 from benchmarks.comparisons import MIXTURE, DrawnPartner, best_value
 from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion, Tokens
-from srl_agents.rollout.branching import BranchedEpisode, Siblings
 from srl_agents.scripted.memory_one import Always
 from srl_envs import registry
+from srl_extensions.research.branching import BranchedEpisode, Siblings
 from srl_train.config import yaml_file
 
 GAME = {"env": "When", "settings": {"mode.name": "raw"}, "tokens": 100, "blind": ["magrpo"]}

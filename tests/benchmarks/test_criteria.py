@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.matrix_game.full import COOP_LEVELS, DIFFICULTIES, checks
-from srl_agents.evaluation.matrix_game.cross_play import cross_play
+from srl_agents.evaluation.matrix_game import cross_play
 
 
 @pytest.mark.parametrize(("level", "difficulty"), [(0.2, 0.6), (0.5, 0.3), (0.6, 0.6)])

@@ -12,9 +12,8 @@ from benchmarks.records import Estimate
 from srl_agents.evaluation.bootstrap import mean_interval
 from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy
-from srl_envs.games.observation_layout import VectorLayout
-from srl_envs.games.trading.env import SocialTrading
-from srl_envs.games.trading.view import field_sizes
+from srl_envs.games.base import VectorLayout
+from srl_envs.games.trading import SocialTrading, field_sizes
 from tests.benchmarks.conftest import TWO_AGENTS
 
 NOTHING = Estimate(0.0, 0.0)

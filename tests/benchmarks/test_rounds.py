@@ -3,7 +3,7 @@ import pytest
 from benchmarks.bare_trl import BareTrainer
 from benchmarks.rounds import round_cost
 from srl_train.engine import rounds
-from srl_train.engine.games import play_groups
+from srl_train.round import play_groups
 from tests.benchmarks.conftest import TWO_AGENTS
 
 ROUNDING = 1e-5

@@ -7,7 +7,7 @@ from benchmarks import run
 from benchmarks.matrix_game.full import checks
 from benchmarks.matrix_game.tables import check_summary
 from benchmarks.records import Check
-from srl_agents.evaluation.matrix_game.cross_play import PLAYERS, RATES, cross_play, tuned_rate
+from srl_agents.evaluation.matrix_game import PLAYERS, RATES, cross_play, tuned_rate
 
 SMALL = ["--runs", "2", "--episodes", "3", "--horizon", "4"]
 
@@ -52,7 +52,7 @@ def test_the_best_rate_is_the_best_of_the_grid(small):
 
 
 def test_tuning_finds_that_a_higher_rate_helps():
-    from srl_agents.evaluation.matrix_game.values import payoffs
+    from srl_agents.evaluation.matrix_game import payoffs
 
     rate, grid = tuned_rate(payoffs(0.8, 0.3), runs=4, episodes=60, horizon=32, seed=0)
     assert rate >= 10 and grid[f"{rate:g}"] > grid["0.05"] + 0.1

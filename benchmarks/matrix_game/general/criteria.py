@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.matrix_game.general.suite import OUR
 from benchmarks.records import Check, table
-from srl_agents.evaluation.aggregates import Estimate, Scores, interquartile_mean, mean
+from srl_extensions.judging.aggregates import Estimate, Scores, interquartile_mean, mean
 
 NEAR = 0.98  # of the best method, in every criterion's mean
 SAFE = 0.95  # of the maximin value, with every partner in every game

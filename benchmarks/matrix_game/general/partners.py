@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.evaluation.matrix_game.match import Player, Seeds
+from srl_agents.evaluation.matrix_game import Player, Seeds
 from srl_agents.scripted.memory_one import START, STRATEGIES, distributions
 
 PERIOD = 50  # episodes after which a switching partner turns into the other

@@ -23,10 +23,10 @@ from srl_agents.rollout import play_many
 from srl_agents.scripted import Uniform
 from srl_envs import coop_compete_v0
 from srl_train.config import yaml_file
-from srl_train.data.sample_buffer import UpdateBatch
-from srl_train.engine.engine import Engine
-from srl_train.engine.state import Run
-from srl_train.engine.update import UpdateStats
+from srl_train.samples import UpdateBatch
+from srl_train.engines import Engine
+from srl_train.run import Run
+from srl_train.run import UpdateStats
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
 from srl_train.updates import RoundContext

@@ -15,7 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 from benchmarks.training.costs.usage import now
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.run import RunConfig
-from srl_train.data.samples import TokenSample
+from srl_train.samples import TokenSample
 from srl_train.learners.upstream_warnings import quiet_upstream
 
 Update = tuple[Sequence[TokenSample], int]

@@ -23,9 +23,9 @@ from benchmarks.training.costs.usage import largest
 from benchmarks.training.runs import rounds_of
 from srl_agents.llm import tiny
 from srl_train.config import yaml_file
-from srl_train.engine.assemble import assemble
-from srl_train.engine.builders.environment import build_env
-from srl_train.engine.state import Run
+from srl_train.build import build_run
+from srl_train.environment import build_env
+from srl_train.run import Run
 from srl_train.trainer import Trainer
 from srl_train.updates import RoundContext
 
@@ -98,7 +98,7 @@ def tensor_bytes(settings: Mapping[str, Any]) -> dict[str, int]:
     """
     config = yaml_file.from_tree({}, settings)
     before = _modules()
-    run = assemble(config)
+    run = build_run(config)
     gradients = {"gradients": 0}
     _watch_gradients(run, gradients)
     for _ in rounds_of(run):

@@ -17,8 +17,8 @@ from benchmarks.records import CONFIGS
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
-from srl_train.engine.assemble import assemble
-from srl_train.engine.play_ahead import rounds_of
+from srl_train.build import build_run
+from srl_extensions.play_ahead.schedule import rounds_of
 
 LAST = 5
 """Rounds at the end of a run whose mean reward is compared."""
@@ -51,7 +51,7 @@ def measure(request: Request) -> Result:
 
 def run_of(config: RunConfig) -> dict[str, float]:
     """Seconds of wall and CPU, reward of the last rounds, the oldest sample and those dropped."""
-    run = assemble(config)
+    run = build_run(config)
     told = []
     with (
         closing(run.players),

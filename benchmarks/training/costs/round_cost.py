@@ -26,12 +26,12 @@ from benchmarks.training.costs.bare_trl import BareTrainer, Update
 from srl_agents.episode import Episode
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
-from srl_train.data.samples import TokenSample
+from srl_train.samples import TokenSample
 from srl_train.engine import rounds
-from srl_train.engine.assemble import assemble
-from srl_train.engine.builders.environment import build_env
+from srl_train.build import build_run
+from srl_train.environment import build_env
 from srl_train.engine.builders.players import build_backends
-from srl_train.engine.games import play_groups
+from srl_train.round import play_groups
 
 REPEATS = 7
 ROUNDING = 1e-5
@@ -97,7 +97,7 @@ def measure(request: Request) -> Result:
 
 def record(config: RunConfig) -> Recording:
     """Train as configured, and keep what was played and handed on."""
-    run = assemble(config)
+    run = build_run(config)
     recording = Recording()
     for name, learner in run.learners.items():
         _keep_updates(learner, recording.updates.setdefault(name, []))
@@ -105,20 +105,20 @@ def record(config: RunConfig) -> Recording:
         episodes = play_groups(run, number)
         recording.episodes.append(episodes)
         with _played_already(episodes):
-            rounds.run_round(run, number)
+            rounds.train_round(run, number)
         run.next_round = number + 1
     return recording
 
 
 def replay(config: RunConfig, recording: Recording) -> tuple[float, Weights]:
     """(CPU seconds of all our rounds without the play, final weights)."""
-    run = assemble(config)
+    run = build_run(config)
     gc.collect()
     spent = 0.0
     for number, episodes in enumerate(recording.episodes):
         with _played_already(episodes):
             began = time.process_time()
-            rounds.run_round(run, number)
+            rounds.train_round(run, number)
             run.next_round = number + 1
             spent += time.process_time() - began
     return spent, {name: dict(learner.weights()) for name, learner in run.learners.items()}

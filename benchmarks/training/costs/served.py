@@ -14,7 +14,7 @@ from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from benchmarks.training.runs import Settings, mean_return, trained
 from srl_agents.llm import tiny
 from srl_train.config import yaml_file
-from srl_train.engine.builders.environment import build_env
+from srl_train.environment import build_env
 
 ROUNDS, LAST = 10, 3
 """Rounds of a run, and those at its end whose mean reward is compared."""

@@ -40,7 +40,7 @@ from srl_train.credit import (
     PlainCredit,
     ScaledCredit,
 )
-from srl_train.engine.evaluation import evaluate
+from srl_train.evaluation import evaluate
 
 KEY_CREDIT: Mapping[str, CreditConfig | None] = {
     "per_agent": PlainCredit(),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_envs.games import base
-from srl_envs.text.view import FixedChoices, any_of
+from srl_envs.text import FixedChoices, any_of
 
 AGENTS, TURNS = 16, 8
 COLOURS = ("red", "green", "blue", "white")

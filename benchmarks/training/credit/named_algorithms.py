@@ -38,9 +38,9 @@ from benchmarks.training.credit.colour_games import ColourGame, HowMuch, When, W
 from benchmarks.training.runs import Settings, assembled, rounds_of
 from benchmarks.training.unseen.exam import HeldOut
 from srl_agents.episode import Decision, Episode
-from srl_agents.evaluation.aggregates import Estimate, interquartile_mean
-from srl_agents.rollout.branching import BranchedEpisode
-from srl_train.engine.run_files import write_whole
+from srl_extensions.research.branching import BranchedEpisode
+from srl_extensions.judging.aggregates import Estimate, interquartile_mean
+from srl_train.run_files import write_whole
 
 RATES = (1e-3, 3e-3, 1e-2)
 """Learning rates that were tried for each algorithm, on the development seed: at the least, all of

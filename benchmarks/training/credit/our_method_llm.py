@@ -19,7 +19,7 @@ from benchmarks.training.runs import assembled, rounds_of
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, Policy
 from srl_agents.scripted.registry import classic_policy
-from srl_train.engine.evaluation import evaluate
+from srl_train.evaluation import evaluate
 
 SETTING: Mapping[str, Any] = {
     "environment.name": "coop_compete_v0",

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from srl_envs.games import base
-from srl_envs.text.view import FixedChoices, any_of
+from srl_envs.text import FixedChoices, any_of
 
 AGENTS, TURNS = 2, 4
 SIGNALS = ("bell", "drum", "flag", "gate", "horn", "lamp", "rope", "star")

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks import records
 from benchmarks.records import Check
 from srl_agents.episode import Episode
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 from srl_train.metrics import headline, run_folder
 from srl_train.metrics.run_folder import Run, sample_label
 from srl_train.metrics.transcript import transcript, view_of

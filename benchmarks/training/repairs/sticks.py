@@ -13,7 +13,7 @@ from gymnasium import spaces
 from pettingzoo import AECEnv
 from pettingzoo.utils import AgentSelector
 
-from srl_envs.wrappers.text_adapter import GameWithText, with_text
+from srl_envs.wrappers import GameWithText, with_text
 
 PLAYERS = ("player_0", "player_1", "player_2")
 

@@ -11,8 +11,8 @@ from typing import Any
 from benchmarks.training.claim import Request
 from benchmarks.training.repairs.sticks import PLAYERS, game
 from benchmarks.training.runs import Settings, assembled, rounds_of
-from srl_train.data.samples import TokenSample, in_groups
-from srl_train.engine.rounds import run_round
+from srl_train.samples import TokenSample, in_groups
+from srl_train.round import train_round
 
 Row = dict[str, Any]
 ENTROPY = "entropy as told / that of real choices"
@@ -80,7 +80,7 @@ def budget(settings: Settings) -> Row:
 def without_a_turn(algorithm: str, settings: Settings) -> Row:
     """Games of the third player that are left out, beyond the groups in which it was not asked."""
     with assembled({**settings, "algorithm.name": algorithm}, partial(game, OFTEN_OVER)) as run:
-        result = run_round(run, 0)
+        result = train_round(run, 0)
         size, seed = run.config.rollout.group_size, run.config.seed
     third = PLAYERS[2]
     due = sum(
@@ -109,7 +109,7 @@ def forced(settings: Settings) -> list[Row]:
     with assembled(settings, partial(game, LONGER)) as run:
         for buffer in run.buffers.values():
             _watch(buffer, seen)
-        models = run_round(run, 0).row["models"].values()
+        models = train_round(run, 0).row["models"].values()
     answers = [
         (mask, ids is not None and len(ids) == 1, logprob)
         for sample in seen

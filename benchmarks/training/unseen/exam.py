@@ -10,7 +10,7 @@ from srl_agents.episode import Episode
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
-from srl_train.engine.state import Run
+from srl_train.run import Run
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from benchmarks.training.runs import COST, QUICK, last_info, options_of, trained
 from benchmarks.training.unseen.exam import HeldOut
 from srl_agents.episode import Episode
-from srl_envs.games.maze.env import Maze
-from srl_envs.games.maze.generator import MazeRecipe
+from srl_envs.games.maze import Maze
+from srl_envs.games.maze_levels import MazeRecipe
 
 BASELINE = "greedy_walker"
 """What a trained model is measured against: a walker that needs no training."""

@@ -14,9 +14,9 @@ from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from benchmarks.training.runs import COST, QUICK, last_info, options_of, trained
 from benchmarks.training.unseen.exam import HeldOut
 from srl_agents.episode import Episode
-from srl_envs.games.observation_layout import VectorLayout
-from srl_envs.games.trading.env import SocialTrading
-from srl_envs.games.trading.view import field_sizes
+from srl_envs.games.base import VectorLayout
+from srl_envs.games.trading import SocialTrading
+from srl_envs.games.trading import field_sizes
 
 TRADERS = ("uniform", "truthful_trader")
 UNSEEN = 2**31  # training draws its markets' seeds below it

@@ -15,7 +15,7 @@ from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout.event_loop import run
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
 
 
 class ToldBackend:

@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.training.claim import Claim, Request, Result, Table, Target
 from benchmarks.training.runs import Settings, assembled, rounds_of
 from benchmarks.training.zero_sum import kuhn_poker, rock_paper_scissors
-from srl_train.engine.games import grow_pools
+from srl_train.pools import grow_pools
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.training.zero_sum.answer_chances import chances_along
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_envs.games import base
-from srl_envs.text.view import TO_MOVE, FixedChoices, any_of
+from srl_envs.text import TO_MOVE, FixedChoices, any_of
 
 CARDS = ("jack", "queen", "king")
 CHOICES = ("pass", "bet")

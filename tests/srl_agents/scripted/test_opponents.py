@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from srl_agents.evaluation.scenarios import LONG_AFTER
+from srl_agents.evaluation.episode_stats import LONG_AFTER
 from srl_agents.rollout import play, play_many
 from srl_agents.scripted import Always, MemoryOne, SituationReader
 from srl_agents.scripted.memory_one import STRATEGIES

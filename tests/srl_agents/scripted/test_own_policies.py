@@ -6,13 +6,13 @@ import pytest
 
 from srl_agents.episode import Decision
 from srl_agents.errors import PolicyError
-from srl_agents.evaluation.scenarios import score
 from srl_agents.policy import PerAgentPolicy
 from srl_agents.scripted.game_player import ScriptedPlayer
 from srl_agents.scripted.registry import classic_policy, is_scripted
 from srl_envs import loading, registry
 from srl_envs.errors import UntrustedError
 from srl_envs.scenarios import Scenario
+from srl_extensions.judging.scenarios import score
 
 A_NUMBER = 3
 

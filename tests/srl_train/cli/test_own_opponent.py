@@ -98,7 +98,7 @@ def test_cross_play_of_scripted_policies_needs_the_base_install_alone(here):
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert 'no ratings: they need OpenSkill: pip install "core-srl[judge]"' in done.stdout
+    assert 'no ratings: OpenSkill is not installed: pip install "core-srl[judge]"' in done.stdout
 
 
 def srl(words):

@@ -3,11 +3,11 @@
 import pytest
 
 from srl_agents.episode import read_jsonl, to_json
-from srl_agents.evaluation.scenarios import play_scenario
 from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import bandit_v0, coop_compete_v0
 from srl_envs.scenarios import scenario
+from srl_extensions.judging.scenarios import play_scenario
 from srl_train.cli import main
 from srl_train.data.collect import build_policies, filtered, play_games, scripted_player
 from srl_train.data.demonstrations import KEPT, parts_of

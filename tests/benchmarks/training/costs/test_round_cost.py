@@ -3,7 +3,7 @@ import pytest
 from benchmarks.training.costs import round_cost
 from benchmarks.training.costs.bare_trl import BareTrainer
 from srl_train.engine import rounds
-from srl_train.engine.games import play_groups
+from srl_train.round import play_groups
 from tests.benchmarks.training.conftest import TWO_AGENTS
 
 

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.training.claim import Request
 from benchmarks.training.credit import named_algorithms as table
 from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion, Tokens
-from srl_agents.rollout.branching import BranchedEpisode, Siblings
+from srl_extensions.research.branching import BranchedEpisode, Siblings
 from srl_train.config import yaml_file
 
 TWO = {name: table.ALGORITHMS[name] for name in ("grpo", "magrpo")}

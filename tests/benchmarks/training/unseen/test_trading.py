@@ -6,9 +6,8 @@ import pytest
 from benchmarks.training.unseen import trading
 from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy
-from srl_envs.games.observation_layout import VectorLayout
-from srl_envs.games.trading.env import SocialTrading
-from srl_envs.games.trading.view import field_sizes
+from srl_envs.games.base import VectorLayout
+from srl_envs.games.trading import SocialTrading, field_sizes
 
 OPTIONS = {"num_agents": 2, "max_quantity": 1, "agreements": "binding", "max_cycles": 8}
 
