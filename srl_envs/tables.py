@@ -13,15 +13,17 @@ from srl_envs.errors import EnvConfigError
 
 @dataclass(frozen=True)
 class Plugin:
-    """One entry of a table, imported when it is first loaded."""
+    """One entry of a table. A part that is given by its name is imported when it is loaded."""
 
-    target: str
-    """`module`, or `module:attribute`."""
+    target: Any
+    """`module`, `module:attribute`, or the part itself."""
     summary: str = ""
     """One line for listings."""
 
     def load(self) -> Any:
         """Import the part. Raises ImportError if an optional dependency is missing."""
+        if not isinstance(self.target, str):
+            return self.target
         module, _, attribute = self.target.partition(":")
         loaded = import_module(module)
         return getattr(loaded, attribute) if attribute else loaded

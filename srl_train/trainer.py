@@ -30,8 +30,8 @@ from srl_train.engine.rounds import RoundResult, Rounds
 from srl_train.engine.run_files import RunFiles
 from srl_train.engine.state import Run
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
+from srl_train.loading import ModelObject
 from srl_train.metrics import Progress, Sink, failed_games, unreadable_answers
-from srl_train.players.learning_models import ModelObject
 from srl_train.updates import UpdateStrategy
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from srl_train.errors import ConfigError
 from srl_train.learners.lora import check_targets, lora_config
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.players.publisher import InProcessPublisher
+from srl_train.loading import InProcessPublisher
 
 FollowVersions = Callable[[int, int], None]
 """Told (lora_id, version) whenever an adapter has new weights."""

@@ -45,7 +45,7 @@ from srl_extensions.vllm.publisher import (
 )
 from srl_extensions.vllm.server import logs_folder
 from srl_train.errors import ConfigError
-from srl_train.players.publisher import weights_digest
+from srl_train.loading import weights_digest
 
 CONCURRENCY = 64
 """Calls under way at one server at most."""

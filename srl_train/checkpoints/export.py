@@ -19,10 +19,8 @@ from srl_train.checkpoints.model_cards import write_card
 from srl_train.config import yaml_file
 from srl_train.engine.run_files import refuse_taken
 from srl_train.errors import ConfigError, HubError
-from srl_train.players.checkpoint_models import checkpoint_modules
-from srl_train.players.load import load_backend
-from srl_train.players.player_spec import PlayerSpec
-from srl_train.players.trained_models import Loading, config_tree, settings_of_run
+from srl_train.loading import checkpoint_modules, load_backend
+from srl_train.player_names import Loading, PlayerSpec, config_tree, settings_of_run
 
 
 def export(

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from srl_train.engine.run_files import write_whole
-from srl_train.players.player_spec import TINY
+from srl_train.player_names import TINY
 
 _WHOLE = """from transformers import AutoModelForCausalLM, AutoTokenizer
 

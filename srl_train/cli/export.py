@@ -9,7 +9,7 @@ from srl_train.cli.notices import tell
 from srl_train.cli.options import add_trust, prepare_torch
 from srl_train.engine.run_files import refuse_taken
 from srl_train.errors import ConfigError
-from srl_train.players.player_spec import parse_player
+from srl_train.player_names import parse_player
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

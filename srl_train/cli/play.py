@@ -31,8 +31,8 @@ from srl_train.cli.options import (
 )
 from srl_train.engine.run_files import asked_for, refuse_unwritable
 from srl_train.errors import ConfigError
-from srl_train.players.player_spec import PLAYERS, parse_player
-from srl_train.players.resolver import Resolver, SamplingOverrides
+from srl_train.player_names import PLAYERS, parse_player
+from srl_train.players import Resolver, SamplingOverrides
 
 LONG = 50  # rounds: from here on a person is told how to play fewer
 ENDINGS = ("winner", "outcome")  # in the last infos of games that have them

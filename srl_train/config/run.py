@@ -10,12 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from srl_agents import seeding
 from srl_agents.llm.backends.registry import is_api_name
 from srl_envs import registry
-from srl_train.config.backend import (
-    BackendConfig,
-    PublishUpdatesConfig,
-    TransformersBackendConfig,
-    VLLMBackendConfig,
-)
+from srl_train.config.backend import BackendConfig, TransformersBackendConfig
 from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS
 from srl_train.config.engine import EngineConfig, LocalEngineConfig, RayEngineConfig
 from srl_train.config.learning.learners import AlgorithmConfig, GrpoConfig, PpoConfig
@@ -31,8 +26,13 @@ from srl_train.config.learning.updates import (
 )
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.matchmaking import FixedConfig, MatchmakingConfig
-from srl_train.config.models import ModelsConfig, PoolConfig
-from srl_train.config.player_names import PlayerName, refuse_wrong_players, with_seated_models
+from srl_train.config.models import (
+    ModelsConfig,
+    PlayerName,
+    PoolConfig,
+    refuse_wrong_players,
+    with_seated_models,
+)
 from srl_train.config.section import Section
 from srl_train.credit import CreditConfig, PlainCredit
 from srl_train.errors import ConfigError
@@ -356,43 +356,15 @@ class RunConfig(Section):
     def _check_backend(self) -> None:
         if isinstance(self.engine, RayEngineConfig):
             self.engine.check_backend(self.backend)
-        if not isinstance(self.backend, VLLMBackendConfig):
-            return
-        models, backend = self.models, self.backend
-        if self.parallel == "fsdp":
-            raise ConfigError("backend.name: got 'vllm', for models of one process: see parallel")
-        if models.quantization is not None:
-            raise ConfigError(
-                f"models.quantization: got {models.quantization!r} where backend.name is 'vllm', "
-                "whose servers hold the base as it is: the two would differ; leave it out"
-            )
-        if models.adapters is None and self.opponent_pools:
-            raise ConfigError(
-                "opponent_pools: past versions play through vllm as adapters: give models.adapters"
-            )
-        if models.adapters is None and backend.servers and len(backend.servers) != models.count:
-            raise ConfigError(
-                f"backend.servers: got {len(backend.servers)} where {models.count} whole models "
-                "train: give one for each, in order, or models.adapters for models on one base"
-            )
-        bound = self.updates.max_staleness
-        rule = backend.publish
-        drawn = {name for name, own in self.opponent_pools.items() if own.draw == "nash"}
-        if drawn and rule != PublishUpdatesConfig():
-            raise ConfigError(
-                f"backend.publish: got weights that reach servers late beside 'nash' in "
-                f"opponent_pools.{min(drawn)}.draw: a snapshot's games are played by its model, "
-                "which has to play as it is: leave one of the two out"
-            )
-        if self.engine.play_ahead and self.opponent_pools:
-            raise ConfigError(
-                "engine.play_ahead: got true beside opponent_pools where backend.name is 'vllm': a "
-                "snapshot is compared with its server by a module that is learning then: leave out "
-                "one of them"
-            )
-        if isinstance(rule, PublishUpdatesConfig) and rule.every - 1 > bound:
-            raise ConfigError(
-                f"backend.publish.every: got {rule.every}: samples would be {rule.every - 1} "
-                f"updates old and are dropped after {bound} (updates.max_staleness): give "
-                f"{bound + 1} or less"
-            )
+        if not self.backend.IN_PROCESS:
+            name, quantization = self.backend.name, self.models.quantization
+            if self.parallel == "fsdp":
+                raise ConfigError(
+                    f"backend.name: got {name!r}, for models of one process: see parallel"
+                )
+            if quantization is not None:
+                raise ConfigError(
+                    f"models.quantization: got {quantization!r} where backend.name is {name!r}, "
+                    "which samples from the base as it is: the two would differ; leave it out"
+                )
+        self.backend.check_run(self)

@@ -15,7 +15,6 @@ from srl_agents.llm.chat_templates import TEMPLATES
 from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs import registry
 from srl_envs.wrappers.reward_function import CustomRewards
-from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.updates import CUSTOM, AsynchronousConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
@@ -23,23 +22,20 @@ from srl_train.credit import CREDIT_SCHEMES, REPLAY_SCHEMES
 from srl_train.data.sample_buffer import SampleBuffer
 from srl_train.distributed import processes
 from srl_train.engine.builders.environment import build_env
-from srl_train.engine.builders.model_objects import of_objects
-from srl_train.engine.builders.players import (
-    Players,
-    SeatedPolicies,
-    build_backends,
-    build_sampling,
-    policies_by_seats,
-)
 from srl_train.engine.engine import Engine, ProcessesEngine
 from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import ConfigError
 from srl_train.learners.learner import Learner
+from srl_train.loading import ModelObject, Players, build_backends, with_model_objects
 from srl_train.modes import MODES
-from srl_train.players.assignment import matchmaking_of
-from srl_train.players.holdout import refuse_levels
-from srl_train.players.learning_models import ModelObject
-from srl_train.players.player_spec import base_named
+from srl_train.player_names import base_named
+from srl_train.players import (
+    SeatedPolicies,
+    build_sampling,
+    matchmaking_of,
+    policies_by_seats,
+    refuse_levels,
+)
 from srl_train.replays import check_copies, check_replayable
 from srl_train.scores import roles_of
 from srl_train.updates import STRATEGIES, UpdateStrategy
@@ -63,10 +59,10 @@ def assemble(
     torch.set_num_threads(config.threads)
     started = processes.start(config.models.device, config.threads)
     _check_shares(config, started)
-    if started > 1 and isinstance(config.backend, VLLMBackendConfig):
+    if started > 1 and not config.backend.IN_PROCESS:
         raise ConfigError(
-            f"backend.name: got 'vllm' in {started} processes, each of which would publish to the "
-            "servers: start one process, or give transformers"
+            f"backend.name: got {config.backend.name!r} in {started} processes, each of which "
+            "would publish to the servers: start one process, or give transformers"
         )
     if started > 1 and isinstance(config.engine, RayEngineConfig):
         raise ConfigError(
@@ -85,7 +81,7 @@ def assemble(
         )
     processes.check_same("the configuration", config)
     models = models or {}
-    config = resolved(of_objects(_with_own_parts(config, make_env, strategy), models))
+    config = resolved(with_model_objects(_with_own_parts(config, make_env, strategy), models))
     make_env = make_env or partial(build_env, config)
     with closing(make_env()) as env:
         return _assembled(config, make_env, env, strategy, started, server_logs, models)

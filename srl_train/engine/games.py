@@ -12,7 +12,7 @@ from srl_agents.rollout import Branching
 from srl_train.data.planned_games import PlannedGames
 from srl_train.engine.state import Run
 from srl_train.errors import TrainingError
-from srl_train.players.opponent_pool import OpponentPool
+from srl_train.opponent_pool import OpponentPool
 from srl_train.returns import discounted_return
 
 

@@ -25,7 +25,7 @@ from srl_train.engine.saved_state import refuse_other
 from srl_train.engine.state import ModelTotals, Run
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
-from srl_train.players.opponent_pool import load_pools
+from srl_train.opponent_pool import load_pools
 
 # Sections that may differ on resuming: they change nothing of what was computed.
 _FREE = frozenset({"rounds", "checkpoints", "logging", "threads", "parallel", "backend", "engine"})

@@ -30,8 +30,8 @@ from srl_train.data.samples import TokenSample
 from srl_train.engine import rounds
 from srl_train.engine.assemble import assemble
 from srl_train.engine.builders.environment import build_env
-from srl_train.engine.builders.players import build_backends
 from srl_train.engine.games import play_groups
+from srl_train.loading import build_backends
 
 REPEATS = 7
 ROUNDING = 1e-5

@@ -63,6 +63,9 @@ class AnthropicModel(ApiModel):
             raise no_answer(self.name, came) from error
 
 
+open_model = AnthropicModel
+
+
 def _answer_of(came: Any) -> ChatAnswer:
     usage = came.usage
     cached = (usage.cache_creation_input_tokens or 0) + (usage.cache_read_input_tokens or 0)

@@ -64,6 +64,9 @@ class OpenAIModel(ApiModel):
             raise no_answer(self.name, came) from error
 
 
+open_model = OpenAIModel
+
+
 def _answer_of(came: Any) -> ChatAnswer:
     [choice, *_], usage = came.choices, came.usage
     text = choice.message.content or choice.message.refusal or ""

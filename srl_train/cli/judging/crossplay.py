@@ -24,7 +24,7 @@ from srl_train.cli.options import (
 )
 from srl_train.errors import ConfigError
 from srl_train.metrics.document import aligned, as_lines
-from srl_train.players.player_spec import PLAYERS
+from srl_train.player_names import PLAYERS
 
 if TYPE_CHECKING:
     from srl_agents.episode import Episode
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from srl_agents.policy import Policy
     from srl_envs.scenarios.scenario import Scenario
     from srl_train.metrics.document import Transcript
-    from srl_train.players.player_spec import PlayerSpec
-    from srl_train.players.resolver import Resolver
+    from srl_train.player_names import PlayerSpec
+    from srl_train.players import Resolver
 
 KEPT_GAMES = 2
 """Of the best and of the worst games of each environment."""
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         write_whole,
     )
     from srl_train.metrics.page import write
-    from srl_train.players.player_spec import parse_player
+    from srl_train.player_names import parse_player
 
     groups = _groups(args.players)
     _check(args)

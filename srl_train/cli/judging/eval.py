@@ -22,7 +22,7 @@ from srl_train.cli.options import (
 )
 from srl_train.errors import ConfigError
 from srl_train.metrics.document import aligned
-from srl_train.players.player_spec import PLAYERS
+from srl_train.player_names import PLAYERS
 
 if TYPE_CHECKING:
     from srl_agents.evaluation.scenarios import ScenarioScore
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     from srl_agents.episode import write_jsonl
     from srl_agents.evaluation.scenarios import play_scenario, scored
     from srl_train.engine.run_files import asked_for, refuse_unwritable, versions, write_whole
-    from srl_train.players.player_spec import parse_player
+    from srl_train.player_names import parse_player
 
     focal = parse_player(args.policy)
     others = {who for one in chosen_scenarios for who in one.background.values()}

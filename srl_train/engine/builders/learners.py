@@ -8,7 +8,6 @@ from typing import Any
 
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.matchmaking import Matchmaking
-from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.learning.learners import PpoConfig
 from srl_train.config.learning.trl_options import CLIPPED_LOSSES
 from srl_train.config.run import RunConfig
@@ -75,9 +74,8 @@ def build_learner(
         algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
     check_model(algorithm.trl, model)
     _refuse_narrowed(config, name, {agent: sampling[agent] for agent in held})
-    served = config.backend if isinstance(config.backend, VLLMBackendConfig) else None
     settings: dict[str, Any] = {
-        "max_divergence": served.max_divergence if served else None,
+        "max_divergence": config.backend.divergence_limit,
         "group_size": config.rollout.group_size,
         "temperature": sampling[held[0]].temperature,
         "planned_updates": planned_updates(config, name, matchmaking.mean_held(name)),
@@ -125,8 +123,8 @@ def _refuse_narrowed(config: RunConfig, name: str, sampling: Mapping[str, Sampli
         reader = "engine.play_ahead"
     elif config.algorithm_of(name).trl.get("off_policy_mask_threshold"):
         reader = "trl.off_policy_mask_threshold"
-    elif isinstance(config.backend, VLLMBackendConfig):
-        reader = "backend.name vllm"
+    elif config.backend.divergence_limit is not None:
+        reader = f"backend.name {config.backend.name}"
     for agent, own in sampling.items():
         if reader and (own.top_p < 1 or own.top_k):
             raise ConfigError(

@@ -8,7 +8,7 @@ from srl_train.engine.assemble import assemble
 from srl_train.engine.games import play_groups
 from srl_train.engine.rounds import run_round
 from srl_train.learners.answer_logprobs import choices_of
-from srl_train.players.publisher import weights_digest
+from srl_train.loading import weights_digest
 from tests.srl_train.engine.run_state import same, weights
 
 

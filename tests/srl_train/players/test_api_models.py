@@ -16,8 +16,8 @@ from srl_train.data.preferences import preferences
 from srl_train.engine.assemble import assemble
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
-from srl_train.players.player_spec import parse_player
-from srl_train.players.resolver import Resolver, SamplingOverrides
+from srl_train.player_names import parse_player
+from srl_train.players import Resolver, SamplingOverrides
 from srl_train.trainer import Trainer
 from srl_train.trajectory import shaped_game
 from tests.servers.chat_server import chat_server

@@ -19,9 +19,8 @@ from srl_train.checkpoints.adapter_folders import adapter_base
 from srl_train.checkpoints.export import export
 from srl_train.engine.assemble import resolved
 from srl_train.errors import ConfigError
-from srl_train.players.load import load_backend
-from srl_train.players.player_spec import base_named, parse_player
-from srl_train.players.trained_models import Loading
+from srl_train.loading import load_backend
+from srl_train.player_names import Loading, base_named, parse_player
 from srl_train.trainer import Trainer
 
 REAL = Path(os.environ.get("CORE_SRL_GGUF", "~/.cache/core-srl/gemma-3-270m-q4_k_m.gguf"))

@@ -16,11 +16,9 @@ from srl_train.cli import main
 from srl_train.engine import resume
 from srl_train.engine.assemble import assemble
 from srl_train.errors import CheckpointError, ConfigError
-from srl_train.players.checkpoint_models import checkpoint_pool
-from srl_train.players.load_all import load_all
-from srl_train.players.player_spec import parse_player
-from srl_train.players.resolver import Resolver
-from srl_train.players.trained_models import Loading, settings_of_run
+from srl_train.loading import checkpoint_pool, load_all
+from srl_train.player_names import Loading, parse_player, settings_of_run
+from srl_train.players import Resolver
 from srl_train.trainer import Trainer
 
 ADAPTERS = {"rank": 2}
@@ -183,8 +181,8 @@ def test_a_pool_plays_as_its_mixture(pooled):
     [saved] = (run / "checkpoints").iterdir()
     assert parse_player(f"{saved}:past").sources == player.sources == {"past": f"{saved}:past"}
     _, versions = checkpoint_pool(saved, "past", "cpu")
-    for one in trained.snapshots:
-        backend, adapter = versions[one.name]
+    for one, (name, backend, adapter) in zip(trained.snapshots, versions, strict=True):
+        assert name == one.name
         parameters = dict(backend.model.named_parameters())
         for key, weights in one.weights.items():
             assert torch.equal(parameters[key.replace(".default.", f".{adapter}.")], weights), key

@@ -9,7 +9,7 @@ from srl_envs.text.env import TextEnv
 from srl_train.config.run import EnvironmentConfig
 from srl_train.engine.assemble import assemble
 from srl_train.errors import ConfigError
-from srl_train.players.holdout import refuse_levels, refuse_partners
+from srl_train.players import refuse_levels, refuse_partners
 
 PAIR = registry.make("coop_compete_pair_v0")
 

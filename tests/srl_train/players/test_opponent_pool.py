@@ -16,7 +16,7 @@ from srl_train.engine.assemble import assemble
 from srl_train.engine.games import games_of, grow_pools, play_groups
 from srl_train.engine.rounds import run_round
 from srl_train.errors import CheckpointError, ConfigError, TrainingError
-from srl_train.players.opponent_pool import OpponentPool
+from srl_train.opponent_pool import OpponentPool
 from srl_train.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("one_model")

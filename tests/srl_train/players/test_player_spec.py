@@ -9,7 +9,7 @@ from srl_envs.loading import references
 from srl_train.cli import main
 from srl_train.engine.assemble import assemble
 from srl_train.errors import ConfigError
-from srl_train.players.player_spec import base_named, parse_player
+from srl_train.player_names import base_named, parse_player
 from srl_train.trainer import Trainer
 
 

@@ -16,8 +16,8 @@ from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
 from srl_train.learners.critics import SeparateCritic
 from srl_train.learners.lora import adapter_models, side_by_side
-from srl_train.players.player_spec import parse_player
-from srl_train.players.resolver import Resolver
+from srl_train.player_names import parse_player
+from srl_train.players import Resolver
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same
 from tests.srl_train.players.test_agents_at_work import sampled_and_recomputed

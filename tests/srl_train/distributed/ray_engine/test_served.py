@@ -18,7 +18,7 @@ from srl_train.engine.evaluation import evaluate
 from srl_train.engine.play_ahead import rounds_of
 from srl_train.engine.rounds import run_round
 from srl_train.errors import ConfigError
-from srl_train.players.publisher import weights_digest
+from srl_train.loading import weights_digest
 from tests.servers.vllm_program import interpreter
 from tests.servers.vllm_stub import VLLMStub
 from tests.srl_train.distributed.ray_engine.direct import DirectPlaces, direct_engine
