@@ -109,6 +109,13 @@ def test_a_run_without_models_yet_names_its_newest_checkpoint(short_run, tmp_pat
         parse_player(str(tmp_path / "run"))
     with pytest.raises(ConfigError, match="srl export"):
         assemble(short_run(models__base=f"{saved}:model_0"))
+    run = assemble(short_run(models__count=1, seats={"agent_1": f"{saved}:model_1"}))
+    [result] = [run_round(run, 0)]
+    assert all(episode.failure is None for episode in result.episodes)
+    [frozen] = run.config.models.frozen_models
+    trained = trainer.run.learners["model_1"].weights()
+    held = dict(run.players.backends[frozen].model.named_parameters())
+    assert all(torch.equal(held[name], weights) for name, weights in trained.items())
 
 
 @pytest.mark.usefixtures("one_model")
