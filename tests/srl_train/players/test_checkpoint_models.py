@@ -15,6 +15,7 @@ from srl_train.checkpoints import checkpoint
 from srl_train.cli import main
 from srl_train.engine import resume
 from srl_train.engine.assemble import assemble
+from srl_train.engine.rounds import run_round
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.loading import checkpoint_pool, load_all
 from srl_train.player_names import Loading, parse_player, settings_of_run
@@ -110,7 +111,7 @@ def test_a_run_without_models_yet_names_its_newest_checkpoint(short_run, tmp_pat
     with pytest.raises(ConfigError, match="srl export"):
         assemble(short_run(models__base=f"{saved}:model_0"))
     run = assemble(short_run(models__count=1, seats={"agent_1": f"{saved}:model_1"}))
-    [result] = [run_round(run, 0)]
+    result = run_round(run, 0)
     assert all(episode.failure is None for episode in result.episodes)
     [frozen] = run.config.models.frozen_models
     trained = trainer.run.learners["model_1"].weights()
