@@ -24,12 +24,11 @@ from srl_agents.evaluation.progress import announced
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.chat_backend import ChatModel
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.quantization import shared_states
-from srl_agents.llm.backends.huggingface.sources import source_of
+from srl_agents.llm.backends.huggingface.loading import shared_states, source_of
 from srl_agents.llm.backends.registry import api_model, is_api_name
 from srl_agents.llm.backends.token_backend import Backend
 from srl_agents.llm.chat_format import ChatFormat
-from srl_agents.llm.hub_names import is_gguf
+from srl_agents.llm.model_folders import is_gguf
 from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_envs import registry
 from srl_envs.tables import Plugin

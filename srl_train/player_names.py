@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from srl_agents.llm.backends.registry import is_api_name
-from srl_agents.llm.hub_names import is_gguf
+from srl_agents.llm.model_folders import is_gguf
 from srl_agents.llm.opponent_notes import PartnerNotes, notes_for
 from srl_agents.llm.sampling import Sampling
 from srl_agents.scripted.registry import POLICIES, is_scripted

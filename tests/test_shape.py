@@ -28,7 +28,7 @@ PLACES = dict.fromkeys(
     TORCH_FAMILY,
     (
         "srl_agents/llm/backends/huggingface/*.py",
-        "srl_agents/llm/tiny/*.py",
+        "srl_agents/llm/tiny.py",
         "srl_train/*",
         "srl_extensions/*",
         "core_srl/*",

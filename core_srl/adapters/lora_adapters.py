@@ -19,7 +19,7 @@ from core_srl.arguments import path, text, whole
 from core_srl.managers.llm_config import LLMConfig
 from core_srl.managers.shared_weights import dense_like, opened
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.progress import no_bars
+from srl_agents.llm.backends.huggingface.loading import no_bars
 from srl_train.checkpoints.adapter_folders import put, weights_for, weights_of
 from srl_train.engine.run_files import asked_for, refuse_taken
 from srl_train.errors import ConfigError

@@ -11,7 +11,7 @@ from typing import Any
 from srl_agents.atomic_files import whole_file
 from srl_agents.errors import PolicyError
 from srl_agents.integrations.focal_game import FocalGame
-from srl_agents.llm.prompting import rules_for, situation
+from srl_agents.llm.text_policy import rules_for, situation
 from srl_agents.policy import AgentObservation
 from srl_agents.scripted.registry import is_held_out
 from srl_agents.seeding import MOST

@@ -17,7 +17,7 @@ from torch import Tensor
 from srl_agents.errors import PlacementError, ServingError
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.sources import folder_of, source_of
+from srl_agents.llm.backends.huggingface.loading import folder_of, source_of
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
 from srl_extensions.vllm.backend import VLLMBackend

@@ -14,8 +14,8 @@ from transformers.utils import find_adapter_config_file
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.sources import not_loaded, reachable_source_of, source_of
-from srl_agents.llm.hub_names import is_gguf
+from srl_agents.llm.backends.huggingface.loading import not_loaded, reachable_source_of, source_of
+from srl_agents.llm.model_folders import is_gguf
 from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_envs.validation import shown
 from srl_train.checkpoints.tensor_tree import misfit

@@ -12,7 +12,7 @@ from huggingface_hub import HfApi
 from peft import PeftModel
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.progress import no_bars
+from srl_agents.llm.backends.huggingface.loading import no_bars
 from srl_train.checkpoints.adapter_folders import adapter_base, merged
 from srl_train.checkpoints.manifest import is_checkpoint
 from srl_train.checkpoints.model_cards import write_card

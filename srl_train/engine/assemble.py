@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from srl_agents.llm.chat_templates import TEMPLATES
+from srl_agents.llm.chat_format import TEMPLATES
 from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs import registry
 from srl_envs.wrappers.reward_function import CustomRewards

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from srl_agents.llm.backends.huggingface.quantization import shared_states
+from srl_agents.llm.backends.huggingface.loading import shared_states
 from srl_train.data.samples import TokenSample
 from srl_train.errors import TrainingError
 

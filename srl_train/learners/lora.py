@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from peft import LoraConfig, get_peft_model
 
-from srl_agents.llm.backends.huggingface.quantization import shared_states
+from srl_agents.llm.backends.huggingface.loading import shared_states
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_stepped import isolated_randomness

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from srl_agents.llm.answer_trie import known_trie
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend, evaluating
-from srl_agents.llm.backends.token_backend import Completion, Request
+from srl_agents.llm.backends.token_backend import Completion, Request, known_trie
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.llm.answer_trie import AnswerTrie, answer_trie
+from srl_agents.llm.backends.token_backend import AnswerTrie, answer_trie
 
 END = 99
 

@@ -10,8 +10,7 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.llm.tiny.dialogues import random_dialogues
-from srl_agents.llm.tiny.tokenizer import build_tokenizer
+from srl_agents.llm.tiny import build_tokenizer, random_dialogues
 from srl_agents.rollout import play_many
 from srl_agents.scripted.memory_one import Always
 from srl_envs import bandit_v0, coop_compete_v0

@@ -13,8 +13,8 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.sources import folder_of, source_of
-from srl_agents.llm.chat_templates import TEMPLATES
+from srl_agents.llm.backends.huggingface.loading import folder_of, source_of
+from srl_agents.llm.chat_format import TEMPLATES
 from srl_train.checkpoints.adapter_folders import adapter_base
 from srl_train.checkpoints.export import export
 from srl_train.engine.assemble import resolved

@@ -8,7 +8,7 @@ import torch
 from bitsandbytes.functional import dequantize_4bit
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.quantization import shared_states
+from srl_agents.llm.backends.huggingface.loading import shared_states
 from srl_train.config.models import AdapterConfig, ModelsConfig
 from srl_train.engine.assemble import assemble
 from srl_train.engine.builders.environment import build_env
