@@ -23,8 +23,6 @@ from srl_agents.scripted.registry import classic_policy, is_held_out, is_scripte
 from srl_envs.errors import EnvConfigError
 from srl_envs.scenarios import holdout
 from srl_train.checkpoints.manifest import is_checkpoint
-from srl_train.config.matchmaking import FixedConfig
-from srl_train.engine.builders.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.player_names import (
     TINY,
@@ -263,7 +261,7 @@ def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
             config.models.names,
             config.seats,
             own.name,
-            rotate=isinstance(own, FixedConfig) and own.rotate,
+            rotate=getattr(own, "rotate", False),
             seed=config.seed,
         )
     except ValueError as error:
@@ -300,6 +298,8 @@ def refuse_wrong_names(config: RunConfig) -> None:
 
     Scripted policies are constructed, so that errors of the user's own classes appear here too.
     """
+    from srl_train.engine.builders.environment import build_env  # imports pydantic
+
     for base in config.models.bases.values():
         base_named("models.base", base)
     for name, base in config.models.frozen_models.items():
