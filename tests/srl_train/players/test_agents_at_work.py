@@ -155,13 +155,6 @@ def test_a_round_of_the_team_game_names_its_winners(short_run):
     assert sum(winners.values()) == 4 and winners != {"draw": 4}
 
 
-def test_mixed_mode_moves_its_balance(short_run):
-    run = assemble(short_run(mode__name="mixed"))
-    row = run_round(run, 0).row
-    rate = row["environment"]["cooperation_rate"]
-    assert row["mode_state"]["balance"] == pytest.approx(0.9 * 0.5 + 0.1 * rate)
-
-
 def test_all_randomness_is_from_the_seed(short_run):
     def trained(seed):
         run = assemble(short_run(algorithm__minibatches=2, seed=seed))

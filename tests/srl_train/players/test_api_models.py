@@ -97,13 +97,6 @@ def test_settings_that_the_api_does_not_know_are_refused_before_anything_is_play
     assert server.bodies == []
 
 
-def test_training_one_is_an_error_on_the_command_line(tmp_path, capsys):
-    config = tmp_path / "run.yaml"
-    config.write_text("models: {count: 1, base: 'openai:m'}\n")
-    assert cli.main(["train", str(config), "--out", str(tmp_path / "run")]) == 2
-    assert "models.frozen_models: {coach: 'openai:m'}" in capsys.readouterr().err
-
-
 def test_it_is_evaluated_without_torch(server, tmp_path):
     out = tmp_path / "scores.json"
     words = ["eval", "--policy", "openai:m", "--scenario", PAVLOV, "--episodes", "2"]
@@ -148,14 +141,6 @@ def test_a_missing_key_is_told_before_anything_is_played(server, monkeypatch, ca
     assert "openai:m needs a key: set OPENAI_API_KEY" in capsys.readouterr().err
     with pytest.raises(Exception, match="OPENAI_API_KEY"):
         assemble(short_run(**COACH))
-
-
-def test_one_can_be_played_against(server, monkeypatch, capsys):
-    answers = iter(["compete"] * 2)
-    monkeypatch.setattr("builtins.input", lambda prompt: next(answers))
-    words = ["play", "coop_compete_pair_v0", "--opponent", "openai:m", "--set", "max_cycles=2"]
-    assert cli.main([*words, "--seed", "0"]) == 0
-    assert "agent_1 (openai:m)" in capsys.readouterr().out
 
 
 def collected(server, tmp_path, *words):

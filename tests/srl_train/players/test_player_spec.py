@@ -47,11 +47,6 @@ def test_a_path_that_is_not_there_is_refused_at_once(name, here):
         base_named("models.base", name)
 
 
-def test_the_nearest_names_that_are_there_are_told(here):
-    with pytest.raises(ConfigError, match=r"no folder runs/dmeo: there is runs/demo$"):
-        parse_player("runs/dmeo")
-
-
 def test_the_nearest_run_or_policy_of_one_word_is_told(here):
     (here / "runs" / "demo" / "config.yaml").write_text("")
     for word, near in (("demoo", "runs/demo"), ("tit_for_tit", "tit_for_tat")):
