@@ -22,11 +22,10 @@ class Plugin:
 
     def load(self) -> Any:
         """Import the part. Raises ImportError if an optional dependency is missing."""
-        if not isinstance(self.target, str):
-            return self.target
-        module, _, attribute = self.target.partition(":")
-        loaded = import_module(module)
-        return getattr(loaded, attribute) if attribute else loaded
+        if isinstance(self.target, str):
+            module, _, attribute = self.target.partition(":")
+            return getattr(import_module(module), attribute) if attribute else import_module(module)
+        return self.target
 
 
 class PluginTable(Mapping[str, Plugin]):

@@ -291,7 +291,7 @@ def learning_models(
         seed: Seed of the adapters' first weights.
         play_copies: Whether samplers have copies of the weights that train, so that a model can
             play while it learns.
-        given: Model -> model object that is trained in place of a base.
+        given: Model -> model object that replaces its base.
 
     Returns:
         Model -> backend; model -> module to train; model -> module that the backend samples from.
@@ -372,7 +372,7 @@ def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> R
     A run's checkpoints hold all weights, so they can be loaded from its files alone.
 
     Raises:
-        ConfigError: The objects cannot be trained as they are.
+        ConfigError: The objects cannot be trained.
     """
     if not given:
         return config
@@ -381,7 +381,9 @@ def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> R
         if name not in models.names:
             raise ConfigError(f"there is no {name!r} to hand over: the models are {models.names}")
     if len({id(model) for model, _ in given.values()}) < len(given):
-        raise ConfigError("one model object was handed over twice: each trains weights of its own")
+        raise ConfigError(
+            "one model object was handed over twice: each model trains its own weights"
+        )
     for setting, chosen in (
         ("models.adapters", models.adapters is not None),
         (f"backend.name {config.backend.name!r}", not config.backend.IN_PROCESS),
@@ -515,7 +517,7 @@ class SamplerStart:
     logs: Path | None = None
     """Folder for logs of servers; None is a folder in the cache."""
     learns_here: bool = True
-    """Whether the models train in this process; otherwise publications bring their weights."""
+    """True if the models train in this process; otherwise publications contain their weights."""
     given: Mapping[str, ModelObject] = field(default_factory=dict)
     """Model -> model object to train; only for backends that are IN_PROCESS."""
 
@@ -601,7 +603,7 @@ def build_backends(
         server_logs: Folder for logs of servers; None is a folder in the cache.
         trained_here: Whether the models train in this process.
         served: Samplers that another process manages.
-        given: Model -> model object to train in place of a base.
+        given: Model -> model object that replaces its base.
 
     Raises:
         BackendError: A model cannot be loaded.

@@ -1,4 +1,4 @@
-"""Names of players: the scripted policy, model or opponent pool that one name stands for.
+"""Names of players: the scripted policy, model or opponent pool of a name.
 
 The rule is the same everywhere: seats of a training run, `srl eval`, `play`, `crossplay`, `collect`
 and `exploit`. Nothing is imported or loaded to read a name.
@@ -50,13 +50,13 @@ class PlayerSpec:
     kind: Literal["scripted", "tiny", "folder", "hub", "run", "pool", "api"]
     sources: Mapping[str, str] = field(default_factory=dict)
     """Model -> 'tiny', folder, hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL. Several only if the
-    name stands for all models of a run. For an opponent pool, its name -> 'CHECKPOINT:POOL'."""
+    name means all models of a run. For an opponent pool, its name -> 'CHECKPOINT:POOL'."""
     run: Path | None = None
     """Folder of the run or checkpoint, for its models."""
 
     @property
     def is_local_model(self) -> bool:
-        """Whether models run in this process."""
+        """True if models run in this process."""
         return bool(self.sources) and self.kind != "api"
 
 
@@ -134,7 +134,7 @@ def base_named(setting: str, base: str) -> str:
     'CHECKPOINT:model_0' or BACKEND:MODEL.
 
     Raises:
-        ConfigError: The name stands for several models or none. The message begins with `setting`.
+        ConfigError: The name means several models or none. The message begins with `setting`.
             `models.base` cannot be in a checkpoint, because training starts from a model's folder.
     """
     if not any(mark in base for mark in "/:") and base != TINY and not Path(base).exists():
@@ -280,7 +280,7 @@ class ModelSettings:
     """Agent -> sampling that replaces `sampling`."""
     constrained: bool = False
     notes: bool = False
-    """Whether prompts have opponent notes."""
+    """True if prompts have opponent notes."""
     loading: Loading = field(default_factory=Loading)
 
     @classmethod

@@ -86,9 +86,9 @@ class Resolver:
     overrides: SamplingOverrides = field(default_factory=SamplingOverrides)
     device: str = "auto"
     trusted: bool = False
-    """Whether code that a checkpoint's configuration names may be imported (checkpoint_modules)."""
+    """Permission to import code that a checkpoint's configuration names (checkpoint_modules)."""
     full_names: bool = False
-    """Whether policies have the names of what was loaded, not of the models in their run."""
+    """True if policies are named by their sources, not by the models in their run."""
     scripted: Callable[[str, Any], Policy] = classic_policy
     """(name, environment) -> scripted policy."""
     chat_models: dict[str, ChatModel] = field(default_factory=dict)
@@ -189,8 +189,8 @@ class Resolver:
         if player.kind == "api" and settings.constrained:
             setting = "--constrained" if self.overrides.constrained else "models.constrained"
             raise ConfigError(
-                f"{setting} lets models write legal answers only, and {player.name} cannot be held "
-                "to that over its API: leave it off"
+                f"{setting} lets models write legal answers only, and {player.name} cannot be "
+                "restricted to them over its API: leave it off"
             )
         return settings
 

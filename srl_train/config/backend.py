@@ -27,7 +27,7 @@ class BackendSection(Section):
     """`module:function` that opens the samplers: (config, start: SamplerStart) -> Samplers
     (srl_train.loading)."""
     IN_PROCESS: ClassVar[bool] = True
-    """Whether models sample from the modules that learn, in the learner's process."""
+    """True if models sample from the modules that learn, in the learner's process."""
 
     name: str
     """Name of the backend in BACKENDS."""

@@ -144,7 +144,7 @@ class ModelsConfig(Section):
             if self.constrained:
                 raise ConfigError(
                     "constrained: it lets models write legal answers only, and "
-                    f"{name} cannot be held to that over its API: leave it off"
+                    f"{name} cannot be restricted to them over its API: leave it off"
                 )
         still = [base for base in self.frozen_models.values() if not is_api_name(base)]
         if self.quantization is not None and self.adapters is None and not still:

@@ -365,6 +365,6 @@ class RunConfig(Section):
             if quantization is not None:
                 raise ConfigError(
                     f"models.quantization: got {quantization!r} where backend.name is {name!r}, "
-                    "which samples from the base as it is: the two would differ; leave it out"
+                    "which samples from an unquantized base: the two would differ; leave it out"
                 )
         self.backend.check_run(self)

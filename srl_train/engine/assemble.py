@@ -61,8 +61,8 @@ def assemble(
     _check_shares(config, started)
     if started > 1 and not config.backend.IN_PROCESS:
         raise ConfigError(
-            f"backend.name: got {config.backend.name!r} in {started} processes, each of which "
-            "would publish to the servers: start one process, or give transformers"
+            f"backend.name: got {config.backend.name!r} in {started} processes, which would "
+            "all publish to the servers: start one process, or give transformers"
         )
     if started > 1 and isinstance(config.engine, RayEngineConfig):
         raise ConfigError(

@@ -64,7 +64,7 @@ class EchoSampler(WeightPublisher):
         return Completion(ids, (0.0,) * len(ids), ended=True, model=model)
 
     def release(self, conversation):
-        """Forget nothing, because nothing was kept."""
+        """Keep nothing of a conversation."""
 
     def publish(self, name, version, tensors):
         """Mark answers with the version."""

@@ -49,11 +49,6 @@ def test_held_out_mazes_are_refused(short_run, split):
         assemble(short_run(models__count=1, environment=section))
 
 
-def test_held_out_mazes_are_refused_where_an_object_brings_them(short_run):
-    with pytest.raises(ConfigError, match="split is 'test'"):
-        assemble(short_run(), lambda: registry.make("maze_meet_v0", split="test"))
-
-
 def test_each_of_several_environments_is_looked_at():
     sums = {"name": "math_v0", "options": {"families": "arithmetic"}}
     kept = {"name": "math_v0", "options": {"split": "test"}}
@@ -142,9 +137,3 @@ def test_the_levels_of_held_out_scenarios_are_refused(name):
 def test_the_levels_of_the_other_scenarios_may_train(name):
     found = lookup.scenario(name)
     refuse_levels(EnvironmentConfig(name=found.environment, options=found.options), found.make())
-
-
-def test_the_documented_mazes_may_train():
-    for layout in ("simple", "medium", "complex"):
-        name = f"maze_{layout}_v0"
-        refuse_levels(EnvironmentConfig(name=name), registry.make(name))
