@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module, metadata
+from importlib import metadata
+from pkgutil import resolve_name
 from typing import Any
 
 from srl_envs.errors import EnvConfigError
@@ -22,10 +23,7 @@ class Plugin:
 
     def load(self) -> Any:
         """Import the part. Raises ImportError if an optional dependency is missing."""
-        if isinstance(self.target, str):
-            module, _, attribute = self.target.partition(":")
-            return getattr(import_module(module), attribute) if attribute else import_module(module)
-        return self.target
+        return resolve_name(self.target) if isinstance(self.target, str) else self.target
 
 
 class PluginTable(Mapping[str, Plugin]):
