@@ -15,7 +15,7 @@ from srl_train.config.bounds import within
 from srl_train.config.run import RunConfig
 from srl_train.environment import build_env
 from srl_train.errors import ConfigError
-from srl_train.players.assignment import matchmaking_of
+from srl_train.players import matchmaking_of
 
 
 class RLAlgorithm(Enum):

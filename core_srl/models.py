@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from srl_agents.llm.hub_names import folder_for, folders
+from srl_agents.llm.model_folders import folder_for, folders
 from srl_extensions.vllm.placement import find_gpus
 from srl_train.run_files import versions
 

@@ -51,7 +51,7 @@ class Entry(Plugin):
     @property
     def module(self) -> str:
         """Name of the module that defines the environment."""
-        return self.target.partition(":")[0]
+        return str(self.target).partition(":")[0]
 
 
 def _maze(summary: str, *tags: str, **defaults: Any) -> Entry:

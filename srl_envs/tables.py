@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module, metadata
+from importlib import metadata
+from pkgutil import resolve_name
 from typing import Any, TypeVar
 
 from srl_envs.errors import EnvConfigError
@@ -13,18 +14,16 @@ from srl_envs.errors import EnvConfigError
 
 @dataclass(frozen=True)
 class Plugin:
-    """One entry of a table, imported when it is first loaded."""
+    """One entry of a table. A part that is given by its name is imported when it is loaded."""
 
-    target: str
-    """`module`, or `module:attribute`."""
+    target: Any
+    """`module`, `module:attribute`, or the part itself."""
     summary: str = ""
     """One line for listings."""
 
     def load(self) -> Any:
         """Import the part. Raises ImportError if an optional dependency is missing."""
-        module, _, attribute = self.target.partition(":")
-        loaded = import_module(module)
-        return getattr(loaded, attribute) if attribute else loaded
+        return resolve_name(self.target) if isinstance(self.target, str) else self.target
 
 
 P = TypeVar("P", bound=Plugin)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from srl_agents.llm.chat_templates import TEMPLATES
+from srl_agents.llm.chat_format import TEMPLATES
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import Policy
 from srl_agents.rollout.matchmaking import Matchmaking
@@ -19,31 +19,22 @@ from srl_envs import registry
 from srl_envs.tables import Plugin, PluginTable
 from srl_envs.wrappers import CustomRewards
 from srl_train.config import capabilities
-from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.capabilities import OBJECTS, PROCESSES
 from srl_train.config.learning.trl_options import CLIPPED_LOSSES
 from srl_train.config.learning.updates import CUSTOM, AsynchronousConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.credit import build_credit
 from srl_train.distributed import fsdp, processes
-from srl_train.engine.builders.model_objects import of_objects
-from srl_train.engine.builders.players import (
-    Players,
-    build_backends,
-    build_sampling,
-    policies_by_seats,
-)
 from srl_train.engines import Engine, ProcessesEngine, RolloutSettings
 from srl_train.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.learners import ALGORITHMS
 from srl_train.learners.critics import JointState
 from srl_train.learners.learner import Learner
+from srl_train.loading import ModelObject, Players, build_backends, with_model_objects
 from srl_train.modes import MODES
-from srl_train.players.assignment import matchmaking_of
-from srl_train.players.holdout import refuse_levels
-from srl_train.players.learning_models import ModelObject
-from srl_train.players.player_spec import base_named
+from srl_train.player_names import base_named
+from srl_train.players import build_sampling, matchmaking_of, policies_by_seats, refuse_levels
 from srl_train.run import ModelTotals, Run
 from srl_train.samples import SampleBuffer
 from srl_train.scores import roles_of
@@ -91,7 +82,7 @@ def build_run(
     capabilities.check(config, *[PROCESSES] * (started > 1), *[OBJECTS] * bool(models))
     processes.check_same("the configuration", config)
     models = models or {}
-    config = resolved(of_objects(_with_objects_named(config, make_env, strategy), models))
+    config = resolved(with_model_objects(_with_objects_named(config, make_env, strategy), models))
     make_env = make_env or partial(build_env, config)
     with closing(make_env()) as env:
         _check_environment(config, env)
@@ -335,7 +326,6 @@ def _build_learner(
     if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
         algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
     _check_full_distribution(config, name, {agent: sampling[agent] for agent in agents})
-    served = config.backend if isinstance(config.backend, VLLMBackendConfig) else None
     learner: Learner = ALGORITHMS.load(algorithm.name)(
         name,
         model,
@@ -344,7 +334,7 @@ def _build_learner(
         group_size=config.rollout.group_size,
         temperature=sampling[agents[0]].temperature,
         planned_updates=planned_updates(config, name, matchmaking.mean_held(name)),
-        max_divergence=served.max_divergence if served else None,
+        max_divergence=config.backend.divergence_limit,
         discount=config.rollout.discount,
         joint=joint,
         seed=config.seed,
@@ -389,8 +379,8 @@ def _check_full_distribution(
         reader = "engine.play_ahead"
     elif config.algorithm_of(name).trl.get("off_policy_mask_threshold"):
         reader = "trl.off_policy_mask_threshold"
-    elif isinstance(config.backend, VLLMBackendConfig):
-        reader = "backend.name vllm"
+    elif config.backend.divergence_limit is not None:
+        reader = f"backend.name {config.backend.name}"
     for agent, own in sampling.items():
         if reader and (own.top_p < 1 or own.top_k):
             raise ConfigError(

@@ -18,7 +18,7 @@ from srl_train.distributed import processes
 from srl_train.learners.learner import StageLearner
 
 if TYPE_CHECKING:
-    from srl_train.engine.builders.players import Players
+    from srl_train.loading import Players
 
 T = TypeVar("T")
 

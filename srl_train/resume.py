@@ -22,7 +22,7 @@ from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
-from srl_train.players.opponent_pool import load_pools
+from srl_train.opponent_pool import load_pools
 from srl_train.run import ModelTotals, Run
 from srl_train.saved_state import refuse_other
 from srl_train.summaries import average_cooperation, episodes_played, model_states

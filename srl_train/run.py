@@ -19,14 +19,14 @@ from srl_train.engine.offline.progress import StageProgress
 from srl_train.errors import TrainingError
 from srl_train.learners.learner import Learner
 from srl_train.modes import Mode, ModeState
-from srl_train.players.opponent_pool import OpponentPool
+from srl_train.opponent_pool import OpponentPool
 from srl_train.samples import SampleBuffer, UpdateBatch
 from srl_train.trajectory import Game, shaped_game
 from srl_train.updates import UpdateStrategy
 
 if TYPE_CHECKING:
-    from srl_train.engine.builders.players import Players
     from srl_train.engines import Engine
+    from srl_train.loading import Players
 
 log = logging.getLogger(__name__)
 

@@ -74,7 +74,7 @@ def one_model(monkeypatch, tiny_folder):
 def glimpse(monkeypatch):
     """Builds embedded models that were shown a game for a moment only: they write, but not always
     in form."""
-    from srl_agents.llm.tiny import model
+    from srl_agents.llm import tiny as model
 
     monkeypatch.setattr(model, "ROUNDS", 1)
     return partial(model.folder, steps=4, turns=1)

@@ -19,13 +19,13 @@ from core_srl.arguments import path, text, whole
 from core_srl.managers.llm_config import LLMConfig
 from core_srl.managers.shared_weights import dense_like, opened
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.progress import no_bars
+from srl_agents.llm.backends.huggingface.loading import no_bars
 from srl_train.checkpoints.adapter_folders import put, weights_for, weights_of
 from srl_train.errors import ConfigError
 from srl_train.learners.lora import check_targets, lora_config
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.players.publisher import InProcessPublisher
+from srl_train.loading import InProcessPublisher
 from srl_train.run_files import asked_for, refuse_taken
 
 FollowVersions = Callable[[int, int], None]

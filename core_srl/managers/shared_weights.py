@@ -25,9 +25,8 @@ from srl_train.checkpoints.adapter_folders import attach
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError, UpdateError
 from srl_train.learners.lora import adapter_models, share
-from srl_train.players.load import load_backend
-from srl_train.players.publisher import InProcessPublisher
-from srl_train.players.trained_models import Loading
+from srl_train.loading import InProcessPublisher, load_backend
+from srl_train.player_names import Loading
 
 HIGHEST_RATE = 1e3
 """Of a learning rate: a finite gradient then still leaves weights finite."""

@@ -27,9 +27,9 @@ from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import evaluating
-from srl_agents.llm.backends.huggingface.sources import not_loaded, reachable_source_of
+from srl_agents.llm.backends.huggingface.loading import not_loaded, reachable_source_of
 from srl_agents.llm.chat_format import Turn
-from srl_agents.llm.hub_names import folder_for
+from srl_agents.llm.model_folders import folder_for
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
@@ -45,7 +45,7 @@ from srl_extensions.vllm.publisher import (
 )
 from srl_extensions.vllm.server import logs_folder
 from srl_train.errors import ConfigError
-from srl_train.players.publisher import weights_digest
+from srl_train.loading import weights_digest
 
 CONCURRENCY = 64
 """Calls under way at one server at most."""

@@ -15,9 +15,9 @@ from core_srl.models import MODERN_MODELS
 from srl_agents.errors import BackendError, PlacementError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
-from srl_agents.llm.backends.huggingface.sources import folder_of
+from srl_agents.llm.backends.huggingface.loading import folder_of
+from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.backends.openai import OpenAIModel
-from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_extensions.vllm.client import UNREACHABLE, VLLMClient
 from srl_extensions.vllm.command import ServerSpec

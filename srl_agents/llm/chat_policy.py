@@ -17,8 +17,8 @@ from srl_agents.llm.backends.chat_backend import (
     seed_from,
 )
 from srl_agents.llm.opponent_notes import History, PartnerNotes
-from srl_agents.llm.prompting import decided, read, rules_for, situation
 from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.text_policy import decided, read, rules_for, situation
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout.event_loop import together
 from srl_envs.errors import EnvConfigError

@@ -15,8 +15,8 @@ from typing import Any
 from srl_agents.policy import Policy
 from srl_train.cli.notices import tell
 from srl_train.cli.options import build_resolver, prepare_torch
-from srl_train.players.player_spec import PLAYERS, PlayerSpec, parse_player
-from srl_train.players.resolver import Resolver
+from srl_train.player_names import PLAYERS, PlayerSpec, parse_player
+from srl_train.players import Resolver
 from srl_train.run_files import asked_for, write_whole
 
 __all__ = ["PLAYERS", "NamedPlayers", "trained_policies", "with_interval", "write_results"]

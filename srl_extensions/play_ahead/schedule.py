@@ -30,7 +30,6 @@ from dataclasses import dataclass, field
 
 from srl_agents.episode import Episode
 from srl_agents.rollout.event_loop import LoopThread
-from srl_train.config.backend import PublishUpdatesConfig, VLLMBackendConfig
 from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
 from srl_train.errors import TrainingError
@@ -335,11 +334,9 @@ def room(config: RunConfig, model: str, agents: int) -> int:
     the module."""
     per_round = agents * config.rollout.episodes
     updates = -(-per_round // config.sample_budget.get(model, per_round))
-    bound = config.updates.max_staleness
-    if isinstance(config.backend, VLLMBackendConfig):
-        rule = config.backend.publish
-        if isinstance(rule, PublishUpdatesConfig):
-            bound -= rule.every - 1  # as old as what plays may be itself
+    # Weights that play may be as old as this before an update.
+    # Weights that play may be as old as this before an update.
+    bound = config.updates.max_staleness - config.backend.publication_lag
     return max(0, (bound + 1) // updates - 1)
 
 

@@ -76,7 +76,7 @@ def models(args: argparse.Namespace) -> int:
 
 
 def _started(config: Any, logs: Path | None) -> Fleet:
-    from srl_train.config.backend import VLLMBackendConfig
+    from srl_extensions.vllm.config import VLLMBackendConfig
 
     backend = config.backend
     if not isinstance(backend, VLLMBackendConfig) or backend.managed is None:

@@ -10,8 +10,8 @@ import torch
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.sources import not_loaded, reachable_source_of, source_of
-from srl_agents.llm.hub_names import is_gguf
+from srl_agents.llm.backends.huggingface.loading import not_loaded, reachable_source_of, source_of
+from srl_agents.llm.model_folders import is_gguf
 from srl_envs.untrusted import read_bytes, read_json
 from srl_envs.validation import shown
 from srl_train.checkpoints.tensor_tree import misfit

@@ -11,16 +11,14 @@ from typing import Any
 from huggingface_hub import HfApi
 from peft import PeftModel
 
-from srl_agents.llm.backends.huggingface.progress import no_bars
+from srl_agents.llm.backends.huggingface.loading import no_bars
 from srl_train.checkpoints.adapter_folders import adapter_base, merged
 from srl_train.checkpoints.manifest import is_checkpoint
 from srl_train.checkpoints.model_cards import write_card
 from srl_train.config import yaml_file
 from srl_train.errors import ConfigError, HubError
-from srl_train.players.checkpoint_models import checkpoint_modules
-from srl_train.players.load import load_backend
-from srl_train.players.player_spec import PlayerSpec
-from srl_train.players.trained_models import Loading, config_tree, settings_of_run
+from srl_train.loading import checkpoint_modules, load_backend
+from srl_train.player_names import Loading, PlayerSpec, config_tree, settings_of_run
 from srl_train.run_files import refuse_taken
 
 

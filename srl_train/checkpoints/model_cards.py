@@ -9,8 +9,18 @@ from typing import Any
 
 import yaml
 
-from srl_train.players.player_spec import TINY
+from srl_train.player_names import TINY
 from srl_train.run_files import write_whole
+
+_WHOLE = """from transformers import AutoModelForCausalLM, AutoTokenizer
+
+model = AutoModelForCausalLM.from_pretrained("FOLDER")
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")"""
+_ADAPTER = """from peft import AutoPeftModelForCausalLM
+from transformers import AutoTokenizer
+
+model = AutoPeftModelForCausalLM.from_pretrained("FOLDER")
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")"""
 
 
 def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None) -> None:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_trust, check_numbers, players_of, settings
 from srl_train.errors import ConfigError
-from srl_train.players.holdout import refuse_levels
-from srl_train.players.player_spec import PLAYERS, parse_player, refuse_missing_folder
-from srl_train.players.trained_models import config_tree
+from srl_train.player_names import PLAYERS, config_tree, parse_player, refuse_missing_folder
+from srl_train.players import refuse_levels
 
 if TYPE_CHECKING:
     from srl_agents.episode import Episode
@@ -81,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     from srl_train.data.collect import build_policies, filtered, play_games
     from srl_train.data.demonstrations import parts_of
     from srl_train.environment import build_env
-    from srl_train.players.trained_models import notes_of
+    from srl_train.player_names import notes_of
     from srl_train.run_files import asked_for, refuse_unwritable, write_whole
 
     make_env = partial(build_env, config, trusted=trained is None or args.trust)
@@ -108,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     )
     with asked_for("--out", args.out):
         if args.format == "messages":
-            notes = notes_of(config.models.opponent_notes, env)
+            notes = notes_of(config.models.opponent_notes, make_env)
             parts = parts_of(kept)
             write_whole(args.out, as_lines(kept, parts, env.unwrapped.text_view, notes))
         else:

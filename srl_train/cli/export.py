@@ -8,7 +8,7 @@ from pathlib import Path
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_trust, prepare_torch
 from srl_train.errors import ConfigError
-from srl_train.players.player_spec import parse_player
+from srl_train.player_names import parse_player
 from srl_train.run_files import refuse_taken
 
 

@@ -16,8 +16,8 @@ from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS, within
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
-    from srl_train.players.player_spec import PlayerSpec
-    from srl_train.players.resolver import Resolver
+    from srl_train.player_names import PlayerSpec
+    from srl_train.players import Resolver
 
 OF_MODELS = ("temperature", "max_new_tokens", "constrained")
 """Options for models."""
@@ -152,11 +152,9 @@ def players_of(
 
 
 def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec], named: str) -> Resolver:
-    """Build the resolver of the players, which are called `named` in errors.
-
-    Raises ConfigError for options without effect on the players.
-    """
-    from srl_train.players.resolver import Resolver, SamplingOverrides
+    """Who makes the players; raises ConfigError for settings that none of them reads, or that one
+    cannot have. `named` are the players in words."""
+    from srl_train.players import Resolver, SamplingOverrides
 
     resolver = Resolver(
         overrides=SamplingOverrides(args.temperature, args.max_new_tokens, args.constrained),

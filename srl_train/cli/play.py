@@ -30,8 +30,8 @@ from srl_train.cli.options import (
     settings,
 )
 from srl_train.errors import ConfigError
-from srl_train.players.player_spec import PLAYERS, parse_player
-from srl_train.players.resolver import Resolver, SamplingOverrides
+from srl_train.player_names import PLAYERS, parse_player
+from srl_train.players import Resolver, SamplingOverrides
 from srl_train.run_files import asked_for, refuse_unwritable
 
 LONG = 50  # rounds of a game from which a shorter one is suggested

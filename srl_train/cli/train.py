@@ -10,7 +10,7 @@ from srl_agents.evaluation.progress import announced
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, prepare_torch, settings
 from srl_train.errors import ConfigError
-from srl_train.players.assignment import refuse_wrong_names
+from srl_train.players import refuse_wrong_names
 
 if TYPE_CHECKING:
     from srl_train.config.run import RunConfig

@@ -12,9 +12,7 @@ from srl_envs import registry
 from srl_train.config import capabilities
 from srl_train.config.backend import (
     BackendConfig,
-    PublishUpdatesConfig,
     TransformersBackendConfig,
-    VLLMBackendConfig,
 )
 from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS
 from srl_train.config.engine import EngineConfig, LocalEngineConfig, RayEngineConfig
@@ -30,8 +28,13 @@ from srl_train.config.learning.updates import (
 )
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.matchmaking import MatchmakingConfig
-from srl_train.config.models import ModelsConfig, PoolConfig
-from srl_train.config.player_names import PlayerName, refuse_wrong_players, with_seated_models
+from srl_train.config.models import (
+    ModelsConfig,
+    PlayerName,
+    PoolConfig,
+    refuse_wrong_players,
+    with_seated_models,
+)
 from srl_train.config.section import Section
 from srl_train.credit import CreditConfig, PlainCredit
 from srl_train.errors import ConfigError
@@ -305,26 +308,4 @@ class RunConfig(Section):
     def _check_backend(self) -> None:
         if isinstance(self.engine, RayEngineConfig):
             self.engine.check_backend(self.backend)
-        if not isinstance(self.backend, VLLMBackendConfig):
-            return
-        models, backend = self.models, self.backend
-        if models.adapters is None and backend.servers and len(backend.servers) != models.count:
-            raise ConfigError(
-                f"backend.servers: got {len(backend.servers)} where {models.count} whole models "
-                "train: give one for each, in order, or models.adapters for models on one base"
-            )
-        bound = self.updates.max_staleness
-        rule = backend.publish
-        drawn = {name for name, own in self.opponent_pools.items() if own.draw == "nash"}
-        if drawn and rule != PublishUpdatesConfig():
-            raise ConfigError(
-                f"backend.publish: got weights that reach servers late beside 'nash' in "
-                f"opponent_pools.{min(drawn)}.draw: a snapshot's games are played by its model, "
-                "which has to play as it is: leave one of the two out"
-            )
-        if isinstance(rule, PublishUpdatesConfig) and rule.every - 1 > bound:
-            raise ConfigError(
-                f"backend.publish.every: got {rule.every}: samples would be {rule.every - 1} "
-                f"updates old and are dropped after {bound} (updates.max_staleness): give "
-                f"{bound + 1} or less"
-            )
+        self.backend.check_run(self)

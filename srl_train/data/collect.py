@@ -13,7 +13,7 @@ from srl_agents.errors import PolicyError
 from srl_agents.evaluation.episode_stats import LONG_AFTER
 from srl_agents.policy import AgentObservation, Policy, SyncPolicy, waits
 from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
-from srl_agents.scripted.registry import POLICIES, classic_policy
+from srl_agents.scripted.registry import classic_policy, is_held_out
 from srl_agents.scripted.registry import names as policy_names
 from srl_agents.seeding import generator, of_games
 from srl_envs import loading
@@ -22,10 +22,8 @@ from srl_envs.text import TextView
 from srl_train.config.run import RunConfig
 from srl_train.data.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
-from srl_train.players.assignment import matchmaking_of
-from srl_train.players.player_spec import PlayerSpec, models_of_run, parse_player
-from srl_train.players.resolver import Resolver
-from srl_train.players.trained_models import ModelSettings
+from srl_train.player_names import ModelSettings, PlayerSpec, models_of_run, parse_player
+from srl_train.players import Resolver, matchmaking_of
 
 
 class InWords:
@@ -64,7 +62,7 @@ def scripted_player(name: str, env: Any) -> Policy:
     Raises:
         ConfigError: If the policy cannot play, or is reserved for evaluation.
     """
-    if name in POLICIES and POLICIES[name].holdout:
+    if is_held_out(name):
         offered = ", ".join(policy_names(env, holdout=False))
         raise ConfigError(f"{name} is kept for evaluation (srl eval): give one of {offered}")
     try:

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from srl_agents.llm.backends.huggingface.loading import shared_states
 from srl_train.errors import TrainingError
 from srl_train.samples import TokenSample
 
@@ -77,7 +78,6 @@ class SeparateCritic(nn.Module):
     reads_policy = False
 
     def __init__(self, model: Any) -> None:
-        from srl_agents.llm.backends.huggingface.quantization import shared_states
 
         super().__init__()
         backbone = backbone_of(model)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from srl_agents.llm.backends.huggingface.loading import shared_states
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_stepped import isolated_randomness
@@ -25,7 +26,6 @@ ADAPTER = "default"
 
 def share(base: Any) -> Any:
     """Return a new module tree over the tensors of `base`, including quantization states."""
-    from srl_agents.llm.backends.huggingface.quantization import shared_states
 
     tensors = [*base.parameters(), *base.buffers(), *shared_states(base)]
     return copy.deepcopy(base, {id(one): one for one in tensors})

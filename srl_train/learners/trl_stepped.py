@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from srl_agents.llm.backends.huggingface.progress import no_bars
+from srl_agents.llm.backends.huggingface.loading import no_bars
 from srl_agents.seeding import of_step
 from srl_train.checkpoints.tensor_tree import misfit, refuse_optimizer_state, refuse_unlike
 from srl_train.config.learning.learners import OptimizerConfig

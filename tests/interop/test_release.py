@@ -21,7 +21,7 @@ PYTHONS = os.environ.get("RELEASE_PYTHONS", "python3.11 python3.12 python3.13").
 PACKAGES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl")
 TWENTY_LINES = 120  # CPU-seconds, at most
 NEEDS = {
-    "train": "import srl_agents.llm.tiny.model",
+    "train": "import srl_agents.llm.tiny",
     "render": "from srl_envs import make\n"
     "game = make('coop_compete_v0', render_mode='rgb_array')\ngame.reset(seed=0)\ngame.render()",
     "tasks": "from srl_envs import make\nmake('tool_use_v0').reset(seed=0)",

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     def with_partners(env: Any) -> Any:
         from srl_agents.rollout.partners import WithPartners
         from srl_agents.scripted.registry import classic_policy
-        from srl_train.players.holdout import refuse_partners
+        from srl_train.players import refuse_partners
 
         named = players_of("--partner", args.partner, env.possible_agents)
         refuse_partners(named, (), env)

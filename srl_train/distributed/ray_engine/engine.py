@@ -16,8 +16,8 @@ from srl_agents.episode import Episode
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.rollout.matchmaking import Matchmaking
+from srl_extensions.vllm.config import VLLMBackendConfig
 from srl_train.build import Parts, check_shares
-from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
@@ -27,14 +27,12 @@ from srl_train.distributed.ray_engine.player import PlayerWorker
 from srl_train.distributed.ray_engine.remote_learner import RemoteLearner, RemoteModel
 from srl_train.distributed.ray_engine.remote_player import RayPublisher, RemotePlayer
 from srl_train.distributed.ray_engine.standing import Places
-from srl_train.engine.builders.players import Players
 from srl_train.engines import Engine, RolloutSettings
 from srl_train.errors import ConfigError
 from srl_train.learners.learner import StageLearner
-from srl_train.players.opponent_pool import OpponentPool
-from srl_train.players.player_spec import TINY
-from srl_train.players.publisher import WeightPublisher
-from srl_train.players.trained_models import configured_notes
+from srl_train.loading import Players, WeightPublisher
+from srl_train.opponent_pool import OpponentPool
+from srl_train.player_names import TINY, notes_of
 
 if TYPE_CHECKING:
     from srl_train.distributed.ray_engine.served import Serving
@@ -174,7 +172,7 @@ def start_engine(
     if TINY in (*models.bases.values(), *models.frozen_models.values()):
         # It is made once, before all actors of this machine would make it.
         size = tiny.SERVABLE if servers_of(config) else tiny.TinySize()
-        tiny.folder(make_env, size=size, notes=configured_notes(models, make_env))
+        tiny.folder(make_env, size=size, notes=notes_of(models.opponent_notes, make_env))
     cluster = Cluster(engine, models.count, servers_of(config))
     return engine_on(cluster, config, engine, make_env, server_logs)
 

@@ -14,7 +14,7 @@ from srl_train.data.planned_games import PlannedGames
 from srl_train.distributed.ray_engine.player import Introduction
 from srl_train.distributed.ray_engine.standing import StandingWorker, Worker
 from srl_train.learners.critics import without_critic
-from srl_train.players.publisher import WeightPublisher
+from srl_train.loading import WeightPublisher
 
 
 class RayPublisher(WeightPublisher):

@@ -19,6 +19,7 @@ from srl_agents.episode import ModelVersion
 from srl_agents.errors import ServingError
 from srl_agents.llm.backends.registry import is_api_name
 from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.config import VLLMBackendConfig
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.models import (
     TokenFacts,
@@ -30,7 +31,6 @@ from srl_extensions.vllm.models import (
     shapes_of,
 )
 from srl_extensions.vllm.publisher import ServedPublisher
-from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.run import RunConfig
 from srl_train.distributed.ray_engine.remote_learner import RemoteLearner

@@ -15,6 +15,7 @@ from typing import Any
 from srl_agents.errors import PlacementError
 from srl_extensions.vllm import launcher
 from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
 from srl_extensions.vllm.models import (
     FIRST_PORT,
     check_python,
@@ -25,7 +26,6 @@ from srl_extensions.vllm.models import (
 )
 from srl_extensions.vllm.placement import find_gpus
 from srl_extensions.vllm.server import ModelServer, free_port, running_servers
-from srl_train.config.backend import ManagedServersConfig, VLLMBackendConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import TrainingError
 

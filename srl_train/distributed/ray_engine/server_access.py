@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from srl_extensions.vllm.config import VLLMBackendConfig
 from srl_extensions.vllm.fleet import Fleet
-from srl_extensions.vllm.models import ServedModels, TokenFacts, backends_of
-from srl_train.config.backend import VLLMBackendConfig
+from srl_extensions.vllm.models import TokenFacts, backends_of
 from srl_train.config.run import RunConfig
 from srl_train.errors import TrainingError
-from srl_train.players.publisher import WeightPublisher
+from srl_train.loading import Samplers, WeightPublisher
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ServerAccess:
     """Limit on the open requests of each server."""
     key: str = field(repr=False)
 
-    def attach(self, config: RunConfig) -> ServedModels:
+    def attach(self, config: RunConfig) -> Samplers:
         """Sample in these servers without loading a model.
 
         Raises:
@@ -45,7 +45,7 @@ class ServerAccess:
             patience=backend.managed.start_timeout,
         )
         backends = backends_of(config, backend, fleet, self.facts, self.names)
-        return ServedModels({}, backends, PublishedElsewhere(), fleet.close)
+        return Samplers({}, backends, PublishedElsewhere(), fleet.close)
 
 
 class PublishedElsewhere(WeightPublisher):

@@ -33,7 +33,7 @@ from srl_train.distributed import processes
 from srl_train.engine.offline.progress import ORDER, planned
 from srl_train.errors import CheckpointError, ConfigError, DataError
 from srl_train.learners.learner import StageLearner
-from srl_train.players.trained_models import configured_notes
+from srl_train.player_names import notes_of
 from srl_train.round import update_models
 from srl_train.run import Run, UpdateStats
 from srl_train.samples import UpdateBatch
@@ -274,7 +274,7 @@ class Stage:
     def _samples_of(self, model: str) -> list[Any]:
         view, chat = self._run.view, self._run.players.texts[model].chat
         parts = self._parts[model]
-        notes = configured_notes(self._run.config.models, self._run.make_env)
+        notes = notes_of(self._run.config.models.opponent_notes, self._run.make_env)
         if isinstance(self.config, SftConfig):
             drop = self.config.drop_parse_failures
             answer, observation = self.config.answer_weight, self.config.observation_weight

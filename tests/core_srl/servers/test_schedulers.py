@@ -19,7 +19,7 @@ from core_srl import (
 )
 from core_srl.servers import schedulers
 from srl_agents.errors import BackendError, PlacementError, ServerUnavailable, ServingError
-from srl_agents.llm.backends.huggingface.sources import folder_of
+from srl_agents.llm.backends.huggingface.loading import folder_of
 from srl_extensions.vllm import placement
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.placement import Gpu

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from srl_agents.llm.sampling import Sampling
 from srl_train.config import run as run_module
+from srl_train.config.backend import BackendSection, backend_sections
 from srl_train.config.learning.learners import GrpoConfig, PpoConfig
 from srl_train.config.learning.updates import FederatedConfig
 from srl_train.config.models import AdapterConfig, ModelsConfig, SamplingConfig
@@ -187,6 +188,9 @@ def test_a_section_in_python_is_refused_in_one_line_too():
 def sections(kind):
     """The section and all below it."""
     yield kind
+    if kind is BackendSection:
+        for one in backend_sections():
+            yield from sections(one)
     for field in kind.model_fields.values():
         waiting = [field.annotation]
         while waiting:

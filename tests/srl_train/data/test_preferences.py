@@ -6,8 +6,7 @@ import pytest
 
 from srl_agents.episode import AgentStep, Decision, Episode
 from srl_agents.llm.chat_format import ChatFormat
-from srl_agents.llm.tiny.dialogues import random_dialogues
-from srl_agents.llm.tiny.tokenizer import build_tokenizer
+from srl_agents.llm.tiny import build_tokenizer, random_dialogues
 from srl_envs import coop_compete_v0
 from srl_train.data.demonstrations import KEPT, begins_with_episode, parts_of
 from srl_train.data.preferences import WANTED, preferences, read_preferences

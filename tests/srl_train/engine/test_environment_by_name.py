@@ -109,7 +109,7 @@ def test_srl_eval_plays_it_with_every_seat_focal(my_games, tiny_folder, tmp_path
     [score] = json.loads(out.read_text())["scores"]
     assert score["scenario"]["name"] == "games_of_mine:colours.all"
     assert main([*words, "--policy", "uniform", "--held-out", "only"]) == 2
-    assert "games_of_mine:colours has no scenarios" in capsys.readouterr().err
+    assert "got games_of_mine:colours" in capsys.readouterr().err
 
 
 COMMANDS = {

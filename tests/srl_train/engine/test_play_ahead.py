@@ -340,7 +340,7 @@ def test_room_is_what_the_bound_on_staleness_leaves(bound, settings, expected, s
 
 
 def test_pools_behind_servers_do_not_play_ahead(short_run):
-    with pytest.raises(ConfigError, match="got true beside opponent_pools"):
+    with pytest.raises(ConfigError, match="cannot be combined with opponent_pools"):
         ahead(
             short_run,
             1,

@@ -8,7 +8,7 @@ from srl_envs.text import TextEnv
 from srl_train.build import build_run
 from srl_train.config.run import EnvironmentConfig
 from srl_train.errors import ConfigError
-from srl_train.players.holdout import refuse_levels, refuse_partners
+from srl_train.players import refuse_levels, refuse_partners
 
 PAIR = registry.make("coop_compete_pair_v0")
 
@@ -46,11 +46,6 @@ def test_held_out_mazes_are_refused(short_run, split):
         ConfigError, match=f"split is '{split}': the levels of the test split are kept"
     ):
         build_run(short_run(models__count=1, environment=section))
-
-
-def test_held_out_mazes_are_refused_where_an_object_brings_them(short_run):
-    with pytest.raises(ConfigError, match="split is 'test'"):
-        build_run(short_run(), lambda: registry.make("maze_meet_v0", split="test"))
 
 
 def test_each_of_several_environments_is_looked_at():
@@ -141,9 +136,3 @@ def test_the_levels_of_held_out_scenarios_are_refused(name):
 def test_the_levels_of_the_other_scenarios_may_train(name):
     found = scenarios.scenario(name)
     refuse_levels(EnvironmentConfig(name=found.environment, options=found.options), found.make())
-
-
-def test_the_documented_mazes_may_train():
-    for layout in ("simple", "medium", "complex"):
-        name = f"maze_{layout}_v0"
-        refuse_levels(EnvironmentConfig(name=name), registry.make(name))

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from core_srl.servers import adapter_servers
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface import backend as huggingface
-from srl_agents.llm.backends.huggingface import sources
+from srl_agents.llm.backends.huggingface import loading as sources
 from srl_train.build import build_run
 from srl_train.checkpoints.adapter_folders import own_tokenizer
 

@@ -12,9 +12,9 @@ import torch
 from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion
 from srl_train.build import build_run
 from srl_train.config.models import PoolConfig
-from srl_train.config.yaml_file import from_tree, to_tree
+from srl_train.config.yaml_file import from_tree
 from srl_train.errors import CheckpointError, ConfigError, TrainingError
-from srl_train.players.opponent_pool import OpponentPool
+from srl_train.opponent_pool import OpponentPool
 from srl_train.pools import grow_pools
 from srl_train.round import plan_round, train_round
 from srl_train.trainer import Trainer
@@ -332,13 +332,6 @@ def test_a_pool_of_adapters_is_not_called_like_what_holds_them(name):
         build_run(config)
 
 
-@pytest.mark.parametrize("name", ["past", "Past-2", "p", "p" * 64, "ghosts_of_red"])
-def test_a_pool_may_be_called(name):
-    seats = {**SELF_PLAY["seats"], "blue_0": name, "blue_1": name}
-    tree = {**SELF_PLAY, "opponent_pools": {name: {}}, "seats": seats}
-    assert list(from_tree(tree).opponent_pools) == [name]
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -370,8 +363,3 @@ def test_a_pool_takes_only_what_it_gave(change):
         with pytest.raises(CheckpointError):
             made.load_state(spoilt, 3, weights(0))
     assert made.chances() == pytest.approx([0.0, 1.0], abs=1e-6)
-
-
-def test_configurations_with_pools_survive_being_written():
-    config = from_tree(SELF_PLAY)
-    assert from_tree(to_tree(config)) == config

@@ -95,7 +95,7 @@ def test_the_saved_models_are_the_trained_ones(short_run, tmp_path):
 
 def test_the_embedded_model_is_found_by_name(short_run, monkeypatch):
     monkeypatch.setattr(
-        "srl_agents.llm.tiny.model._build", lambda *_: pytest.fail("another model was built")
+        "srl_agents.llm.tiny._build", lambda *_: pytest.fail("another model was built")
     )
     config = short_run(
         models__base="tiny", environment__options={"variant": "pair", "max_cycles": 3}

@@ -24,9 +24,9 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.tool_use.builtin_tools import TOOLS
 from srl_train.distributed import processes
 from srl_train.errors import ConfigError
+from srl_train.loading import load_backend
 from srl_train.metrics import Progress
-from srl_train.players.load import load_backend
-from srl_train.players.trained_models import Loading
+from srl_train.player_names import Loading
 from srl_train.run_files import RunFiles
 from srl_train.trainer import Trainer
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from srl_agents.llm.tiny.dialogues import random_dialogues
+from srl_agents.llm.tiny import random_dialogues
 from srl_envs import make
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.tasks.multitask.view import MultitaskView

@@ -17,7 +17,7 @@ from srl_train.config.engine import RayEngineConfig
 from srl_train.distributed.ray_engine import server as server_worker
 from srl_train.errors import ConfigError
 from srl_train.evaluation import evaluate
-from srl_train.players.publisher import weights_digest
+from srl_train.loading import weights_digest
 from srl_train.round import train_round
 from tests.servers.vllm_program import interpreter
 from tests.servers.vllm_stub import VLLMStub

@@ -4,8 +4,7 @@ import logging
 import pytest
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.chat_format import ChatFormat, Turn
-from srl_agents.llm.chat_templates import TEMPLATES, fill_in, template_of
+from srl_agents.llm.chat_format import TEMPLATES, ChatFormat, Turn, fill_in, template_of
 
 
 @pytest.fixture

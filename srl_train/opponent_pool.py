@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,9 @@ from srl_train.checkpoints.tensor_tree import misfit
 from srl_train.config.models import PoolConfig
 from srl_train.errors import CheckpointError
 from srl_train.learners.critics import without_critic
-from srl_train.players.publisher import WeightPublisher
+
+if TYPE_CHECKING:
+    from srl_train.loading import WeightPublisher
 
 Weights = Mapping[str, Tensor]
 

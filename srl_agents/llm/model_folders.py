@@ -1,8 +1,8 @@
-"""Names of models: on the hub, the folders of this machine that stand for some, and GGUF files.
+"""Folders of models: the user's cache, folders that replace hub names, and GGUF files.
 
     CORE_SRL_MODELS=Qwen/Qwen2.5-14B-Instruct=/models/qwen,meta-llama/Llama-3.1-8B-Instruct=/models/llama
 
-Wherever such a name is loaded, served or trained, its folder is taken, and a line says so.
+The folder replaces the name wherever it is loaded, served or trained, with a line in the log.
 """
 
 from __future__ import annotations
@@ -10,8 +10,19 @@ from __future__ import annotations
 import functools
 import logging
 import os
+from pathlib import Path
 
 from srl_agents.errors import BackendError
+
+
+def cache_folder() -> Path:
+    """$CORE_SRL_CACHE, else core-srl in the user's cache folder."""
+    own = os.environ.get("CORE_SRL_CACHE")
+    if own:
+        return Path(own)
+    platform = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    return (Path(platform) if platform else Path.home() / ".cache") / "core-srl"
+
 
 VARIABLE = "CORE_SRL_MODELS"
 GGUF = ".gguf"

@@ -5,8 +5,7 @@ import tokenizers
 import transformers
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.chat_format import ChatFormat, Turn
-from srl_agents.llm.chat_templates import TEMPLATES
+from srl_agents.llm.chat_format import TEMPLATES, ChatFormat, Turn
 from tests.fakes import ByteTokenizer
 
 CHATML = None  # the tiny model's own

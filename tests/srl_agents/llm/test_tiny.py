@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srl_agents.errors import PolicyError
+from srl_agents.llm import tiny as tiny_model
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.llm.tiny import model as tiny_model
-from srl_agents.llm.tiny.dialogues import random_dialogues
+from srl_agents.llm.tiny import random_dialogues
 from srl_agents.rollout import play_many
 from srl_envs import registry
 from tests.fakes import plain_env

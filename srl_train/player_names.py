@@ -1,59 +1,70 @@
-"""Player specs: the names of players in configurations, scenarios and on the command line."""
+"""Names of players: the scripted policy, model or opponent pool of a name.
+
+The rule is the same everywhere: seats of a training run, `srl eval`, `play`, `crossplay`, `collect`
+and `exploit`. Nothing is imported or loaded to read a name.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from srl_agents.llm.backends.registry import is_api_name
-from srl_agents.llm.hub_names import is_gguf
+from srl_agents.llm.model_folders import is_gguf
+from srl_agents.llm.opponent_notes import PartnerNotes, notes_for
+from srl_agents.llm.sampling import Sampling
 from srl_agents.scripted.registry import POLICIES, is_scripted
 from srl_envs import loading
 from srl_envs.errors import UntrustedError
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.checkpoints.manifest import is_checkpoint
 from srl_train.errors import ConfigError
 
-TINY = "tiny"  # the embedded model, warm-started for the environment
+if TYPE_CHECKING:
+    from srl_train.config.models import ModelsConfig
+
+TINY = "tiny"
+"""Name of the embedded model, warm-started for its environment."""
 PLAYERS = (
     "a scripted policy, MODULE:CLASS (a policy of your own), 'tiny' (the embedded model), a "
     "model's folder or hub name, a run's folder or a checkpoint's, RUN:model_0, RUN:POOL (of past "
     "versions), or openai:MODEL and the like"
 )
-"""What a player may be called, for help texts."""
+"""Names of players, for help texts."""
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 _MODEL = re.compile(r"model_(\d+)")
 
 
 @dataclass(frozen=True)
 class PlayerSpec:
-    """Who plays: what one name stands for."""
+    """Meaning of one name."""
 
     name: str
-    """As it was written."""
+    """Name as it was written."""
     kind: Literal["scripted", "tiny", "folder", "hub", "run", "pool", "api"]
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Model -> 'tiny', a folder, a hub name, 'CHECKPOINT:model_0' or a name behind an API, in
-    order; several only where the name stands for all models of a run. Of an opponent pool, its name
-    -> 'CHECKPOINT:POOL'."""
+    """Model -> 'tiny', folder, hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL. Several only if the
+    name means all models of a run. For an opponent pool, its name -> 'CHECKPOINT:POOL'."""
     run: Path | None = None
-    """The folder of the run, or of its checkpoint, for models of one."""
+    """Folder of the run or checkpoint, for its models."""
 
     @property
     def is_local_model(self) -> bool:
-        """Whether models play that run in this process."""
+        """True if models run in this process."""
         return bool(self.sources) and self.kind != "api"
 
 
 def parse_player(name: str) -> PlayerSpec:
-    """Return the player that `name` means. Nothing is loaded or imported.
+    """Return the meaning of `name`.
 
     Args:
-        name: One of these, of which a run's folder wins over a module of the same name:
+        name: One of these, of which a run's folder precedes a module of the same name:
 
             - a scripted policy
             - 'module:Class', a policy of the user's own (docs/agents/own_opponent.md)
@@ -63,7 +74,7 @@ def parse_player(name: str) -> PlayerSpec:
             - a run's folder or the folder of one of its checkpoints, 'RUN:model_2' for one model of
               either
             - 'RUN:past' for the opponent pool `past` of a checkpoint, or of a run's newest one
-            - a model behind an API, such as 'openai:gpt-5-mini'
+            - BACKEND:MODEL, such as 'openai:gpt-5-mini'
 
     Raises:
         ConfigError: The name means no player.
@@ -119,11 +130,12 @@ def parse_player(name: str) -> PlayerSpec:
 
 
 def base_named(setting: str, base: str) -> str:
-    """What to load for a base in a configuration: 'tiny', a folder by its whole path, a hub name
-    or a name behind an API.
+    """Return what to load for a model of a configuration: 'tiny', an absolute folder, a hub name,
+    'CHECKPOINT:model_0' or BACKEND:MODEL.
 
-    Raises ConfigError, which begins with `setting`, for a folder that is not there or holds no
-    model, and for a name that stands for several or for no model.
+    Raises:
+        ConfigError: The name means several models or none. The message begins with `setting`.
+            `models.base` cannot be in a checkpoint, because training starts from a model's folder.
     """
     if not any(mark in base for mark in "/:") and base != TINY and not Path(base).exists():
         # One of the hub's oldest names.
@@ -147,7 +159,7 @@ def base_named(setting: str, base: str) -> str:
         raise ConfigError(
             f"{setting}: {base} holds {len(named.sources)} models: give one, such as {base}:{first}"
         )
-    if named.run is not None and is_checkpoint(named.run):
+    if setting == "models.base" and named.run is not None and is_checkpoint(named.run):
         raise ConfigError(
             f"{setting}: {base} is in a checkpoint: write it to a folder first, "
             f"srl export {named.run}:{first} FOLDER"
@@ -157,10 +169,10 @@ def base_named(setting: str, base: str) -> str:
 
 
 def refuse_missing_folder(name: str) -> None:
-    """Raise ConfigError where the name is a path, for all one can see, that nothing is at; what
-    may stand for a model on the hub (NAME/NAME) is none unless a folder of its first name is here.
+    """Raise ConfigError for the path of a folder that does not exist.
 
-    Nobody should wait for a download because of a slip in a folder's name.
+    A slip in a folder's name should not lead to a download. NAME/NAME is a hub name unless a folder
+    NAME exists.
     """
     name = name.partition("@")[0]
     place = Path(name).expanduser()
@@ -181,11 +193,8 @@ def refuse_missing_folder(name: str) -> None:
 
 
 def models_of_run(folder: Path) -> dict[str, str]:
-    """Model -> what to load for it, for the trained models of a run, or of its checkpoint where
-    the folder is one; model_10 comes after model_9.
-
-    Raises ConfigError where there are none.
-    """
+    """Return the trained models of a run or checkpoint, in order of their numbers, with what to
+    load for each. Raises ConfigError if there are none."""
     if is_checkpoint(folder):
         paths = sorted((folder / "models").glob("*.safetensors"), key=_number)
         return {path.stem: f"{folder}:{path.stem}" for path in paths}
@@ -202,13 +211,7 @@ def models_of_run(folder: Path) -> dict[str, str]:
 
 
 def _pool(place: Path, wanted: str) -> tuple[dict[str, str], Path]:
-    """(the pool -> what to load for it, the checkpoint that holds it), of a run's folder, whose
-    newest checkpoint it is, or of a checkpoint's.
-
-    Raises ConfigError where there is no such pool, or no checkpoint yet.
-    """
-    from srl_train.players.trained_models import config_tree
-
+    """Return the sources of an opponent pool, and the checkpoint with its snapshots."""
     tree = config_tree(place)
     pools = tree.get("opponent_pools") if isinstance(tree, dict) else None
     known = list(map(str, pools)) if isinstance(pools, dict) else []
@@ -222,7 +225,7 @@ def _pool(place: Path, wanted: str) -> tuple[dict[str, str], Path]:
         )
     if is_checkpoint(place):
         return {wanted: f"{place}:{wanted}"}, place
-    from srl_train.checkpoints.checkpoint import list_checkpoints  # it takes torch
+    from srl_train.checkpoints.checkpoint import list_checkpoints  # imports torch
 
     saved = list_checkpoints(place / "checkpoints")
     if not saved:
@@ -241,3 +244,135 @@ def _is_model(folder: Path) -> bool:
 def _number(path: Path) -> tuple[int, str]:
     found = _MODEL.fullmatch(path.stem)
     return (int(found[1]) if found else 0, path.name)
+
+
+@dataclass(frozen=True)
+class Loading:
+    """Options of HuggingFaceBackend.load."""
+
+    device: str = "auto"
+    dtype: str = "auto"
+    """'auto' keeps the type of the saved weights."""
+    quantization: Literal["nf4", "int8"] | None = None
+    attn_implementation: str | None = None
+    chat_template: str | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, models: ModelsConfig) -> Loading:
+        """Return the options of a configuration."""
+        return cls(
+            models.device,
+            models.dtype,
+            models.quantization,
+            models.attn_implementation,
+            models.chat_template,
+            models.chat_template_kwargs,
+        )
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Settings with which models are loaded and sampled."""
+
+    sampling: Sampling
+    per_agent: Mapping[str, Sampling] = field(default_factory=dict)
+    """Agent -> sampling that replaces `sampling`."""
+    constrained: bool = False
+    notes: bool = False
+    """True if prompts have opponent notes."""
+    loading: Loading = field(default_factory=Loading)
+
+    @classmethod
+    def of(cls, models: ModelsConfig) -> ModelSettings:
+        """Return the settings of a configuration."""
+        return cls(
+            models.sampling.build(),
+            models.per_agent,
+            models.constrained,
+            models.opponent_notes,
+            Loading.of(models),
+        )
+
+    def on_device(self, device: str) -> ModelSettings:
+        """Return the settings with another device: 'auto', 'cpu' or 'cuda'."""
+        return replace(self, loading=replace(self.loading, device=device))
+
+    def as_trained(self, run: Path | None, model: str) -> ModelSettings:
+        """Return the settings for one model of the run or checkpoint that they are from.
+
+        The model answers for an agent as in training, and for any other agent as for the first of
+        its own. Raises ConfigError if the run does not record the model's agents.
+        """
+        if run is None or not self.per_agent:
+            return self
+        path = run / "summary.json"
+        try:
+            if is_checkpoint(run):
+                states = _metadata(run)["model_states"]
+            else:
+                states = read_json(read_bytes(path))["models"]
+            agents = states[model]["seats"]
+            own = {agent: self.per_agent.get(agent, self.sampling) for agent in agents}
+            first = next(iter(own.values()))
+        except (OSError, ValueError, LookupError, TypeError, StopIteration) as error:
+            raise ConfigError(
+                f"{path} does not say which agents {model} held, and models.agent_sampling goes by "
+                f"agents: give {run}/models/{model} to play it without"
+            ) from error
+        return replace(self, sampling=first, per_agent=own)
+
+
+def settings_of_run(place: Path) -> ModelSettings:
+    """Return the settings of the models of a run or checkpoint.
+
+    Only the section `models` is read, because others may name objects that were passed to the run.
+    Raises ConfigError if the section cannot be read.
+    """
+    from srl_train.config.models import ModelsConfig
+    from srl_train.config.yaml_file import section_from_tree
+
+    tree = config_tree(place)
+    section = tree.get("models") if isinstance(tree, dict) else None
+    return ModelSettings.of(section_from_tree(ModelsConfig, section or {}, "models"))
+
+
+def config_tree(place: Path) -> Any:
+    """Return the configuration of a run or checkpoint as plain data, or raise ConfigError."""
+    if is_checkpoint(place):
+        return _metadata(place).get("config")
+    from srl_train.config.yaml_file import read_tree
+
+    path = place / "config.yaml"
+    if not path.is_file():
+        raise ConfigError(f"{path} is missing: a run's folder holds its configuration")
+    return read_tree(path)
+
+
+def _metadata(checkpoint: Path) -> dict[str, Any]:
+    from srl_train.checkpoints.checkpoint import load_metadata  # imports torch
+
+    return load_metadata(checkpoint.parent, checkpoint.name)
+
+
+def notes_of(
+    wanted: bool, make_env: Callable[[], Any], run: Path | None = None
+) -> PartnerNotes | None:
+    """Return the opponent notes of an environment, or None unless `wanted`.
+
+    Args:
+        wanted: Setting `models.opponent_notes`.
+        make_env: Constructor of the environment.
+        run: Folder of the run with that setting, for the error.
+
+    Raises:
+        ConfigError: Notes cannot be derived from the environment's observations.
+    """
+    if not wanted:
+        return None
+    with closing(make_env()) as env:
+        try:
+            return notes_for(env)
+        except ValueError as error:
+            fix = "" if run is None else f"; to play without, give a folder, {run}/models/model_0"
+            raise ConfigError(f"models.opponent_notes: {error}{fix}") from error
