@@ -28,11 +28,11 @@ from benchmarks import records
 from benchmarks.records import Check
 from benchmarks.repeats import Repeats, in_turns, ratios
 from srl_envs import registry
-from srl_envs.remote import connect
-from srl_envs.remote.frames import from_step
-from srl_envs.remote.parallel_env import RemoteEnv
-from srl_envs.remote.protocol import environments_pb2 as pb
 from srl_envs.vector import SyncVectorGame
+from srl_extensions.remote import connect
+from srl_extensions.remote import environments_pb2 as pb
+from srl_extensions.remote.messages import from_step
+from srl_extensions.remote.remote_env import RemoteEnv
 
 UNARY, STREAM = "one session, a call a step", "one session, over a stream"
 AT_ONCE, BATCHED = "all sessions, a call each at once", "all sessions, one call a step"

@@ -22,6 +22,7 @@ from pettingzoo.utils import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, pa
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.loading import references
+from srl_envs.tables import Plugin, PluginTable
 from srl_envs.validation import nearest, refuse_unknown
 
 HANDED_OVER = "custom"
@@ -29,6 +30,13 @@ HANDED_OVER = "custom"
 
 SERVED = "grpc://"
 """Begins the name of an environment on a server, 'grpc://host:port/name'."""
+
+ENV_SCHEMES = PluginTable(
+    "core_srl.env_schemes",
+    {"grpc": Plugin("srl_extensions.remote.client:from_url", "an environment on a gRPC server")},
+)
+"""Scheme of a name, such as "grpc" in 'grpc://host:port/name' -> function that makes the
+environment from the name and a mapping of arguments."""
 
 
 @dataclass(frozen=True)
@@ -251,17 +259,15 @@ def _turns(name: Any) -> int | None:
 def make(name: str, /, **parameters: Any) -> Any:
     """The environment `name` as a PettingZoo ParallelEnv.
 
-    `parameters` go over the entry's defaults. A name 'module:function' is an environment of your
-    own: what that function gives, called with `parameters`; 'grpc://host:port/name' is one on a
-    server (srl_envs.remote). Raises EnvConfigError for an unknown name, an unknown parameter or a
-    value that is not allowed, and EnvError as the server does.
+    `parameters` override the entry's defaults. A name 'module:function' is an environment of your
+    own, returned by that function of `parameters`. The scheme of a name such as
+    'grpc://host:port/name' is an entry of ENV_SCHEMES. Raises EnvConfigError for an unknown name,
+    an unknown parameter or a value that is not allowed, and EnvError if the server refuses.
     """
-    if isinstance(name, str) and name.startswith(SERVED):
-        env = import_module("srl_envs.remote.client").at_url(name, parameters)
-        env.made_within = {"name": served_name(name), "options": parameters}
-        env.made_as = {"name": name, "options": parameters}
-        return env
-    if isinstance(name, str) and ":" in name:
+    scheme, colon, _ = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if colon and scheme in ENV_SCHEMES:
+        return _labeled(ENV_SCHEMES.load(scheme)(name, parameters), name, parameters)
+    if colon:
         if name.startswith(f"{HANDED_OVER}:"):
             raise EnvConfigError(
                 f"there is no environment {name!r} to make: it was handed over as an object "
@@ -280,7 +286,12 @@ def make(name: str, /, **parameters: Any) -> Any:
     env = constructor(**given)
     if not isinstance(env, ParallelEnv):
         raise EnvConfigError(f"{name} gave {env!r}: it must give a PettingZoo ParallelEnv")
-    # For records, to make it again; a function of the user's own may have made it here before.
+    return _labeled(env, name, parameters)
+
+
+def _labeled(env: Any, name: str, parameters: Mapping[str, Any]) -> Any:
+    """Note how an environment was made, so that records can make it again."""
+    # A user's function may have called `make` itself.
     env.made_within = getattr(env.unwrapped, "made_as", None)
     env.made_as = {"name": name, "options": parameters}
     return env
