@@ -51,7 +51,19 @@ RETRIES = {
 
 
 class EnvServer:
-    """A connection to an environment server; see `connect`."""
+    """A connection to an environment server.
+
+    Args:
+        address: "host:port".
+        token: The server's token; by default SRL_ENV_TOKEN.
+        certificate: PEM file of the server's certificate, or "system"; by default
+            SRL_ENV_CERTIFICATE. Calls to other machines are always encrypted.
+        timeout: Time limit of a call in seconds.
+
+    Raises:
+        RemoteError: If no server answers.
+        EnvConfigError: For wrong arguments.
+    """
 
     def __init__(
         self,
@@ -88,6 +100,11 @@ class EnvServer:
         self._sent: set[Any] = set()
         self._closed = False
         self._calls = {method.name: self._call_of(method) for method in SERVICE.methods}
+        try:
+            self.describe(timeout=min(GREETING, timeout))
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> EnvServer:
         return self
@@ -172,35 +189,7 @@ class EnvServer:
         )
 
 
-def connect(
-    address: str,
-    *,
-    token: str | None = None,
-    certificate: str | Path | None = None,
-    timeout: float = 60.0,
-) -> EnvServer:
-    """Connect to an environment server.
-
-    Args:
-        address: "host:port".
-        token: The server's token; by default SRL_ENV_TOKEN.
-        certificate: PEM file of the server's certificate, or "system"; by default
-            SRL_ENV_CERTIFICATE. Calls to other machines are always encrypted.
-        timeout: Time limit of a call in seconds.
-
-    Raises:
-        RemoteError: If no server answers.
-        EnvConfigError: For wrong arguments.
-    """
-    server = EnvServer(address, token=token, certificate=certificate, timeout=timeout)
-    try:
-        server.describe(timeout=min(GREETING, timeout))
-    except BaseException:
-        server.close()
-        raise
-    return server
-
-
+connect = EnvServer
 _shared = lru_cache(maxsize=64)(connect)
 
 

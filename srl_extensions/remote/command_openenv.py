@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     app = create_app({args.env: game}, max_sessions=args.max_sessions)
     url = f"http://127.0.0.1:{args.port}"
     tell(f"serving {args.env} at {url}")
-    tell(f'a client: srl_extensions.remote.openenv_client.JointGame("{url}")')
+    tell(f'a client: srl_extensions.remote.openenv_client.FocalAgent("{url}")')
     tell("Ctrl-C ends it.")
     serve(app, port=args.port)
     return 0

@@ -146,13 +146,7 @@ class GameSession(Environment):  # type: ignore[misc]
         self._turns += 1
         return observation
 
-    def reset(self, *arguments: Any, **named: Any) -> JointObservation:
-        """Start an episode, outside of a server."""
-        return asyncio.run(self.reset_async(*arguments, **named))
-
-    def step(self, *arguments: Any, **named: Any) -> JointObservation:
-        """Play one turn, outside of a server."""
-        return asyncio.run(self.step_async(*arguments, **named))
+    reset, step = reset_async, step_async  # OpenEnv calls the asynchronous methods only
 
     @property
     def state(self) -> GameState:

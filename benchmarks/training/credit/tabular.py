@@ -45,7 +45,9 @@ DILEMMA_TURNS, DILEMMA_DISCOUNT = 16, 0.96
 CONTEXTS = 5  # nothing yet, then (own, other) = 00, 01, 10, 11
 
 
-def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most: int) -> int | None:
+def games_until_found(
+    credit: CreditConfig | None, rate: float, seed: int, most: int
+) -> int | None:
     """Games until the key's holder opens with a chance of FOUND, and does so for KEPT updates.
 
     None if that was not within `most` games. Every agent has logits of its own for every turn. The

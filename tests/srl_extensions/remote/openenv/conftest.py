@@ -14,7 +14,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if str(item.path).startswith(HERE):
             item.add_marker(pytest.mark.openenv)
-            # What OpenEnv's release, and the server under it, have not caught up with.
+            # Deprecations in OpenEnv and in its server.
             for theirs in (
                 "ignore::DeprecationWarning",
                 "ignore::pydantic.warnings.PydanticDeprecatedSince20",
@@ -37,7 +37,6 @@ def url():
         "three": ServedGame("coop_compete_v0", {"num_agents": 3, "max_cycles": 5}),
         "pair": ServedGame("coop_compete_v0", options, around=with_partner),
         "repeating": ServedGame("coop_compete_v0", options, history=2, around=with_partner),
-        "numbers": ServedGame("team_battle_v0", {"max_cycles": 3}, text=False),
     }
     with in_background(create_app(games, max_sessions=40)) as address:
         yield address

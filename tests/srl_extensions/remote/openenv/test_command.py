@@ -2,7 +2,7 @@
 
 import pytest
 
-from srl_extensions.remote.openenv import server
+from srl_extensions.remote import openenv_server as server
 from srl_extensions.remote.openenv_client import FocalAgent
 from srl_train import cli
 
