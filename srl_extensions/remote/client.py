@@ -14,11 +14,11 @@ import grpc
 from google.protobuf.message_factory import GetMessageClass
 from gymnasium.vector import AutoresetMode
 
+import srl_extensions.remote.environments_pb2 as pb
 from srl_envs.errors import EnvConfigError, UntrustedError
 from srl_envs.loading import references
 from srl_envs.loading.untrusted import printable
 from srl_envs.validation import is_loopback
-from srl_extensions.remote import environments_pb2 as pb
 from srl_extensions.remote.errors import RemoteError, WireError
 from srl_extensions.remote.messages import to_value
 from srl_extensions.remote.remote_env import RemoteEnv, RemoteVector

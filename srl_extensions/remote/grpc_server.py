@@ -20,8 +20,8 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2
 
+import srl_extensions.remote.environments_pb2 as pb
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_extensions.remote import environments_pb2 as pb
 from srl_extensions.remote.client import SERVICE, TOKEN_VARIABLE
 from srl_extensions.remote.errors import Refused, WireError
 from srl_extensions.remote.messages import (

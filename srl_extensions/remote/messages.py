@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+import srl_extensions.remote.environments_pb2 as pb
 from srl_envs.text.spaces import TextSpace
 from srl_envs.text.view import TextAction
 from srl_envs.validation import Reset, Step
-from srl_extensions.remote import environments_pb2 as pb
 from srl_extensions.remote.errors import WireError
 
 DTYPE = re.compile(r"[<>|](?:b1|[iu][1248]|f[248])")
@@ -327,7 +327,8 @@ def _read_space(message: pb.Space) -> spaces.Space[Any]:
             low, high = from_array(content.low), from_array(content.high)
             return spaces.Box(low, high, dtype=low.dtype.type)
         case "discrete":
-            size, start = from_array(content.size)[()], from_array(content.start)[()]
+            size, first = from_value(pb.Value(scalar=content.size)), content.start
+            start = from_value(pb.Value(scalar=first))
             return spaces.Discrete(size, start=start, dtype=size.dtype.type)
         case "multi_discrete":
             sizes, start = from_array(content.sizes), from_array(content.start)

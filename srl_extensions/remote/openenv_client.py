@@ -84,8 +84,8 @@ class Connection:
         self._timeout = number_between("timeout", timeout, 0.001)
         self._client: Any = None
 
-    def call(self, method: str, *arguments: Any, begins: bool = True, **named: Any) -> Any:
-        """Return the result of `reset`, `step` or `state`; one that `begins` connects first."""
+    def call(self, send: Callable[[Any], Any], *, begins: bool = True) -> Any:
+        """Return the result of `send(client)`; one that `begins` a session connects first."""
         if self._client is None and not begins:
             raise EnvError(f"{self.url}: no episode is running: call reset() first")
         if self._client is None:
@@ -96,7 +96,7 @@ class Connection:
                 max_message_size_mb=MESSAGE_MIB,
             ).sync()
         try:
-            return getattr(self._client, method)(*arguments, **named)
+            return send(self._client)
         except TimeoutError as error:
             raise self.refused(f"no reply within {self._timeout:g} s") from error
         except Exception as error:  # OpenEnv's client expects valid replies
@@ -195,7 +195,8 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
             said += cost_of_unread(penalty)
         self.text_view = ServerView(said, choices, 0 if choices else "", penalty)
         self._server = Connection(url, timeout)
-        self.possible_agents, self.agents = [AGENT], []
+        self.possible_agents = [AGENT]
+        self.agents: list[str] = []
         self._begun = False
         self.observation_spaces = {AGENT: TextSpace(TEXT_LENGTH)}
         self.action_spaces = {
@@ -207,7 +208,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         seed, options = reset_arguments(seed, options)
         self.agents = []
         begin = {} if seed is None else {"seed": seed}
-        reply = self._server.call("reset", **begin, **options)
+        reply = self._server.call(lambda client: client.reset(**begin, **options))
         if reply.done:
             raise self._server.refused("the episode is done at its start")
         seen = self._text(reply.observation)
@@ -225,7 +226,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
             # Half of a surrogate pair is a text in Python, but not in JSON.
             action = action.encode("utf-8", "replace").decode()
         self.agents = []  # a failure below ends the session
-        reply = self._server.call("step", self._sent(action), begins=False)
+        reply = self._server.call(lambda client: client.step(self._sent(action)), begins=False)
         seen = self._text(reply.observation)
         self._played += 1
         cut = not reply.done and self._played >= self.max_cycles
@@ -281,8 +282,8 @@ class PartnerGame(OpenEnvGame):
         super().__init__(url, rules=rules, field="actions", max_cycles=2**31, timeout=timeout)
         self._chosen = {} if environment is None else {"environment": environment}
         if environment is not None:
-            self._server.call("reset", **self._chosen)
-        state = self._server.call("state")
+            self._server.call(lambda client: client.reset(**self._chosen))
+        state = self._server.call(lambda client: client.state())
         match state:
             case {"possible_agents": [str(agent)], "answers": {**answers}}:
                 self._agent = agent

@@ -152,7 +152,8 @@ class GameSession(Environment):  # type: ignore[misc]
     def state(self) -> GameState:
         """The current game."""
         progress = {"episode_id": self._episode, "step_count": self._turns}
-        return self._games[self._name][1].model_copy(update=progress)
+        state: GameState = self._games[self._name][1].model_copy(update=progress)
+        return state
 
     def close(self) -> None:
         """End the session. OpenEnv calls this method in any thread."""

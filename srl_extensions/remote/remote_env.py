@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from pettingzoo import ParallelEnv
 
+import srl_extensions.remote.environments_pb2 as pb
 from srl_envs import registry
 from srl_envs.errors import EnvError
 from srl_envs.loading.untrusted import printable
@@ -20,7 +21,6 @@ from srl_envs.text.spaces import SpacesOfAgents
 from srl_envs.text.view import TextView
 from srl_envs.validation import Reset, Step, asks_nothing, reset_arguments, whole_number
 from srl_envs.vector.loop import SyncVectorGame
-from srl_extensions.remote import environments_pb2 as pb
 from srl_extensions.remote.errors import RemoteError, WireError
 from srl_extensions.remote.messages import (
     from_reset,
