@@ -30,13 +30,11 @@ HANDED_OVER = "custom"
 
 SERVED = "grpc://"
 """Begins the name of an environment on a server, 'grpc://host:port/name'."""
-
 ENV_SCHEMES = PluginTable(
     "core_srl.env_schemes",
-    {"grpc": Plugin("srl_extensions.remote.client:from_url", "an environment on a gRPC server")},
+    {"grpc": Plugin("srl_extensions.remote.client:from_url", "an environment on a server")},
 )
-"""Scheme of a name, such as "grpc" in 'grpc://host:port/name' -> function that makes the
-environment from the name and a mapping of arguments."""
+"""Scheme of a name -> function of the name and a mapping of arguments."""
 
 
 @dataclass(frozen=True)
@@ -259,10 +257,9 @@ def _turns(name: Any) -> int | None:
 def make(name: str, /, **parameters: Any) -> Any:
     """The environment `name` as a PettingZoo ParallelEnv.
 
-    `parameters` override the entry's defaults. A name 'module:function' is an environment of your
-    own, returned by that function of `parameters`. The scheme of a name such as
-    'grpc://host:port/name' is an entry of ENV_SCHEMES. Raises EnvConfigError for an unknown name,
-    an unknown parameter or a value that is not allowed, and EnvError if the server refuses.
+    `parameters` override the entry's defaults. 'module:function' names a user's function that
+    returns one; the scheme of 'grpc://host:port/name' is in ENV_SCHEMES. Raises EnvConfigError
+    for an unknown name or parameter or a value that is not allowed, or EnvError of a server.
     """
     scheme, colon, _ = name.partition(":") if isinstance(name, str) else ("", "", "")
     if colon and scheme in ENV_SCHEMES:
@@ -290,8 +287,7 @@ def make(name: str, /, **parameters: Any) -> Any:
 
 
 def _labeled(env: Any, name: str, parameters: Mapping[str, Any]) -> Any:
-    """Note how an environment was made, so that records can make it again."""
-    # A user's function may have called `make` itself.
+    """Note how to make an environment again; a user's function may have called `make` too."""
     env.made_within = getattr(env.unwrapped, "made_as", None)
     env.made_as = {"name": name, "options": parameters}
     return env

@@ -104,7 +104,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @cached_property
     def local(self) -> Any:
-        """The same environment in this process, for its text view and rules; never played."""
+        """Environment of this process with the same text view and rules; never played."""
         options = {key: value for key, value in self._options.items() if key != "render_mode"}
         env = registry.make(self._name, **options)
         if text_digest(env) != self._texts:
