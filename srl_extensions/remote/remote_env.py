@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -77,8 +76,6 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     ) -> None:
         self._server, self._name, self._options = server, name, dict(options)
         self.render_mode: str | None = self._options.get("render_mode")
-        if self.render_mode == "human":
-            self._options["render_mode"] = "ansi"  # drawn on the server, printed here
         self.agents: list[str] = []
         self._turn = 0
         self._session = ""
@@ -152,16 +149,10 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         return self._look(pb.LookRequest.STATE)
 
     def render(self) -> Any:
-        """Return the picture of the last step; with "human", write the picture to stdout."""
+        """Return the picture of the last step."""
         if self.render_mode is None:
             raise EnvError("render() needs a render_mode: construct with one")
-        picture = self._look(pb.LookRequest.PICTURE)
-        if self.render_mode != "human":
-            return picture
-        if not isinstance(picture, str):
-            raise WireError(f"a picture for people is text, got {type(picture).__name__}")
-        sys.stdout.write(printable(picture))
-        return None
+        return self._look(pb.LookRequest.PICTURE)
 
     def close(self) -> None:
         """End the session."""

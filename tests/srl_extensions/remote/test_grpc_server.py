@@ -58,6 +58,12 @@ def test_calls_are_authenticated_before_their_message(start, name):
     assert running.refused == {"unauthenticated": 1}
 
 
+@pytest.mark.parametrize("method", [f"{SERVICE}/Play", f"{HEALTH}/Watch"])
+def test_methods_that_are_not_served_end_at_once(start, method):
+    with silent(start(tokens=TOKENS), method) as call:
+        assert call.code().name == "UNIMPLEMENTED"
+
+
 @pytest.mark.parametrize(
     ("method", "token"), [(f"{SERVICE}/Describe", TOKENS[0]), (f"{HEALTH}/Check", "")]
 )

@@ -124,12 +124,5 @@ def test_pictures_are_the_same(everything, mode):
     assert same(*shown)
 
 
-def test_pictures_for_people_are_printed_here(everything, capsys):
-    env = everything.env("maze_v0", render_mode="human")
-    env.reset(seed=1)
-    assert env.render() is None
-    assert "maze_v0 round 0" in capsys.readouterr().out
-
-
 def test_every_name_of_the_catalogue_is_described(everything):
     assert list(everything.describe().environments) == list(registry.names())
