@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType, ModuleType
@@ -29,12 +29,11 @@ HANDED_OVER = "custom"
 """'custom:...' in a recorded configuration was an object, which no name brings back."""
 
 SERVED = "grpc://"
-"""Begins the name of an environment on a server, 'grpc://host:port/name'."""
 ENV_SCHEMES = PluginTable(
     "core_srl.env_schemes",
     {"grpc": Plugin("srl_extensions.remote.client:from_url", "an environment on a server")},
 )
-"""Scheme of a name -> function of the name and a mapping of arguments."""
+"""Scheme of a name -> function of the name and the environment's keyword arguments."""
 
 
 @dataclass(frozen=True)
@@ -261,16 +260,15 @@ def make(name: str, /, **parameters: Any) -> Any:
     returns one; the scheme of 'grpc://host:port/name' is in ENV_SCHEMES. Raises EnvConfigError
     for an unknown name or parameter or a value that is not allowed, or EnvError of a server.
     """
+    constructor: Callable[..., Any]
+    defaults: dict[str, Any] = {}
     scheme, colon, _ = name.partition(":") if isinstance(name, str) else ("", "", "")
     if colon and scheme in ENV_SCHEMES:
-        return _labeled(ENV_SCHEMES.load(scheme)(name, parameters), name, parameters)
-    if colon:
+        constructor = functools.partial(ENV_SCHEMES.load(scheme), name)
+    elif colon:
         if name.startswith(f"{HANDED_OVER}:"):
-            raise EnvConfigError(
-                f"there is no environment {name!r} to make: it was handed over as an object "
-                "(make_env)"
-            )
-        constructor, defaults = references.code(name), {}
+            raise EnvConfigError(f"there is no environment {name!r}: it was an object (make_env)")
+        constructor = references.code(name)
     else:
         found = entry(name)
         constructor, defaults = import_module(found.module).parallel_env, dict(found.defaults)
@@ -283,11 +281,7 @@ def make(name: str, /, **parameters: Any) -> Any:
     env = constructor(**given)
     if not isinstance(env, ParallelEnv):
         raise EnvConfigError(f"{name} gave {env!r}: it must give a PettingZoo ParallelEnv")
-    return _labeled(env, name, parameters)
-
-
-def _labeled(env: Any, name: str, parameters: Mapping[str, Any]) -> Any:
-    """Note how to make an environment again; a user's function may have called `make` too."""
+    # For records; a user's function may have made the environment here before.
     env.made_within = getattr(env.unwrapped, "made_as", None)
     env.made_as = {"name": name, "options": parameters}
     return env

@@ -211,7 +211,7 @@ def remote(
     return server.env(name, **options)
 
 
-def from_url(url: str, options: Mapping[str, Any]) -> RemoteEnv:
+def from_url(url: str, /, **options: Any) -> RemoteEnv:
     """Make the environment of "grpc://host:port/name".
 
     Token and certificate are those of the process's environment variables; see `connect`.
