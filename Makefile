@@ -117,7 +117,7 @@ $(OPENENV)/.installed: pyproject.toml constraints/openenv.txt
 	@touch $@
 
 test-openenv: $(OPENENV)/.installed
-	$(OPENENV)/bin/python -m pytest -m openenv tests/srl_envs/remote/openenv tests/examples/test_openenv_example.py tests/docs
+	$(OPENENV)/bin/python -m pytest -m openenv tests/srl_extensions/remote/openenv tests/examples/test_openenv_example.py tests/docs
 
 # MLflow asks for an older Pillow too.
 $(TRACKERS)/.installed: pyproject.toml constraints/trackers.txt
@@ -191,7 +191,7 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
-PROTO := srl_envs/remote/protocol/environments.proto
+PROTO := srl_extensions/remote/environments.proto
 protos: $(VENV)/.installed-dev
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. $(PROTO)
 

@@ -169,7 +169,6 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "verifiers": "verifiers",
     "grpc": "grpc",
     "grpc_health": "grpc",
-    "grpc_reflection": "grpc",
     "google": "grpc",
     "openskill": "judge",
     "starlette": "watch",

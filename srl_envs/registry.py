@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -29,7 +28,11 @@ HANDED_OVER = "custom"
 """'custom:...' in a recorded configuration was an object, which no name brings back."""
 
 SERVED = "grpc://"
-"""Begins the name of an environment on a server, 'grpc://host:port/name'."""
+ENV_SCHEMES = PluginTable(
+    "core_srl.env_schemes",
+    {"grpc": Plugin("srl_extensions.remote.client:from_url", "an environment on a server")},
+)
+"""Scheme of a name -> function of the name and the environment's keyword arguments."""
 
 
 @dataclass(frozen=True)
@@ -247,23 +250,19 @@ def _turns(name: Any) -> int | None:
 def make(name: str, /, **parameters: Any) -> Any:
     """The environment `name` as a PettingZoo ParallelEnv.
 
-    `parameters` go over the entry's defaults. A name 'module:function' is an environment of your
-    own: what that function gives, called with `parameters`; 'grpc://host:port/name' is one on a
-    server (srl_envs.remote). Raises EnvConfigError for an unknown name, an unknown parameter or a
-    value that is not allowed, and EnvError as the server does.
+    `parameters` override the entry's defaults. 'module:function' names a user's function that
+    returns one; the scheme of 'grpc://host:port/name' is in ENV_SCHEMES. Raises EnvConfigError
+    for an unknown name or parameter or a value that is not allowed, or EnvError of a server.
     """
-    if isinstance(name, str) and name.startswith(SERVED):
-        env = import_module("srl_envs.remote.client").at_url(name, parameters)
-        env.made_within = {"name": served_name(name), "options": parameters}
-        env.made_as = {"name": name, "options": parameters}
-        return env
-    if isinstance(name, str) and ":" in name:
+    constructor: Callable[..., Any]
+    defaults: dict[str, Any] = {}
+    scheme, colon, _ = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if colon and scheme in ENV_SCHEMES:
+        constructor = functools.partial(ENV_SCHEMES.load(scheme), name)
+    elif colon:
         if name.startswith(f"{HANDED_OVER}:"):
-            raise EnvConfigError(
-                f"there is no environment {name!r} to make: it was handed over as an object "
-                "(make_env)"
-            )
-        constructor, defaults = loading.code(name), {}
+            raise EnvConfigError(f"there is no environment {name!r}: it was an object (make_env)")
+        constructor = loading.code(name)
     else:
         found = entry(name)
         constructor, defaults = found.load(), dict(found.defaults)
@@ -276,7 +275,7 @@ def make(name: str, /, **parameters: Any) -> Any:
     env = constructor(**given)
     if not isinstance(env, ParallelEnv):
         raise EnvConfigError(f"{name} gave {env!r}: it must give a PettingZoo ParallelEnv")
-    # For records, to make it again; a function of the user's own may have made it here before.
+    # For records; a user's function may have made the environment here before.
     env.made_within = getattr(env.unwrapped, "made_as", None)
     env.made_as = {"name": name, "options": parameters}
     return env

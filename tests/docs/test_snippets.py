@@ -28,7 +28,7 @@ MOMENT = {
 }
 FRAMEWORKS = ("supersuit", "stable_baselines3", r"\bray\b", "torchrl", "tianshou", "classic/rps-v2")
 """Not in the default environment: what imports one of them runs with `make test-interop`."""
-OPENENV = "srl_envs.remote.openenv"
+OPENENV = "srl_extensions.remote.openenv"
 """Nor is this one: `make test-openenv`."""
 
 

@@ -12,7 +12,6 @@ DISTRIBUTIONS = {
     "math_verify": "math-verify",
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",
-    "grpc_reflection": "grpcio-reflection",
     "google": "protobuf",
 }
 """Package, as it is imported -> what pip calls it, where that is another name."""

@@ -7,7 +7,6 @@ import pytest
 from srl_agents.episode import Decision
 from srl_agents.errors import PolicyError
 from srl_agents.policy import PerAgentPolicy
-from srl_agents.scripted.game_player import ScriptedPlayer
 from srl_agents.scripted.registry import classic_policy, is_scripted
 from srl_envs import loading, registry
 from srl_envs.errors import UntrustedError
@@ -109,11 +108,6 @@ def others(tmp_path, monkeypatch):
 def test_a_record_imports_no_policy(others, env):
     with loading.closed(), pytest.raises(UntrustedError, match="is code that a record names"):
         classic_policy(others, env)
-
-
-def test_a_client_of_a_server_imports_no_policy(others, env):
-    with pytest.raises(UntrustedError):
-        ScriptedPlayer()(env, {"agent_0": "uniform", "agent_1": others}, 0, lambda turn: None)
 
 
 @pytest.mark.parametrize(

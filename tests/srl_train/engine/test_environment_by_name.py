@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from srl_agents.episode import from_json
-from srl_envs.remote.server.serve import in_thread
-from srl_envs.remote.server.settings import ServerSettings
+from srl_extensions.remote.grpc_server import in_thread
+from srl_extensions.remote.settings import ServerSettings
 from srl_train.cli import main
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.environment import build_env
