@@ -23,8 +23,7 @@ import transformers
 from transformers import GenerationConfig
 
 from benchmarks import records
-from benchmarks.records import Check
-from benchmarks.repeats import Repeats, in_turns
+from benchmarks.records import Check, Repeats, in_turns
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Completion, Request
@@ -146,7 +145,7 @@ def measure(
 
 
 def tables(seconds: Mapping[tuple[str, str], Repeats], answers: int) -> tuple[str, list[Check]]:
-    """The result as Markdown, and what was to be reached."""
+    """Return the result as Markdown, and its checks."""
     lines, checks = [], []
     for (models, way), own in seconds.items():
         faster = seconds[models, REFERENCE].middle / own.middle
@@ -160,22 +159,22 @@ def tables(seconds: Mapping[tuple[str, str], Repeats], answers: int) -> tuple[st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, keep."""
+    """Measure, print and record."""
     parser = records.parser(__doc__)
     parser.add_argument("--episodes", type=int, default=32, help="per rollout")
     parser.add_argument("--turns", type=int, default=8, help="per episode")
     parser.add_argument("--repeats", type=int, default=5, help="measured rollouts per variant")
     parser.add_argument("--max-new-tokens", type=int, default=4)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
-    make_env = game(asked.turns)
-    compared = variants(make_env, asked.max_new_tokens)
-    seconds = measure(make_env, compared, asked.episodes, asked.repeats)
-    markdown, checks = tables(seconds, asked.episodes * asked.turns * len(AGENTS))
-    head = f"{asked.episodes} episodes x {asked.turns} turns x {len(AGENTS)} agents, one thread"
+    make_env = game(options.turns)
+    compared = variants(make_env, options.max_new_tokens)
+    seconds = measure(make_env, compared, options.episodes, options.repeats)
+    markdown, checks = tables(seconds, options.episodes * options.turns * len(AGENTS))
+    head = f"{options.episodes} episodes x {options.turns} turns x {len(AGENTS)} agents, one thread"
     result = {"cpu_seconds": {", ".join(name): values for name, values in seconds.items()}}
-    return records.keep("rollout_speed", result, f"{head}\n\n{markdown}", asked, checks)
+    return records.keep("rollout_speed", result, f"{head}\n\n{markdown}", options, checks)
 
 
 if __name__ == "__main__":
