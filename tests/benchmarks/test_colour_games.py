@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.training.credit.colour_games import COLOURS, HowMuch, When, Whose
+from benchmarks.games import COLOURS, HowMuch, When, Whose
 from srl_envs.env_checker import check_environment
 
 GAMES = (Whose, When, HowMuch)

@@ -4,17 +4,20 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from benchmarks import general_suite as criteria
 from benchmarks import run
-from benchmarks.matrix_game.general import criteria
-from benchmarks.matrix_game.general.games import fair_values, three_action_games, two_action_games
-from benchmarks.matrix_game.general.partners import (
+from benchmarks.general_suite import (
+    OUR,
     PERIOD,
     Late,
     ScriptedRuns,
+    best_values,
+    fair_values,
     from_the_other_side,
     memory_one,
+    three_action_games,
+    two_action_games,
 )
-from benchmarks.matrix_game.general.suite import OUR, best_values
 from srl_agents.baselines.exp3 import EXP3Runs
 
 

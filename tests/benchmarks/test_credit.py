@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.training.claim import Result
-from benchmarks.training.credit import claims as credit
-from benchmarks.training.credit import tabular
-from benchmarks.training.credit.key_game import (
+from benchmarks import credit
+from benchmarks.games import (
     AGENTS,
     COLOUR,
     COLOURS,
@@ -15,7 +13,7 @@ from benchmarks.training.credit.key_game import (
     TURNS,
     WHEN,
     KeyGame,
-    rewards,
+    key_rewards,
 )
 from srl_envs.env_checker import check_environment
 from srl_train.credit import ScaledCredit
@@ -31,7 +29,7 @@ def test_one_act_alone_matters():
         for turn in range(TURNS):
             chosen = np.full((AGENTS, TURNS), COLOUR - 1)
             chosen[seat, turn] = COLOUR
-            extra = rewards(chosen, weather) - weather
+            extra = key_rewards(chosen, weather) - weather
             expected = np.zeros((AGENTS, TURNS))
             expected[HOLDER, WHEN] = PRIZE * ((seat, turn) == (HOLDER, WHEN))
             np.testing.assert_allclose(extra, expected, atol=1e-12)
@@ -62,22 +60,20 @@ def test_what_an_act_gained_by_replay_is_the_prize_alone():
     weather = rng.normal(size=chosen.shape)
     prize = np.zeros(chosen.shape)
     prize[:, HOLDER, WHEN] = chosen[:, HOLDER, WHEN] == COLOUR
-    np.testing.assert_allclose(tabular._gains("difference", chosen, weather), prize, atol=1e-9)
+    np.testing.assert_allclose(credit._gains("difference", chosen, weather), prize, atol=1e-9)
     prize[:, HOLDER, WHEN] -= 1 / len(COLOURS)
-    np.testing.assert_allclose(tabular._gains("counterfactual", chosen, weather), prize, atol=1e-9)
+    np.testing.assert_allclose(credit._gains("counterfactual", chosen, weather), prize, atol=1e-9)
 
 
 @pytest.mark.slow
-def test_per_agent_and_agent_turn_find_it_in_three_times_fewer_games(monkeypatch):
-    monkeypatch.setattr(credit, "RATES", (3.0,))
-    monkeypatch.setattr(credit, "LEARNERS", 3)
-    [found] = credit.key_games([0])
+def test_per_agent_and_agent_turn_find_it_in_three_times_fewer_games():
+    [found] = credit.key_games([0], [3.0], learners=3, most=12_000)
     assert min(found["times_per_agent"], found["times_agent_turn"]) >= 3
     assert found["times_per_agent"] == found["team_joint"] / found["per_agent"]
 
 
 def test_who_does_not_find_it_is_said_so():
-    assert tabular.games_until_found(ScaledCredit(name="team_joint"), 0.01, 0, most=200) is None
+    assert credit.games_until_found(ScaledCredit(name="team_joint"), 0.01, 0, most=200) is None
 
 
 @pytest.mark.parametrize(
@@ -85,7 +81,7 @@ def test_who_does_not_find_it_is_said_so():
 )
 def test_advantage_alignment_cooperates_in_a_dilemma(seed):
     plain, aligned = (
-        tabular.dilemma(own, 0.3, seed, updates=80, games=32)["cooperation"]
+        credit.dilemma(own, 0.3, seed, updates=80, games=32)["cooperation"]
         for own in credit.DILEMMA_CREDIT.values()
     )
     assert plain < 0.1
@@ -93,15 +89,12 @@ def test_advantage_alignment_cooperates_in_a_dilemma(seed):
 
 
 @pytest.mark.slow
-def test_the_whole_table(small, monkeypatch):
-    monkeypatch.setattr(credit, "RATES", (3.0,))
-    monkeypatch.setattr(credit, "MOST", 40)
-    monkeypatch.setattr(credit, "LEARNERS", 1)
-    request = small(rounds=1, rollout__groups_per_round=1)
-    own = credit.TINY_CREDIT["branching"]
-    model = credit.with_the_model({**credit.TINY, **own, **request.overrides})
-    model["credit"] = "branching"
-    rows = [*credit.key_games([0]), *credit.dilemmas([0], updates=2), model]
-    text = credit.CREDIT.markdown(Result(rows), request)
+def test_the_whole_table(small):
+    options = {"rates": [3.0], "most": 40, "learners": 1, "dilemma_updates": 2}
+    methods = {"branching": {"preset": "at_grpo"}}
+    change = {"options": options, "methods": methods}
+    request = small("credit", seeds=(0,), change=change, rounds=1, rollout__groups_per_round=1)
+    result = credit.measure(request)
+    text = request.claim.markdown(result, request)
     assert "**The key game**" in text and "| agent_turn | 0 |" in text
-    assert [check.held for check in credit.CREDIT.checks(Result(rows))][-1] is False
+    assert [check.held for check in request.claim.judge(result)][-1] is False

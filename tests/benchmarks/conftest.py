@@ -1,15 +1,17 @@
-"""Measurements of moments."""
+"""Short measurements of claims."""
 
 import pytest
 
-from benchmarks.training.claim import Request
+from benchmarks import claim as claims
+from benchmarks.claim import Request
 
 
 @pytest.fixture(scope="session")
 def small(tiny_folder, tmp_path_factory):
-    """Makes the request of a measurement of moments: two rounds of two groups of two."""
+    """Make the request of a short measurement: two rounds of two groups of two episodes."""
 
-    def request(games=0, seeds=(3,), **overrides):
+    def request(name, games=0, seeds=(3,), change=None, **overrides):
+        claim = claims.load(name).model_copy(update=change or {})
         settings = {
             "models.base": tiny_folder,
             "rollout.group_size": 2,
@@ -19,7 +21,7 @@ def small(tiny_folder, tmp_path_factory):
             "rounds": 2,
             **{name.replace("__", "."): value for name, value in overrides.items()},
         }
-        return Request(seeds, tmp_path_factory.mktemp("runs"), games, settings)
+        return Request(claim, seeds, tmp_path_factory.mktemp("runs"), games, settings)
 
     return request
 
