@@ -1,6 +1,6 @@
 """Speed of the environments and of their peers: agent-steps per second of CPU time.
 
-python -m benchmarks.env_speed [--quick] [--repeats 3] [--json FILE] [--docs PAGE]
+python -m benchmarks.env_speed [--share 1] [--repeats 3] [--json FILE] [--docs PAGE]
 
 One agent-step is one action of one agent. Actions are drawn before the clock starts; stepping and
 resetting are timed, with the generation of mazes. The repeats of all rows are interleaved, and the
@@ -31,7 +31,7 @@ DIFFERENT = 64  # rounds of drawn actions, which are repeated
 MANY = f"batch of {BATCH}"
 SINGLE, BATCHED = "coop_compete, 2 players", f"coop_compete, 2 players, {MANY}"
 TEAMS = "team_battle, 4 against 4"
-RPS, RPS_AEC = "PettingZoo rps_v2, parallel", "PettingZoo rps_v2, turn by turn"
+RPS = "PettingZoo rps_v2, parallel"
 TEXTARENA = "TextArena iterated prisoner's dilemma"
 
 Play = Callable[[int], tuple[int, float]]
@@ -98,28 +98,6 @@ def rps() -> Play:
     return single(rps_v2.parallel_env)
 
 
-def rps_turn_by_turn() -> Play:
-    """Prepare PettingZoo's rock, paper, scissors as an AECEnv."""
-    from pettingzoo.classic import rps_v2
-
-    env = rps_v2.env()
-    env.reset(seed=0)
-    count = int(env.action_space(env.possible_agents[0]).n)
-    drawn = np.random.default_rng(0).integers(count, size=DIFFERENT).tolist()
-
-    def play(rounds: int) -> tuple[int, float]:
-        cycle = itertools.cycle(drawn)
-        start = time.process_time()
-        for _ in range(rounds):
-            *_, terminated, truncated, _ = env.last()
-            if terminated or truncated:
-                env.reset()
-            env.step(next(cycle))
-        return rounds, time.process_time() - start
-
-    return play
-
-
 def batched(name: str, **parameters: Any) -> Play:
     """Prepare a vectorized game."""
     games = vector.make(name, BATCH, **parameters)
@@ -182,14 +160,12 @@ ROWS = (
     Row(f"maze 9x9, one of 500, {MANY}", partial(batched, "maze_v0", num_levels=500), 600, 3e6),
     Row(f"maze 9x9, always the same, {MANY}", partial(batched, "maze_v0", **LEVEL), 600, 3e6),
     Row(RPS, rps, 3000, needs="pygame"),
-    Row(RPS_AEC, rps_turn_by_turn, 6000, needs="pygame"),
     Row(TEXTARENA, textarena, 20_000, needs="textarena"),
 )
 RATIOS = (
     Ratio(BATCHED, RPS, 30),
     Ratio(BATCHED, TEXTARENA, 10),
     Ratio(SINGLE, RPS, 10),
-    Ratio(SINGLE, RPS_AEC),
     Ratio(SINGLE, TEXTARENA, 3),
     Ratio(BATCHED, SINGLE),
 )
@@ -254,21 +230,17 @@ def _times(ratio: float) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print and record."""
     parser = records.parser(__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the steps")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each row")
-    parser.add_argument(
-        "--share", type=float, help="of the steps that a repeat takes (1, or 0.1 with --quick)"
-    )
+    parser.add_argument("--share", type=float, default=1.0, help="share of the steps of a repeat")
     options = parser.parse_args(arguments)
-    share = options.share if options.share is not None else 0.1 if options.quick else 1.0
-    if options.repeats < 1 or share <= 0.0:
+    if options.repeats < 1 or options.share <= 0.0:
         parser.error("--repeats must be at least 1, and --share above 0")
-    rates = measure(ROWS, share, options.repeats)
+    rates = measure(ROWS, options.share, options.repeats)
     markdown, checks = tables(rates)
     result = {
         "agent_steps_per_cpu_second": rates,
         "held": {check.claim: check.held for check in checks},
-        "settings": {"repeats": options.repeats, "share": share, "batch": BATCH},
+        "settings": {"repeats": options.repeats, "share": options.share, "batch": BATCH},
     }
     records.keep("env_speed", result, markdown, options, checks)
 

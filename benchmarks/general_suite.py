@@ -45,24 +45,23 @@ class Games(NamedTuple):
     row_GKK: Floats
     column_GKK: Floats
     held_G: NDArray[np.bool_]
-    """Whether a game is of the held half: no constant was chosen in sight of it."""
+    """Mask of the held half, on which no constant was chosen."""
     zero_sum_G: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.row_GKK)
 
     def picked(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> Games:
-        """Those of a mask, or of indices, which may repeat."""
+        """Return the games of a mask, or of indices."""
         payoffs = self.row_GKK[which], self.column_GKK[which]
         return Games(*payoffs, self.held_G[which], self.zero_sum_G[which])
 
 
 def two_action_games() -> Games:
-    """The 144 strict ordinal games, matching pennies and random zero-sum games.
+    """Return the 144 strict ordinal games, matching pennies and random zero-sum games.
 
-    Each game is there in both seats, so what a method earns as the row player covers both. The two
-    seats of a game, and games that differ in the names of players and actions only, are of the
-    same half; 78 such classes of ordinal games there are (Rapoport and Guyer 1966).
+    Each game occurs in both seats. Games that differ only in the names of players and actions are
+    in the same half; there are 78 such classes of ordinal games (Rapoport and Guyer 1966).
     """
     classes: dict[object, list[tuple[Floats, Floats]]] = {}
     for row, column in _ordinal():
@@ -77,7 +76,7 @@ def two_action_games() -> Games:
 
 
 def three_action_games() -> Games:
-    """Biased rock-paper-scissors and random zero-sum games of three actions."""
+    """Return biased rock-paper-scissors and random zero-sum games of three actions."""
     generator = np.random.default_rng(SPLIT_SEED + 1)
     rows = [np.array(BIASED_ROCK_PAPER_SCISSORS), *generator.random((RANDOM_GAMES - 1, 3, 3))]
     classes = [[(row, 1.0 - row), (1.0 - row.T, row.T)] for row in rows]
@@ -85,10 +84,9 @@ def three_action_games() -> Games:
 
 
 def fair_values(games: Games) -> Floats:
-    """Both players' payoffs in the best fair outcome: (G, 2).
+    """Return both players' payoffs (G, 2) in the best fair outcome.
 
-    The Nash bargaining solution over all mixtures of two joint actions (see
-    `srl_agents.baselines.agreement`).
+    That is the Nash bargaining solution over all mixtures of two joint actions.
     """
     fair_G2 = np.empty((len(games), 2))
     for g, (row_KK, column_KK) in enumerate(zip(games.row_GKK, games.column_GKK, strict=True)):
@@ -103,7 +101,7 @@ def fair_values(games: Games) -> Floats:
 
 
 def _ordinal() -> list[tuple[Floats, Floats]]:
-    """Every pair of rankings of the four joint actions, one for each way to name the actions."""
+    """Return all pairs of rankings of the joint actions, up to the names of actions."""
     rankings = [np.array(order).reshape(2, 2) / 4 for order in permutations((1, 2, 3, 4))]
     found: dict[tuple[float, ...], tuple[Floats, Floats]] = {}
     for row in rankings:
@@ -113,7 +111,7 @@ def _ordinal() -> list[tuple[Floats, Floats]]:
 
 
 def _canonical(row: Floats, column: Floats) -> tuple[float, ...]:
-    """The same for games that differ in the names of actions only."""
+    """Return a key that is equal for games that differ only in the names of actions."""
     return min(
         tuple(np.concatenate([row[::up, ::left].ravel(), column[::up, ::left].ravel()]).tolist())
         for up in (1, -1)
@@ -122,11 +120,9 @@ def _canonical(row: Floats, column: Floats) -> tuple[float, ...]:
 
 
 def _split(
-    classes: list[list[tuple[Floats, Floats]]],
-    ordinal: int,
-    generator: np.random.Generator,
+    classes: list[list[tuple[Floats, Floats]]], ordinal: int, generator: np.random.Generator
 ) -> Games:
-    """The games of all classes, half of the ordinal and half of the other classes held."""
+    """Return the games of all classes; half of the ordinal and of the other classes are held."""
     held = set(generator.permutation(ordinal)[: ordinal // 2].tolist())
     others = ordinal + generator.permutation(len(classes) - ordinal)
     held |= set(others[: len(others) // 2].tolist())
@@ -145,7 +141,7 @@ PERIOD = 50  # episodes after which a switching partner turns into the other
 
 
 def memory_one(actions: int) -> Mapping[str, Floats]:
-    """Partners that look one round back: name -> chances (situation as they see it, action)."""
+    """Return memory-one partners: name -> probabilities (situation, action)."""
     if actions == 2:
         chances = {
             "always_0": (0.0,) * 5,
@@ -171,7 +167,7 @@ def memory_one(actions: int) -> Mapping[str, Floats]:
 
 
 def switching(actions: int) -> Mapping[str, tuple[str, str]]:
-    """Partners that turn from one memory-one strategy into another, and back."""
+    """Return partners that switch between two memory-one strategies."""
     if actions == 2:
         return {
             "turncoat": ("always_1", "always_0"),
@@ -182,10 +178,7 @@ def switching(actions: int) -> Mapping[str, tuple[str, str]]:
 
 
 class ScriptedRuns:
-    """N runs of memory-one strategies, each its own, that take turns every PERIOD episodes.
-
-    `chances_SNCK` are the strategies' tables, in the order of their turns.
-    """
+    """N runs of memory-one strategies that switch every PERIOD episodes (tables: SNCK)."""
 
     def __init__(self, seeds: Seeds, chances_SNCK: Floats) -> None:
         self._chances_SNCK = chances_SNCK.cumsum(axis=3)[..., :-1]
@@ -197,7 +190,6 @@ class ScriptedRuns:
         self._episodes = 0
 
     def act(self) -> tuple[NDArray[np.int8], Floats]:
-        """Actions, and 1 for their chances, which are not kept: (N,) each."""
         turn = self._episodes // PERIOD % len(self._chances_SNCK)
         below_NK = self._chances_SNCK[turn, self._row, self._place_N]
         drawn_N1 = self._generator.random(self._row.size)[:, None]
@@ -205,17 +197,15 @@ class ScriptedRuns:
         return self._own_N, np.ones(self._row.size)
 
     def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
-        """Remember the round."""
         self._place_N = 1 + self._actions * self._own_N.astype(int) + other_N
 
     def update(self, own_NT: NDArray[np.int8], reward_NT: Floats) -> None:
-        """Forget the episode."""
         self._place_N = np.full_like(self._place_N, START)
         self._episodes += 1
 
 
 class Late:
-    """A player who begins `delay` rounds later; until then somebody else plays, at random."""
+    """A player that starts `delay` rounds late; until then the actions are random."""
 
     def __init__(self, player: Player, runs: int, actions: int, delay: int, seed: int) -> None:
         self._player, self._shape, self._delay = player, (runs, actions), delay
@@ -223,14 +213,12 @@ class Late:
         self._rounds = self._before = 0  # of the episode, those before it began
 
     def act(self) -> tuple[NDArray[np.int8], Floats]:
-        """Actions and chances."""
         if self._rounds >= self._delay:
             return self._player.act()
         runs, actions = self._shape
         return self._generator.integers(actions, size=runs).astype(np.int8), np.ones(runs)
 
     def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
-        """Told to the player once it has begun."""
         if self._rounds >= self._delay:
             self._player.observe_opponent(other_N)
         else:
@@ -238,14 +226,13 @@ class Late:
         self._rounds += 1
 
     def update(self, own_NT: NDArray[np.int8], reward_NT: Floats) -> None:
-        """The player learns from the rounds that it played."""
         if self._before < own_NT.shape[1]:
             self._player.update(own_NT[:, self._before :], reward_NT[:, self._before :])
         self._before = 0
 
 
 def from_the_other_side(chances_CK: Floats) -> Floats:
-    """A table of replies by the situations as the other player sees them."""
+    """Return a table of replies by the other player's situations."""
     actions = chances_CK.shape[1]
     swapped = chances_CK[1:].reshape(actions, actions, actions).swapaxes(0, 1)
     return np.concatenate([chances_CK[:1], swapped.reshape(-1, actions)])
@@ -256,7 +243,7 @@ def _same(chance_K: Floats) -> Floats:
 
 
 def _replies(after: Sequence[int]) -> Floats:
-    """Deterministic replies after (own, other); the first round is 0."""
+    """Return deterministic replies after (own, other); the first action is 0."""
     actions = round(len(after) ** 0.5)
     return np.eye(actions)[[0, *after]]
 
@@ -264,7 +251,7 @@ def _replies(after: Sequence[int]) -> Floats:
 # Matches ------------------------------------------------------------------------------------------
 
 Maker = Callable[[Seeds, Floats, Floats], Player]
-"""Seeds, and the player's and its partner's payoffs (N, own, other's), to N runs of a player."""
+"""Function from seeds and both players' payoffs (N, own, other's) to N runs of a player."""
 
 DELAYS = (5, 18, 45, 100)  # rounds after which the second player begins, out of step
 TUNING_EPISODES = 100
@@ -273,68 +260,65 @@ EXPLORATION = (0.01, 0.03, 0.1)  # EXP3's
 PG, EXP3, FP, SPP, OUR = "SimplePG, tuned", "EXP3, tuned", "fictitious play", "S++", "OUR"
 
 
+class Lengths(NamedTuple):
+    """Runs, episodes per run and rounds per episode."""
+
+    runs: int
+    episodes: int
+    horizon: int
+
+
 def general_suite(
-    *,
-    runs: int,
-    episodes: int,
-    horizon: int,
-    seed: int,
-    progress: Callable[[str], None],
+    *, runs: int, episodes: int, horizon: int, seed: int, progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Plain data: "tuned" constants, and for each number of actions what `play_all` finds."""
-    lengths = {"episodes": episodes, "horizon": horizon}
+    """Return the "tuned" constants, and the result of `play_all` by number of actions."""
     tuned = _tuned(horizon, seed)
     progress(f"chosen on the development half: {tuned}")
     results: dict[str, Any] = {"tuned": tuned}
     for games in (two_action_games(), three_action_games()):
         name = f"{games.row_GKK.shape[1]} actions"
         methods = _methods(games.row_GKK.shape[1], tuned)
-        results[name] = play_all(methods, games, runs=runs, seed=seed, **lengths,
-                                 progress=progress)  # fmt: skip
+        lengths = Lengths(runs, episodes, horizon)
+        results[name] = play_all(methods, games, lengths, seed, progress)
     return results
 
 
 def play_all(
     methods: Mapping[str, Maker],
     games: Games,
-    *,
-    runs: int,
-    episodes: int,
-    horizon: int,
+    lengths: Lengths,
     seed: int,
     progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """What every method earns with every partner: mean rewards per round, by game and run.
+    """Play every method with every partner.
 
-    "earned": method -> partner -> [game][run]. Partners are the scripted ones, the methods, and
-    for OUR "itself, out of step". "best": scripted partner -> best response's value by game, of
-    a switching one the mean of its two. "maximin" and "fair" (both players') are by game.
-    "self_play": method or "OUR, out of step" -> both players' [game][run][player].
+    Returns:
+        Mean rewards per round. "earned": method -> partner -> [game][run]; "self_play": method or
+        "OUR, out of step" -> [game][run][player]; "best": scripted partner -> value of the best
+        response by game (of a switching partner, the mean of two); "maximin" and "fair": by game.
     """
     actions = games.row_GKK.shape[1]
     scripted = memory_one(actions)
     turns = {name: (name, name) for name in scripted} | dict(switching(actions))
     tables = {name: np.stack([scripted[one], scripted[two]]) for name, (one, two) in turns.items()}
-    best = {name: best_values(games, scripted[name], horizon) for name in scripted}
+    best = {name: best_values(games, scripted[name], lengths.horizon) for name in scripted}
     best |= {name: (best[one] + best[two]) / 2 for name, (one, two) in turns.items()}
-    lengths = {"runs": runs, "episodes": episodes, "horizon": horizon}
     earned: dict[str, dict[str, Any]] = {name: {} for name in methods}
     mirrors: dict[str, Any] = {}
     for place, (name, make) in enumerate(methods.items()):
-        both = with_scripted(make, games, tables, seed=(seed, place), **lengths)
-        earned[name] |= both
+        earned[name] |= with_scripted(make, games, tables, lengths, (seed, place))
         progress(f"{actions} actions: {name} has met the scripted partners")
         for other_place, (other, make_other) in list(enumerate(methods.items()))[place:]:
-            pair = play_games(make, make_other, games, seed=(seed, place, other_place), **lengths)
+            pair = play_games(make, make_other, games, lengths, (seed, place, other_place))
             earned[name][other] = pair[0].tolist()
-            # The games are there in both seats: the column player's, too, are all of them.
+            # Every game occurs in both seats, so the column player also plays all of them.
             earned[other].setdefault(name, pair[1].tolist())
             if name == other:
                 mirrors[name] = np.moveaxis(pair, 0, -1).tolist()
         progress(f"{actions} actions: {name} has met the methods")
     late = [
         play_games(
-            methods[OUR], _late(methods[OUR], delay, seed), games, seed=(seed, 99, delay), **lengths
+            methods[OUR], _late(methods[OUR], delay, seed), games, lengths, (seed, 99, delay)
         )
         for delay in DELAYS
     ]
@@ -357,42 +341,26 @@ def with_scripted(
     make: Maker,
     games: Games,
     tables: Mapping[str, Floats],
-    *,
-    runs: int,
-    episodes: int,
-    horizon: int,
+    lengths: Lengths,
     seed: Sequence[int],
 ) -> dict[str, Any]:
-    """What a method earns with scripted partners: name -> [game][run]. All are played at once."""
-    count, per_partner = len(tables), len(games) * runs
+    """Return a method's rewards with all scripted partners at once: name -> [game][run]."""
+    count, per_partner = len(tables), len(games) * lengths.runs
     chances_SNCK = np.concatenate(
         [np.repeat(table[:, None], per_partner, axis=1) for table in tables.values()], axis=1
     )
     many = games.picked(np.tile(np.arange(len(games)), count))
-    pair = play_games(
-        make,
-        _unaware(ScriptedRuns, chances_SNCK=chances_SNCK),
-        many,
-        runs=runs, episodes=episodes, horizon=horizon, seed=seed,
-    )  # fmt: skip
-    by_partner = pair[0].reshape(count, len(games), runs)
+    scripted = _unaware(ScriptedRuns, chances_SNCK=chances_SNCK)
+    pair = play_games(make, scripted, many, lengths, seed)
+    by_partner = pair[0].reshape(count, len(games), lengths.runs)
     return {name: by_partner[index].tolist() for index, name in enumerate(tables)}
 
 
 def play_games(
-    make_row: Maker,
-    make_column: Maker,
-    games: Games,
-    *,
-    runs: int,
-    episodes: int,
-    horizon: int,
-    seed: Sequence[int],
+    make_row: Maker, make_column: Maker, games: Games, lengths: Lengths, seed: Sequence[int]
 ) -> Floats:
-    """Mean reward per round of both players, by game and run: (2, G, runs).
-
-    Rewards are the payoffs plus normal noise, as in `play_match`; all games go side by side.
-    """
+    """Return both players' mean rewards per round (2, G, runs), with noise as in `play_match`."""
+    runs, episodes, horizon = lengths
     row_NKK = np.repeat(games.row_GKK, runs, axis=0)
     column_NKK = np.repeat(games.column_GKK.transpose(0, 2, 1), runs, axis=0)
     many = np.arange(len(row_NKK))[:, None]
@@ -425,14 +393,14 @@ def play_games(
 
 
 def best_values(games: Games, chances_CK: Floats, horizon: int) -> Floats:
-    """What the best response to a memory-one partner earns in each game; exact."""
+    """Return the exact value of the best response to a memory-one partner, by game."""
     reply_CK = from_the_other_side(chances_CK)
     reply_GCK = np.broadcast_to(reply_CK, (len(games), *reply_CK.shape))
     return best_plan(reply_GCK, games.row_GKK, horizon).value_N
 
 
 def _methods(actions: int, tuned: Mapping[str, float]) -> dict[str, Maker]:
-    """Every method by name; SimplePG plays games of two actions only."""
+    """Return the methods by name; SimplePG plays only games of two actions."""
     methods: dict[str, Maker] = {
         OUR: _unaware(OurMethodRuns, actions=actions),
         SPP: SPlusPlusRuns,
@@ -445,7 +413,7 @@ def _methods(actions: int, tuned: Mapping[str, float]) -> dict[str, Maker]:
 
 
 def _unaware(make: Callable[..., Player], **settings: Any) -> Maker:
-    """Players that are not told the payoffs."""
+    """Return a maker of players that do not know the payoffs."""
     return lambda seeds, own, other: make(seeds, **settings)
 
 
@@ -457,19 +425,14 @@ def _late(make: Maker, delay: int, seed: int) -> Maker:
 
 
 def _tuned(horizon: int, seed: int) -> dict[str, float]:
-    """SimplePG's rate and EXP3's exploration that earn most with the scripted partners.
-
-    On the development half, shorter runs and seeds of their own.
-    """
+    """Return SimplePG's rate and EXP3's exploration that earn most on the development half."""
     games = two_action_games()
     own_half = games.picked(~games.held_G)
     tables = {name: table[None] for name, table in memory_one(2).items()}
 
     def value(make: Maker) -> float:
-        earned = with_scripted(
-            make, own_half, tables, runs=1, episodes=TUNING_EPISODES, horizon=horizon,
-            seed=(seed, 77),
-        )  # fmt: skip
+        lengths = Lengths(1, TUNING_EPISODES, horizon)
+        earned = with_scripted(make, own_half, tables, lengths, (seed, 77))
         return float(np.mean(list(earned.values())))
 
     rates = {rate: value(_unaware(SimplePGRuns, lr=rate)) for rate in RATES}
@@ -493,7 +456,7 @@ Criteria = Mapping[str, Mapping[str, Scores]]
 
 
 def criteria(found: Mapping[str, Any], half: NDArray[np.bool_]) -> Criteria:
-    """What `play_all` found, as scores of one half of the games (a mask)."""
+    """Return the scores of one half of the games (a mask) from the result of `play_all`."""
     scripted = [*found["memory_one"], *found["switching"]]
     earned = {
         method: {name: np.array(by_game)[half] for name, by_game in partners.items()}
@@ -525,7 +488,7 @@ def criteria(found: Mapping[str, Any], half: NDArray[np.bool_]) -> Criteria:
 
 
 def checks(found: Mapping[str, Any]) -> list[Check]:
-    """What is asked of OUR in games of two actions, on the held half."""
+    """Return the checks of OUR in games of two actions, on the held half."""
     scores = criteria(found, np.array(found["held"]))
     seen = []
     for criterion, methods in scores.items():
@@ -548,7 +511,7 @@ def checks(found: Mapping[str, Any]) -> list[Check]:
 
 
 def tables(results: Mapping[str, Any], seed: int) -> str:
-    """Every criterion's table, for games of two and of three actions, in Markdown."""
+    """Return the tables of all criteria as Markdown, for two and three actions."""
     parts = [
         "chosen on the development half: "
         + ", ".join(f"{name} {value:g}" for name, value in results["tuned"].items())

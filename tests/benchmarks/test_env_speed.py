@@ -18,7 +18,7 @@ def test_it_measures_all_rows_and_keeps_the_numbers(tmp_path, monkeypatch, capsy
     record = json.loads((tmp_path / "r.json").read_text())["result"]
     rates = record["agent_steps_per_cpu_second"]
     missing = {row.name for row in env_speed.ROWS if row.missing()}
-    assert missing <= {env_speed.RPS, env_speed.RPS_AEC, env_speed.TEXTARENA}
+    assert missing <= {env_speed.RPS, env_speed.TEXTARENA}
     assert set(rates) == {row.name for row in env_speed.ROWS} - missing
     assert all(len(values) == 2 and min(values) > 0 for values in rates.values())
     printed = capsys.readouterr().out
@@ -34,7 +34,7 @@ def test_what_is_to_be_reached_is_judged_by_the_best_repeat(monkeypatch):
     markdown, checks = env_speed.tables(rates)
     assert f"| {env_speed.TEXTARENA} |  | not installed: pip install it |" in markdown
     assert f"| {env_speed.SINGLE} | 200k | 200k | 0k | 1.00 |" in markdown
-    assert sum(check.held for check in checks) == len(checks) == 10 + 3
+    assert sum(check.held for check in checks) == len(checks) == 10 + 2
     rates[env_speed.SINGLE] = Repeats([199e3] * 3)
     assert [check.claim for check in env_speed.tables(rates)[1] if not check.held] == [
         f"{env_speed.SINGLE}: at least 200k"
