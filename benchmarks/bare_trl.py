@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer by itself on recorded samples, and random models to train."""
+"""TRL's GRPOTrainer alone on recorded samples, and random models to train."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class BareTrainer:
             raise ValueError(f"updates must have equally many samples for TRL, got {sorted(sizes)}")
         self._updates = iter(updates)
         self._stopwatch = _Stopwatch()
-        # Rewards are stored with the samples, as they are for our learner.
+        # Rewards are stored with the samples, as for our learner.
         with quiet_upstream():
             self._trainer = GRPOTrainer(
                 model=model,

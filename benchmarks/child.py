@@ -1,4 +1,4 @@
-"""Functions that `benchmarks.costs` runs in a process of their own.
+"""Functions that `benchmarks.costs` runs in separate processes.
 
 python -m benchmarks.child FUNCTION ARGUMENT ...
 
@@ -22,12 +22,12 @@ from tokenizers import models as tokenizer_models
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from benchmarks.bare_trl import HEAD, BareTrainer, memory_now, now, peak_memory, random_model
+from benchmarks.runs import build_env
 from srl_agents.llm import tiny
 from srl_train.config import yaml_file
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.models import AdapterConfig
 from srl_train.data.samples import TokenSample
-from srl_train.engine.builders.environment import build_env
 from srl_train.learners.lora import adapter_models
 from srl_train.learners.trl_grpo import GrpoLearner
 from srl_train.trainer import Trainer

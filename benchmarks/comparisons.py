@@ -12,13 +12,12 @@ import numpy as np
 from benchmarks import games
 from benchmarks.claim import Request, Result, Row, Settings
 from benchmarks.games import ColourGame
-from benchmarks.runs import HeldOut, assembled, rounds_of
+from benchmarks.runs import HeldOut, assembled, evaluate, rounds_of
 from srl_agents.episode import Decision, Episode
 from srl_agents.evaluation.aggregates import Estimate, interquartile_mean
 from srl_agents.policy import AgentObservation, Policy
 from srl_agents.rollout.branching import BranchedEpisode
 from srl_agents.scripted.registry import classic_policy
-from srl_train.engine.evaluation import evaluate
 
 BEFORE = "before training"
 BEST = 1.0

@@ -1,4 +1,4 @@
-"""Time and memory of training, each measured in a process of its own.
+"""Time and memory of training, each measured in a separate process.
 
 Nothing imported here may import torch: Linux counts the memory of the parent at the fork in the
 child's peak. The child's side is `benchmarks.child`.

@@ -26,7 +26,7 @@ from benchmarks.games import (
     KeyGame,
     key_rewards,
 )
-from benchmarks.runs import assembled, rounds_of
+from benchmarks.runs import assembled, evaluate, rounds_of
 from srl_agents.episode import AgentStep, Decision, Episode
 from srl_train.credit import (
     CREDIT_SCHEMES,
@@ -40,7 +40,6 @@ from srl_train.credit import (
     ScaledCredit,
     normalize,
 )
-from srl_train.engine.evaluation import evaluate
 from srl_train.trajectory import Game, Trajectory
 
 GROUP = 8
@@ -153,13 +152,10 @@ def train_model(settings: Settings) -> dict[str, Any]:
 
 
 def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most: int) -> int | None:
-    """Games until the key's holder opens with a chance of FOUND, and does so for KEPT updates.
+    """Count the episodes until the right action has probability FOUND for KEPT updates.
 
-    None if that was not within `most` games. Every agent has logits of its own for every turn. The
-    chance is the policy's own, not a sample.
-
-    Without `credit` games branch: one game of GROUP answers to every situation counts as GROUP, for
-    as many answers are written in it.
+    Returns None after `most` episodes. Every agent has its own logits for every turn. Without
+    `credit`, episodes branch, and one with GROUP answers to every situation counts as GROUP.
     """
     rng = np.random.default_rng(seed)
     scheme = None if credit is None else CREDIT_SCHEMES[credit.name](credit, 1.0)
@@ -189,10 +185,9 @@ def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most:
 def dilemma(
     credit: CreditConfig, rate: float, seed: int, updates: int, games: int = 64
 ) -> dict[str, float]:
-    """Two learners in the iterated prisoner's dilemma: {"cooperation": share of the last tenth's
-    choices, "reward": mean per agent and turn there}.
+    """Train two learners with one logit per context in the iterated prisoner's dilemma.
 
-    Each has one logit per context of its last turn; both learn from the same games at once.
+    Returns {"cooperation": share of choices, "reward": mean per agent and turn} in the last tenth.
     """
     rng = np.random.default_rng(seed)
     scheme = CREDIT_SCHEMES[credit.name](credit, DILEMMA_DISCOUNT)
@@ -225,7 +220,7 @@ def dilemma(
 def _gains(
     name: str, chosen_GAT: NDArray[np.int64], weather_GAT: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """What each act gained by replay, over the first colour or the mean of all; else zeros."""
+    """Return each action's gain by replay over the first colour or the mean, or zeros."""
     if name not in REPLAY_SCHEMES:
         return np.zeros(chosen_GAT.shape)
     agents, turns = np.ogrid[:AGENTS, :TURNS]
@@ -248,7 +243,7 @@ def _gains(
 def _among_siblings(
     chosen_GAT: NDArray[np.int64], weather_AT: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """What each act's turn pays, compared with its siblings': all in the same weather."""
+    """Return each action's reward compared with its siblings', under the same noise."""
     paid = key_rewards(chosen_GAT, np.broadcast_to(weather_AT, chosen_GAT.shape))
     flat = [normalize(own.tolist(), "group") for own in paid.reshape(len(paid), -1).T]
     return np.array(flat).T.reshape(paid.shape)
@@ -279,14 +274,14 @@ def _advantages(
     roles: AgentRoles,
     state: Mapping[str, float],
 ) -> tuple[NDArray[np.float64], Mapping[str, float]]:
-    if scheme is None:  # per_agent leaves it to TRL
+    if scheme is None:  # per_agent uses TRL's advantages.
         return _group_relative(group, roles), state
     [found], state = scheme([group], roles, state)
     return np.array([[own[agent] for agent in roles.agents] for own in found]), state
 
 
 def _group_relative(group: Sequence[Game], roles: AgentRoles) -> NDArray[np.float64]:
-    """TRL's advantages (scale_rewards "group") of the games' returns, on every turn."""
+    """Return TRL's advantages (scale_rewards "group") of the returns, on every turn."""
     paid = np.array([[game[agent].shaped for agent in roles.agents] for game in group])
     returns = paid.sum(axis=-1)
     scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)

@@ -1,4 +1,4 @@
-"""Small games of the claims, each of which tests one property of a learner."""
+"""Small games of the claims; each tests one property of a learner."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.claim import Request, Result, Row
 from benchmarks.games import Signals
 from benchmarks.records import ROOT, Estimate, estimate
-from benchmarks.runs import HeldOut, last_info, mean_return, train_methods
+from benchmarks.runs import HeldOut, Run, build_env, evaluate, last_info, mean_return, train_methods
 from srl_agents.episode import Episode, read_jsonl
 from srl_agents.evaluation.episode_stats import winner
 from srl_agents.llm import tiny
@@ -31,9 +31,6 @@ from srl_envs.games.team_battle.payoffs import TeamBattleRules
 from srl_envs.games.trading.env import SocialTrading
 from srl_envs.games.trading.view import field_sizes
 from srl_extensions.pages.comparison import compare
-from srl_train.engine.builders.environment import build_env
-from srl_train.engine.evaluation import evaluate
-from srl_train.engine.state import Run
 from srl_train.metrics import read_metrics, run_folder
 
 BASELINE = "greedy_walker"
@@ -235,7 +232,7 @@ def several_tasks(request: Request) -> Result:
                 **run, "task": label, "before": before, "after": after,
                 "beyond_chance": after.mean - before.mean - 2 * error,
                 "episodes": int(folder.total("by_environment", label, "episodes")),
-                # JSON has no NaN; None stands for a round without this task.
+                # JSON has no NaN; None means a round without this task.
                 "curve": [None if math.isnan(y) else y for y in curve],
             })  # fmt: skip
     return Result(rows)

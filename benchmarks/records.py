@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "examples" / "configs"
 PACKAGES = ("torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
 CHANGES = "+changes"
-# Results pages are left out: a pasted result is no change of what is measured.
+# Results pages are left out: a pasted result changes no measurement.
 SOURCES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "benchmarks/*.py",
            "benchmarks/claims", "examples", "pyproject.toml")  # fmt: skip
 Side = TypeVar("Side", bound=Hashable)

@@ -18,7 +18,7 @@ from torch import Tensor
 from benchmarks.bare_trl import BareTrainer, Update
 from benchmarks.claim import Request, Result
 from benchmarks.records import Repeats, in_turns, ratios
-from benchmarks.runs import mean_return
+from benchmarks.runs import build_env, mean_return
 from srl_agents.episode import Episode
 from srl_agents.policy import AgentObservation, AsyncPolicy, Policy, waits
 from srl_agents.rollout import play_many
@@ -28,7 +28,6 @@ from srl_train.config.run import RunConfig
 from srl_train.data.samples import TokenSample
 from srl_train.engine import rounds
 from srl_train.engine.assemble import assemble
-from srl_train.engine.builders.environment import build_env
 from srl_train.engine.builders.players import build_backends
 from srl_train.engine.games import play_groups
 from srl_train.engine.play_ahead import rounds_of
@@ -202,7 +201,7 @@ def _timed_run(config: RunConfig) -> dict[str, float]:
         for number in range(config.rounds):
             found.append(schedule.next_round().row)
             run.next_round = number + 1
-            if number == 0:  # The first round includes what is built once.
+            if number == 0:  # The first round includes one-time construction.
                 began, spent = time.perf_counter(), _cpu_seconds()
         wall, cpu = time.perf_counter() - began, _cpu_seconds() - spent
     models = [model for row in found for model in row["models"].values()]

@@ -17,17 +17,23 @@ from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
 from srl_train.config import yaml_file
 from srl_train.engine.assemble import assemble
+from srl_train.engine.builders.environment import build_env
 from srl_train.engine.evaluation import evaluate
+from srl_train.engine.games import grow_pools
 from srl_train.engine.rounds import RoundResult, run_round
 from srl_train.engine.state import Run
 from srl_train.trainer import Trainer
+
+__all__ = ["HeldOut", "Run", "assembled", "build_env", "evaluate", "grow_pools", "last_info",
+           "mean_return", "rounds_of", "train_methods"]  # fmt: skip
+# Other modules import the parts of the core's engine that they need from here.
 
 Exam = Callable[[Run], Any]
 """An evaluation of a run's models, from which no model learns."""
 
 
 def train_methods(
-    request: Request, exams: Mapping[str, Exam], named_by: str = "", label: str = ""
+    request: Request, exams: Mapping[str, Exam], named_by: str = ""
 ) -> Iterator[dict[str, Any]]:
     """Train every method of a claim for every seed, and yield one row per run.
 
@@ -35,10 +41,9 @@ def train_methods(
         request: Claim, seeds and overrides.
         exams: Name -> evaluation after training. "after" is also evaluated before it, as "before".
         named_by: Entry of an episode's last info that names its level or problem. The names that
-            occur in training are the row's "met".
-        label: Prefix of the folders' names (default: the name of the configuration).
+            occur in training are the row's `met`.
     """
-    example = label or Path(str(request.claim.config)).stem
+    example = Path(str(request.claim.config)).stem
     for seed in request.seeds:
         for name in request.claim.methods:
             config = request.config({**request.settings(name), "seed": seed})

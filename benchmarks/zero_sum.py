@@ -13,7 +13,7 @@ import torch
 from benchmarks import games
 from benchmarks.claim import Request, Result, Settings
 from benchmarks.games import BET, CARDS, DEALS, OPEN, PASS, PAYOFFS, PLAYERS, History
-from benchmarks.runs import assembled, rounds_of
+from benchmarks.runs import assembled, grow_pools, rounds_of
 from srl_agents.evaluation.population import matrix_games
 from srl_agents.llm.answer_trie import known_trie
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend, evaluating
@@ -24,7 +24,6 @@ from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout.event_loop import run as run_blocking
 from srl_envs.text.view import TextView
-from srl_train.engine.games import grow_pools
 
 POINTS = 10
 """Number of strategies that are read from a run after its start."""
