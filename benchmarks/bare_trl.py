@@ -18,8 +18,8 @@ from trl import GRPOConfig, GRPOTrainer
 
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.run import RunConfig
-from srl_train.samples import TokenSample
 from srl_train.learners.upstream_warnings import quiet_upstream
+from srl_train.samples import TokenSample
 
 Update = tuple[Sequence[TokenSample], int]
 """Samples and seed of one update."""

@@ -27,9 +27,9 @@ from srl_agents.llm import tiny
 from srl_train.config import yaml_file
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.models import AdapterConfig
-from srl_train.samples import TokenSample
 from srl_train.learners.lora import adapter_models
 from srl_train.learners.trl_grpo import GrpoLearner
+from srl_train.samples import TokenSample
 from srl_train.trainer import Trainer
 
 Side = Literal["ours", "ours, constrained", "TRL"]

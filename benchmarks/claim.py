@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from benchmarks.records import CONFIGS, Check, OverSeeds, new_figure, table
-from srl_agents.evaluation.aggregates import interquartile_mean
+from srl_extensions.judging.aggregates import interquartile_mean
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
 

@@ -14,10 +14,10 @@ from benchmarks.claim import Request, Result, Row, Settings
 from benchmarks.games import ColourGame
 from benchmarks.runs import HeldOut, assembled, evaluate, rounds_of
 from srl_agents.episode import Decision, Episode
-from srl_agents.evaluation.aggregates import Estimate, interquartile_mean
 from srl_agents.policy import AgentObservation, Policy
-from srl_extensions.research.branching import BranchedEpisode
 from srl_agents.scripted.registry import classic_policy
+from srl_extensions.judging.aggregates import Estimate, interquartile_mean
+from srl_extensions.research.branching import BranchedEpisode
 
 BEFORE = "before training"
 BEST = 1.0

@@ -22,10 +22,9 @@ from srl_agents.baselines.maximin import maximin
 from srl_agents.baselines.our_method import OurMethodRuns
 from srl_agents.baselines.s_plus_plus import SPlusPlusRuns
 from srl_agents.baselines.simple_pg import SimplePGRuns
-from srl_agents.evaluation.aggregates import Estimate, Scores, interquartile_mean, mean
-from srl_agents.evaluation.matrix_game.match import Player, Seeds
-from srl_agents.evaluation.matrix_game.values import NOISE
+from srl_agents.evaluation.matrix_game import NOISE, Player, Seeds
 from srl_agents.scripted.memory_one import START, STRATEGIES, distributions
+from srl_extensions.judging.aggregates import Estimate, Scores, interquartile_mean, mean
 
 Floats = NDArray[np.float64]
 

@@ -24,12 +24,11 @@ from srl_agents.episode import Episode, read_jsonl
 from srl_agents.evaluation.episode_stats import winner
 from srl_agents.llm import tiny
 from srl_envs import make
+from srl_envs.games.base import VectorLayout
 from srl_envs.games.maze import Maze
 from srl_envs.games.maze_levels import MazeRecipe
-from srl_envs.games.base import VectorLayout
 from srl_envs.games.team_battle import TeamBattleRules
-from srl_envs.games.trading import SocialTrading
-from srl_envs.games.trading import field_sizes
+from srl_envs.games.trading import SocialTrading, field_sizes
 from srl_extensions.pages.comparison import compare
 from srl_train.metrics import read_metrics, run_folder
 

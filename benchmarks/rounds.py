@@ -24,14 +24,14 @@ from srl_agents.policy import AgentObservation, AsyncPolicy, Policy, waits
 from srl_agents.rollout import play_many
 from srl_agents.scripted import Uniform
 from srl_envs import coop_compete_v0
-from srl_train.config.run import RunConfig
-from srl_train.samples import TokenSample
-from srl_train.engine import rounds
-from srl_train.build import build_run
-from srl_train.engine.builders.players import build_backends
-from srl_train.round import play_groups
 from srl_extensions.play_ahead.schedule import rounds_of
+from srl_train.build import build_run
+from srl_train.config.run import RunConfig
+from srl_train.engine import rounds
+from srl_train.loading import build_backends
 from srl_train.metrics import read_metrics
+from srl_train.round import play_groups
+from srl_train.samples import TokenSample
 from srl_train.trainer import Trainer
 
 Weights = Mapping[str, Mapping[str, Tensor]]

@@ -15,8 +15,8 @@ from srl_agents.episode import Episode, read_jsonl
 from srl_agents.policy import Policy
 from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
-from srl_train.config import yaml_file
 from srl_train.build import build_run
+from srl_train.config import yaml_file
 from srl_train.environment import build_env
 from srl_train.evaluation import evaluate
 from srl_train.pools import grow_pools
