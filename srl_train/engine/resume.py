@@ -27,8 +27,11 @@ from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
 from srl_train.players.opponent_pool import load_pools
 
-# Sections that may differ on resuming: they change nothing of what was computed.
-_FREE = frozenset({"rounds", "checkpoints", "logging", "threads", "parallel", "backend", "engine"})
+# Sections and settings that may differ on resuming: they change nothing of what was computed.
+_FREE = frozenset({
+    "rounds", "checkpoints", "logging", "threads", "parallel", "backend", "engine",
+    "algorithm.minibatches", "rollout.timeout", "max_failed_fraction",
+})  # fmt: skip
 
 
 def save(run: Run, directory: Path, *, final: bool = False) -> str:
@@ -191,7 +194,7 @@ def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
     if any(own.schedule != "constant" for own in config.learned_by.values()):
         free.discard("rounds")  # the learning rate's course depends on the planned rounds
     for name in sorted(now.keys() | then.keys()):
-        if name.split(".")[0] not in free and now.get(name) != then.get(name):
+        if free.isdisjoint({name, name.split(".")[0]}) and now.get(name) != then.get(name):
             why = ", on which the schedule of its learning rate depends" if name == "rounds" else ""
             raise CheckpointError(
                 f"{checkpoint_id} was saved with {name} = {then.get(name)!r}{why}, the "
