@@ -43,21 +43,15 @@ class LoRAManager:
         *,
         base: str = LLMConfig.model_name,
         device: str = "auto",
-        seed: int = 0,
     ) -> None:
         """Create the manager; the base is loaded at the first use of an adapter.
 
         Args:
-            configs: Adapters by their numbers.
+            configs: Adapters by their numbers, with equal first weights (B is zero).
             base: Local folder or hub name.
             device: 'auto' or a torch device.
-            seed: Source of the adapters' A matrices; B is zero at first.
-
-        Raises:
-            ConfigError: For wrong arguments.
         """
         self.base, self._device = check_text("base", base), check_text("device", device)
-        self._seed = seed
         self._configs: dict[int, LoRAConfig] = {}
         self._versions: dict[int, int] = {}
         self._backend: HuggingFaceBackend | None = None
@@ -206,7 +200,7 @@ class LoRAManager:
             text = str(error).replace("models.adapters.", f"{config.name}: ")
             raise ConfigError(text) from error
         settings = lora_config(config.adapter)
-        with isolated_randomness(self._seed), quiet_upstream():
+        with isolated_randomness(0), quiet_upstream():
             if isinstance(model, PeftModel):
                 model.add_adapter(config.name, settings)
             else:

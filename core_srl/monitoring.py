@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,8 +32,6 @@ class MonitoringConfig:
         "./logs/training.json"
     )
     """File to which a line of JSON per row is appended; missing folders are created."""
-    history_window_size: Annotated[int, Field(ge=1)] = 1000
-    """Number of newest rows in memory."""
 
 
 class UnifiedMonitor:
@@ -49,8 +46,8 @@ class UnifiedMonitor:
         if config is not None and not isinstance(config, MonitoringConfig):
             raise ConfigError(f"config must be a MonitoringConfig, got a {type(config).__name__}")
         self.config = config or MonitoringConfig()
-        self.history: deque[dict[str, Any]] = deque(maxlen=self.config.history_window_size)
-        """Newest rows of rounds and stages."""
+        self.latest_metrics: dict[str, Any] = {}
+        """Newest row of a round or stage; empty before the first one."""
         self._file: JsonlSink | None = None
         self._lock = threading.RLock()
 
@@ -58,11 +55,6 @@ class UnifiedMonitor:
     def running(self) -> bool:
         """Whether the monitor records."""
         return self in _started
-
-    @property
-    def latest_metrics(self) -> dict[str, Any]:
-        """Newest row; empty before the first one."""
-        return self.history[-1] if self.history else {}
 
     def start(self) -> None:
         """Record trainers from now on; a second call has no effect.
@@ -98,8 +90,8 @@ class UnifiedMonitor:
         """Record a row of a run."""
         with self._lock:
             if self.running:
-                self.history.append({**row, "run": run})
-                self._write(self.history[-1])
+                self.latest_metrics = {**row, "run": run}
+                self._write(self.latest_metrics)
 
     def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
         """Ignore episodes, of which the run's own folder keeps samples."""
@@ -166,10 +158,6 @@ class GraphVisualizer:
         begins = [place for place, line in enumerate(lines) if STARTED in line]
         return lines[begins[-1] + 1 :] if begins else lines
 
-    def runs(self) -> list[str]:
-        """Return the recorded runs, in the order of their first lines."""
-        return list(dict.fromkeys(str(row.get("run", "")) for row in self.rows()))
-
     def draw(self, out: str | Path | None = None) -> Path:
         """Write the page and return its path.
 
@@ -183,9 +171,8 @@ class GraphVisualizer:
         if place.suffix != ".html":
             raise ConfigError(f"out must end in .html, got {str(place)!r}")
         rows = self.rows()
-        sections = [
-            Section(f"Run {run[-40:]}", [Figure(_rewards(rows, run), "")]) for run in self.runs()
-        ]
+        runs = dict.fromkeys(str(row.get("run", "")) for row in rows)
+        sections = [Section(f"Run {run[-40:]}", [Figure(_rewards(rows, run), "")]) for run in runs]
         return page.write(Document("Monitored", str(self.log_file), [], sections), place)
 
 

@@ -9,7 +9,6 @@ import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,7 +41,7 @@ from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.hub_names import folder_for
 from srl_agents.llm.sampling import Sampling
-from srl_envs.validation import check_choice, number_between, whole_number
+from srl_envs.validation import check_choice, whole_number
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.client import UNREACHABLE, VLLMClient
 from srl_extensions.vllm.command import ServerSpec
@@ -136,27 +135,18 @@ class UnifiedScheduler(_Servers):
         num_gpus: int = 8,
         *,
         sharing: Literal["fair", "priority"] = "fair",
-        max_length: int | None = None,
-        max_wait: float = MAX_WAIT,
         python: str = sys.executable,
     ) -> None:
-        """Create the scheduler without starting servers.
+        """Create the scheduler without starting servers. Raises ValueError for wrong arguments.
 
         Args:
             base_port: First port.
             num_gpus: Limit on the GPUs in use.
             sharing: Equal shares of common servers, or shares by score.
-            max_length: Tokens of a conversation; None is the model's own limit.
-            max_wait: Seconds until a request that waits for a server fails.
             python: Interpreter of the environment with vLLM.
-
-        Raises:
-            ValueError: For wrong arguments.
         """
         super().__init__(base_port, num_gpus, python)
         self.sharing = check_choice("sharing", sharing, ("fair", "priority"))
-        self._max_length = max_length and whole_number("max_length", max_length, 2)
-        self._max_wait = number_between("max_wait", max_wait, 1e-3)
         self._models: dict[str, str] = {}
         self._specs: dict[str, ServerSpec] = {}
         self._clients: dict[VLLMClient, OpenAIModel] = {}
@@ -194,7 +184,7 @@ class UnifiedScheduler(_Servers):
 
         Raises:
             ConfigError: For unknown models and settings.
-            BackendError: If a model does not answer within max_wait.
+            BackendError: If a model does not answer within MAX_WAIT seconds.
         """
         check_text("task", task)
         chosen: Any = list(self._models) if selected_models is None else selected_models
@@ -274,14 +264,13 @@ class UnifiedScheduler(_Servers):
                 port=self.base_port + number,
                 log_folder=logs_folder(),
                 gpus=placed.gpus,
-                max_model_len=self._max_length,
                 memory_fraction=placed.memory_fraction,
                 python=self._python,
             )
         return Fleet.managed(
             [*self._specs.values()],
             concurrency=CONCURRENCY,
-            deadline=self._max_wait,
+            deadline=MAX_WAIT,
             sharing=self.sharing,
         )
 
@@ -295,7 +284,7 @@ class UnifiedScheduler(_Servers):
                     api_key="none",
                     base_url=f"{endpoint.url}/v1",
                     concurrency=CONCURRENCY,
-                    retries=RetryPolicy(deadline=self._max_wait, unreachable=UNREACHABLE),
+                    retries=RetryPolicy(deadline=MAX_WAIT, unreachable=UNREACHABLE),
                 )
             return LLMResponse(**vars(await self._clients[endpoint].answer(request)))
 
@@ -328,8 +317,9 @@ def create_competitive_scheduler(
 class DistributedLoRAScheduler(_Servers):
     """One vLLM server per GPU, at ports from base_port on, each with the base and its adapters.
 
-    The server of an adapter has the adapter's port. New versions of a `manager`'s adapters are
-    loaded as they appear; `publish` loads others. An adapter without a version has no answers.
+    The server of an adapter has the adapter's port. `manager.swap` also loads the new version on
+    the server and raises BackendError if the server refuses it; `publish` loads other adapters. An
+    adapter without a version has no answers.
     """
 
     def __init__(
@@ -342,7 +332,7 @@ class DistributedLoRAScheduler(_Servers):
         manager: LoRAManager | None = None,
         python: str = sys.executable,
     ) -> None:
-        """Create the scheduler without starting servers.
+        """Create the scheduler without starting servers. Raises ValueError for wrong arguments.
 
         Args:
             base_port: First port.
@@ -351,9 +341,6 @@ class DistributedLoRAScheduler(_Servers):
             configs: Adapters without a manager; by default adapter i on GPU i.
             manager: Manager whose base and adapters are served.
             python: Interpreter of the environment with vLLM.
-
-        Raises:
-            ValueError: For wrong arguments.
         """
         super().__init__(base_port, num_gpus, python)
         if manager is not None and (not isinstance(manager, LoRAManager) or configs is not None):
@@ -375,36 +362,19 @@ class DistributedLoRAScheduler(_Servers):
         self._backends: dict[int, VLLMBackend] = {}
         self._held: HeldWeights | None = None
         self._locks = {lora_id: asyncio.Lock() for lora_id in self._configs}
-        self._pending: list[Future[Any]] = []
 
-    def check(self) -> None:
-        """Raise the failure of a server or of a version that could not be loaded."""
-        if self._fleet is not None:
-            self._fleet.check()
-        for done in [one for one in self._pending if one.done()]:
-            self._pending.remove(done)
-            if not done.cancelled():
-                done.result()
-
-    async def publish(self, lora_id: int, folder: str | Path, version: int | None = None) -> int:
-        """Load a PEFT folder on the adapter's server; return its version.
-
-        Args:
-            lora_id: Number of the adapter.
-            folder: PEFT folder, which is copied.
-            version: Version; by default one more than the last.
+    async def publish(self, lora_id: int, folder: str | Path) -> int:
+        """Load a copy of a PEFT folder on the adapter's server; return its new version.
 
         Raises:
             BackendError: If the server refuses the adapter. The version before continues to answer.
         """
         config, given = adapter_of(self._configs, lora_id), Path(path_of("folder", folder))
-        former = self._current(config)
-        if version is None:
-            version = 0 if former is None else int(former.version.version) + 1
 
         def copy(target: Path) -> tuple[int, None]:
+            former = self._current(config)
             shutil.copytree(given, target)
-            return version, None
+            return 0 if former is None else int(former.version.version) + 1, None
 
         return await background_loop.await_(self._publish(config, copy))
 
@@ -458,9 +428,9 @@ class DistributedLoRAScheduler(_Servers):
                     keep=0,
                 )
             if self._manager is not None:
-                for lora_id in self._configs:
-                    await background_loop.await_(self._catch_up(lora_id))
                 self._manager.follow(self._on_version)
+                for lora_id in self._configs:
+                    await asyncio.to_thread(self._on_version, lora_id, 0)
         except BaseException:
             await self._stop()
             raise
@@ -468,29 +438,21 @@ class DistributedLoRAScheduler(_Servers):
     async def _stop(self) -> None:
         if self._manager is not None:
             self._manager.unfollow(self._on_version)
-        for one in self._pending:
-            one.cancel()
         await super()._stop()
         if self._folder is not None:
             self._folder.cleanup()
         self._held = None
-        self.check()
 
     def _current(self, config: LoRAConfig) -> Publication | None:
         return None if self._held is None else self._held.current(config.name)
 
     def _on_version(self, lora_id: int, version: int) -> None:
-        if lora_id in self._configs:
-            self._pending.append(background_loop.submit(self._catch_up(lora_id)))
-
-    async def _catch_up(self, lora_id: int) -> None:
         """Load the manager's newest version of an adapter, unless it answers already."""
-        assert self._manager is not None
-        config = self._configs[lora_id]
+        if (config := self._configs.get(lora_id)) is None:
+            return
         served = self._current(config)
-        newest = self._manager.get_lora_status()[lora_id]["version"]
-        if served is None or int(served.version.version) < newest:
-            await self._publish(config, lambda folder: self._save(config, folder))
+        if served is None or int(served.version.version) < version:
+            background_loop.run(self._publish(config, lambda folder: self._save(config, folder)))
 
     async def _publish(
         self, config: LoRAConfig, write: Callable[[Path], tuple[int, Tensor | None]]

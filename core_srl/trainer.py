@@ -157,11 +157,6 @@ class MultiModelTrainer:
         return self.trainer.files
 
     @property
-    def is_training(self) -> bool:
-        """Whether `train` is running."""
-        return self._trainer is not None and self._trainer.is_training
-
-    @property
     def current_episode(self) -> int:
         """Number of episodes so far."""
         run = self.run

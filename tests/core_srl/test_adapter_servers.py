@@ -1,15 +1,12 @@
 """Servers of adapters: every new version is swapped in, under load and after a restart."""
 
 import asyncio
-import inspect
 import time
-from pathlib import Path
 
 import pytest
 import torch
 
 from core_srl import (
-    DistributedLoRAScheduler,
     LoRAConfig,
     create_distributed_lora_scheduler,
     create_lora_manager,
@@ -86,63 +83,52 @@ async def asked(backend, *adapters):
     return prompt, await together(*map(backend.complete, requests))
 
 
-async def until(true):
-    async with asyncio.timeout(20):
-        while not true():
-            await asyncio.sleep(0.02)
-
-
-def test_the_documented_call_is_there():
-    assert [*inspect.signature(create_distributed_lora_scheduler).parameters][:2] == [
-        "base_port",
-        "num_gpus",
-    ]
-    assert asyncio.iscoroutinefunction(DistributedLoRAScheduler.start)
-    scheduler = create_distributed_lora_scheduler(base_port=8001, num_gpus=4)
-    status = scheduler.get_system_status()
-    assert [own["port"] for own in status["adapters"].values()] == [8001, 8002, 8003, 8004]
-    assert status["base"] == "Qwen/Qwen2.5-14B-Instruct"
-    assert status["servers"] == {}
-
-
-def test_the_managers_versions_are_served_and_every_new_one_swapped_in(manager, started, port):
+def test_every_version_of_a_manager_is_served(manager, started, port):
     specs, stubs = started
     scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
+    sets = [manager.weights(1), *(other_weights(manager, 1, seed) for seed in range(3))]
+    said = []
 
-    async def course():
-        await scheduler.start()
+    async def session():
+        with pytest.raises(ServingError, match="start"):
+            scheduler.backend(0)
+        results = await asyncio.gather(scheduler.start(), scheduler.start(), return_exceptions=True)
+        assert [type(one) for one in results] == [type(None), ServingError], "starts once"
         [spec] = specs
         assert (spec.port, spec.gpus, spec.model) == (port, (), manager.base)
-        assert spec.dtype == "float32", "as the manager holds it: vLLM itself would round"
+        assert spec.dtype == "float32", "vLLM itself would round"
         assert (spec.adapter_slots, spec.max_rank) == (5, 5)
-        with pytest.raises(ServingError, match="the servers run already"):
-            await scheduler.start()
-        backend = scheduler.backend(0)
-        _, first = await asked(backend, "lora_0", "lora_1")
-        assert [str(one.model).rpartition("/")[2] for one in first] == ["lora_0@0", "lora_1@0"]
-        for seed in range(3):
-            manager.swap(1, other_weights(manager, 1, seed))
-        status = scheduler.get_system_status
-        await until(lambda: status()["adapters"][1]["version"] == 3)
-        prompt, [kept, new] = await asked(backend, "lora_0", "lora_1")
-        assert (kept.model.version, new.model.version) == (0, 3)
-        assert new.model.digest != first[1].model.digest
-        expected = logprobs_of(adapted(manager, 1), prompt, new.ids)
-        assert list(new.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
-        [stub] = stubs
-        await until(lambda: len(stub.adapters) == 2)  # the version before is unloaded
-        assert {served["served_as"] for served in status()["adapters"].values()} == {*stub.adapters}
-        scheduler.check()
-        folder = Path(scheduler._folder.name)
-        await scheduler.stop()
-        assert not folder.exists()
-        assert not manager._followers
-        manager.swap(1, other_weights(manager, 1, 9))  # nobody follows any more
-        assert scheduler.get_system_status()["servers"] == {}
-        with pytest.raises(ServingError, match=r"the servers do not run: await start\(\) first"):
-            scheduler.backend(0)
+        backend, done = scheduler.backend(0), asyncio.Event()
 
-    asyncio.run(course())
+        async def ask():
+            while not done.is_set():
+                said.append(await asked(backend, "lora_0", "lora_1"))
+
+        asking = [asyncio.create_task(ask()) for _ in range(3)]
+        for weights in sets[1:]:
+            await asyncio.sleep(0.05)
+            await asyncio.to_thread(manager.swap, 1, weights)
+        done.set()
+        await asyncio.gather(*asking)
+        said.append(await asked(backend, "lora_0", "lora_1"))
+        served = scheduler.get_system_status()["adapters"]
+        assert [entry["version"] for entry in served.values()] == [0, 3]
+        assert {entry["served_as"] for entry in served.values()} == {*stubs[0].adapters}
+        await asyncio.gather(scheduler.stop(), scheduler.stop())
+        assert scheduler.get_system_status()["servers"] == {}
+        manager.swap(1, sets[0])  # The scheduler no longer follows.
+
+    asyncio.run(session())
+    _, [other, last] = said[-1]
+    assert (other.model.version, last.model.version) == (0, 3)
+    assert last.model.digest not in (None, other.model.digest)
+    model = adapted(manager, 1)
+    for version in {answers[1].model.version for _, answers in said}:
+        manager.swap(1, sets[version])
+        for prompt, [_, one] in said:
+            if one.model.version == version:
+                expected = logprobs_of(model, prompt, one.ids)
+                assert list(one.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
 
 
 def adapted(manager, lora_id):
@@ -162,7 +148,9 @@ def test_a_server_that_was_started_anew_holds_what_it_held(manager, started, por
         assert len(names) == 2
         stub.stop()
 
-        await until(lambda: not scheduler._fleet.clients(f"base-{port}"))
+        async with asyncio.timeout(20):
+            while scheduler._fleet.clients(f"base-{port}"):
+                await asyncio.sleep(0.02)
         waiting = asyncio.create_task(asked(backend, "lora_1"))
         await asyncio.sleep(0.1)
         stub.start()
@@ -180,82 +168,23 @@ def test_a_version_that_the_server_gets_wrong_does_not_answer(manager, started, 
     load = VLLMStub._load
 
     def load_another(stub, body):
-        """The weights that were served before, under the new name."""
+        """Load the former weights under the new name."""
         [former] = [folder for name, folder in stub.adapters.items() if name.startswith("lora_0@0")]
         return load(stub, body | {"lora_path": str(former)})
 
-    async def course():
-        await scheduler.start()
-        with monkeypatch.context() as patch:
-            patch.setattr(VLLMStub, "_load", load_another)
-            manager.swap(0, other_weights(manager, 0, 1))
-            with pytest.raises(BackendError, match=r"log-probabilities differ by .*"):
-                async with asyncio.timeout(30):
-                    while True:
-                        scheduler.check()
-                        await asyncio.sleep(0.02)
-        assert scheduler.get_system_status()["adapters"][0]["version"] == 0
-        _, [answer] = await asked(scheduler.backend(0), "lora_0")
-        assert answer.model.version == 0
-        [stub] = started[1]
-        assert len(stub.adapters) == 2, "what was refused is unloaded"
-        await scheduler.stop()
+    async def session():
+        async with scheduler:
+            with monkeypatch.context() as patch:
+                patch.setattr(VLLMStub, "_load", load_another)
+                with pytest.raises(BackendError, match="log-probabilities"):
+                    manager.swap(0, other_weights(manager, 0, 1))
+            assert scheduler.get_system_status()["adapters"][0]["version"] == 0
+            _, [answer] = await asked(scheduler.backend(0), "lora_0")
+            assert answer.model.version == 0
+            [stub] = started[1]
+            assert len(stub.adapters) == 2, "the refused version is unloaded"
 
-    asyncio.run(course())
-
-
-def test_starts_and_stops_at_once_take_their_turns(manager, started, port):
-    scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
-
-    async def course():
-        one, other = await asyncio.gather(
-            scheduler.start(), scheduler.start(), return_exceptions=True
-        )
-        assert one is None and isinstance(other, ServingError), other
-        _, [answer] = await asked(scheduler.backend(0), "lora_0")
-        assert answer.ids and len(started[0]) == 1
-        await asyncio.gather(scheduler.stop(), scheduler.stop())
-        started[1].pop().stop()
-        await asyncio.gather(scheduler.start(), scheduler.stop())
-        assert scheduler.get_system_status()["servers"] == {}, "stopped once it had started"
-
-    asyncio.run(course())
-
-
-def test_swaps_under_load_lose_nothing_and_mix_nothing_up(manager, started, port):
-    scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
-    sets = [manager.weights(0), *(other_weights(manager, 0, seed) for seed in range(6))]
-
-    async def course():
-        await scheduler.start()
-        backend, said = scheduler.backend(0), []
-        done = asyncio.Event()
-
-        async def ask():
-            while not done.is_set():
-                said.append(await asked(backend, "lora_0", "lora_0"))
-
-        asking = [asyncio.create_task(ask()) for _ in range(3)]
-        status = scheduler.get_system_status
-        for version, weights in enumerate(sets[1:], start=1):
-            manager.swap(0, weights)
-            await until(lambda v=version: status()["adapters"][0]["version"] == v)
-        done.set()
-        await asyncio.gather(*asking)
-        await scheduler.stop()
-        return said
-
-    said = asyncio.run(course())
-    versions = {one.model.version for _, answers in said for one in answers}
-    assert versions >= {1, 2, 3, 4, 5}
-    model = adapted(manager, 0)
-    for version in versions:
-        manager.swap(0, sets[version])
-        for prompt, answers in said:
-            for one in answers:
-                if one.model.version == version:
-                    expected = logprobs_of(model, prompt, one.ids)
-                    assert list(one.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
+    asyncio.run(session())
 
 
 def test_folders_are_published_without_a_manager(manager, tiny_folder, started, port, tmp_path):
@@ -297,30 +226,6 @@ def test_folders_are_published_without_a_manager(manager, tiny_folder, started, 
     assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
 
 
-def test_each_gpu_has_a_server_with_the_adapters_of_its_port(
-    tiny_folder, started, port, monkeypatch
-):
-    monkeypatch.setattr(
-        "core_srl.servers.find_gpus",
-        lambda: [Gpu(0, 80.0, 79.0), Gpu(3, 80.0, 79.0)],
-    )
-    scheduler = create_distributed_lora_scheduler(port, 2, base=tiny_folder)
-
-    async def course():
-        await scheduler.start()
-        servers = scheduler.get_system_status()["servers"]
-        await scheduler.stop()
-        return servers
-
-    servers = asyncio.run(course())
-    assert [(spec.port, spec.gpus, spec.adapter_slots) for spec in started[0]] == [
-        (port, (0,), 3),
-        (port + 1, (3,), 3),
-    ]
-    assert [*servers] == [port, port + 1]
-    assert {spec.dtype for spec in started[0]} == {"float32"}, "as the weights were saved"
-
-
 @pytest.mark.parametrize(
     ("there", "placed", "share"),
     [(0, [(), (), ()], None), (2, [(0,), (1,), (0,)], 0.45), (4, [(0,), (1,), (2,)], None)],
@@ -339,6 +244,8 @@ def test_servers_share_the_gpus_there_are(
     asyncio.run(course())
     assert [spec.gpus for spec in started[0]] == placed
     assert [spec.port for spec in started[0]] == [port, port + 1, port + 2]
+    assert {spec.adapter_slots for spec in started[0]} == {3}
+    assert {spec.dtype for spec in started[0]} == {"float32"}, "as the weights were saved"
     assert started[0][0].memory_fraction == share
     assert (f"num_gpus is 3, {there} are here: servers" in caplog.text) == (there < 3)
 

@@ -51,7 +51,6 @@ SPECIALIZED = CompetenceType.SPECIALIZED
         (LoRAConfig, {"lora_id": 0, "port": 70000}, "port"),
         (MonitoringConfig, {"enable_file_logging": 1}, "enable_file_logging"),
         (MonitoringConfig, {"log_file_path": "a\x00b"}, "log_file_path"),
-        (MonitoringConfig, {"history_window_size": 0}, "history_window_size"),
         (RLConfig, {"algorithm": "sac"}, "algorithm"),
         (RLConfig, {"gamma": 1.5}, "gamma"),
         (RLConfig, {"batch_size": 0}, "batch_size"),

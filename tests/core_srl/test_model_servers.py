@@ -200,14 +200,13 @@ def test_gpus_are_those_that_it_may_use(monkeypatch, model):
     started = []
     monkeypatch.setattr(servers, "find_gpus", lambda: [Gpu(n, 80.0, 80.0) for n in range(4)])
     monkeypatch.setattr(Fleet, "managed", lambda specs, **settings: started.extend(specs))
-    scheduler = UnifiedScheduler(9001, 2, max_length=32)
+    scheduler = UnifiedScheduler(9001, 2)
     for model_id in "abcd":
         scheduler.register_model(model_id, model(model_id))
     asyncio.run(scheduler.start())
     assert [(spec.port, spec.gpus, spec.memory_fraction) for spec in started] == [
         (9001, (0,), 0.45), (9002, (1,), 0.45), (9003, (0,), 0.45), (9004, (1,), 0.45),
     ]  # fmt: skip
-    assert {spec.max_model_len for spec in started} == {32}
 
 
 def test_what_does_not_fit_is_said_before_anything_starts(machine, model):
@@ -267,9 +266,6 @@ def test_what_is_no_model_and_no_task_is_refused():
     for settings, words in (
         ({"base_port": 0}, "base_port"),
         ({"base_port": 65536}, "base_port"),
-        ({"max_length": True}, "max_length"),
-        ({"max_wait": float("nan")}, "max_wait"),
-        ({"max_wait": "5"}, "max_wait"),
         ({"python": None}, "python"),
         ({"num_gpus": "2"}, "num_gpus"),
         ({"sharing": "even"}, "sharing"),

@@ -87,12 +87,12 @@ def test_a_monitor_records_from_start_to_stop(log):
     assert [line["round"] for line in read_metrics(log) if "round" in line] == [1]
 
 
-def test_without_a_file_the_newest_rows_are_in_memory(tmp_path, monkeypatch):
+def test_without_a_file_the_newest_row_is_in_memory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with UnifiedMonitor(MonitoringConfig(enable_file_logging=False, history_window_size=2)) as one:
+    with UnifiedMonitor(MonitoringConfig(enable_file_logging=False)) as monitor:
         for number in range(4):
-            one.write(row(number))
-    assert [line["round"] for line in one.history] == [2, 3]
+            monitor.write(row(number))
+    assert monitor.latest_metrics["round"] == 3
     assert list(tmp_path.iterdir()) == []
 
 
@@ -100,7 +100,7 @@ def test_the_newest_session_of_a_file_is_drawn(log, tmp_path):
     record(log, rounds=2, run="old")
     record(log, rounds=6, run="new")
     visualizer = create_graph_visualizer(str(log))
-    assert visualizer.runs() == ["new"]
+    assert {line["run"] for line in visualizer.rows()} == {"new"}
     place = visualizer.draw()
     assert place == log.with_suffix(".html")
     [panel] = blocks(document(place), "panel")
