@@ -27,7 +27,7 @@ class MonitoringConfig:
     """Documented settings of a monitor. Raises ConfigError, a ValueError."""
 
     enable_file_logging: bool = True
-    """Whether rows are written to the file."""
+    """Write rows to the file."""
     log_file_path: Annotated[str, Field(min_length=1, pattern=r"^[^\x00]+$")] = (
         "./logs/training.json"
     )
@@ -53,7 +53,7 @@ class UnifiedMonitor:
 
     @property
     def running(self) -> bool:
-        """Whether the monitor records."""
+        """State of the monitor: True from `start` to `stop`."""
         return self in _started
 
     def start(self) -> None:

@@ -180,7 +180,7 @@ class SharedWeights:
         """Return the backend with node adapters, and the name of one of them there."""
         with self.backend.lock:
             if source not in self._adapters:
-                # A module tree of its own over the same tensors leaves the shared one unchanged.
+                # A second module tree over the same tensors leaves the shared one unchanged.
                 other = self._with_adapters
                 tree = share(self.backend.model) if other is None else other.model
                 name = f"adapter_{len(self._adapters)}"

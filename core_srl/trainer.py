@@ -71,7 +71,7 @@ class MultiModelTrainer:
 
         Args:
             config: Settings.
-            strategy: Update strategy in place of the configured one.
+            strategy: Update strategy that replaces the configured one.
         """
         if config is not None and not isinstance(config, MultiModelConfig):
             raise ConfigError(f"config must be a MultiModelConfig, got a {type(config).__name__}")
@@ -90,7 +90,7 @@ class MultiModelTrainer:
         self._folder: Path | None = None
         """Folder that belongs to this run."""
         self._broken = False
-        """Whether an update failed, which may have changed some of the models."""
+        """True after a failed update, which may have changed some of the models."""
         self._by_episode = False
         self._logged: set[str] = set()
 
@@ -198,8 +198,7 @@ class MultiModelTrainer:
         Returns:
             episode, rewards (model -> mean raw reward per step), cooperation_ratio (None for games
             without that choice), updates (model -> whether its weights changed), metrics (row of
-            the round after its last episode, else empty) and failure (None, or the reason why the
-            episode is not learned from).
+            the round after its last episode, else empty) and failure (error of the episode, or None).
 
         Raises:
             TrainingError: For another number than that of the next episode.
@@ -241,7 +240,7 @@ class MultiModelTrainer:
         return summary
 
     async def shutdown(self) -> None:
-        """Stop after the current round, save what is not saved, and close everything."""
+        """Stop after the current round, save a checkpoint, and close everything."""
         if self._trainer is not None and not self._broken:
             await self._trainer.shutdown()
             self._keep_ids(self._trainer)

@@ -27,7 +27,7 @@ from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
 from srl_train.players.opponent_pool import load_pools
 
-# Sections and settings that may differ on resuming: they change nothing of what was computed.
+# Sections and settings that may differ on resuming: past rounds do not depend on them.
 _FREE = frozenset({
     "rounds", "checkpoints", "logging", "threads", "parallel", "backend", "engine",
     "algorithm.minibatches", "rollout.timeout", "max_failed_fraction",

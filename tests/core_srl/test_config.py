@@ -1,4 +1,4 @@
-"""The documented settings of a run, and what they become on a machine."""
+"""The documented settings of a run, and their effects on a machine."""
 
 import re
 
