@@ -30,7 +30,7 @@ class RLAlgorithm(Enum):
 
 
 class CooperationType(Enum):
-    """What models share."""
+    """Kinds of cooperation."""
 
     NONE = "none"
     TEAM_BASED = "team_based"
@@ -152,7 +152,7 @@ class RLConfig:
     gamma: Share = 0.99
     """Discount of rewards per step."""
     cooperation_factor: CooperationFactor = Field(default_factory=CooperationFactor)
-    """What models share."""
+    """Kind and amount of cooperation."""
     competence_factor: CompetenceFactor = Field(default_factory=CompetenceFactor)
     """Baselines of answers."""
     batch_size: Annotated[int, Field(ge=1)] = 32

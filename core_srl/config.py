@@ -78,7 +78,7 @@ class Resolved(NamedTuple):
     gpus: tuple[int, ...]
     """Indices of the GPUs in use."""
     play_ahead: bool
-    """Whether episodes are played during updates."""
+    """True if episodes are played during updates."""
     told: tuple[str, ...]
     """Notes on replaced settings."""
 
@@ -89,8 +89,8 @@ Positive = Annotated[int, Field(ge=1)]
 class MultiModelConfig(Section):
     """Documented settings of a run with several models, which may change until training begins.
 
-    One episode is one game. A setting at its default gives way where this machine lacks what it
-    needs, and the trainer logs one line about it. `RunConfig` has further settings: seats,
+    One episode is one game. A default that this machine cannot provide is replaced, and the trainer
+    logs one line about it. `RunConfig` has further settings: seats,
     sampling, schedules. Raises ConfigError, a ValueError, for values that are not allowed.
     """
 

@@ -41,7 +41,7 @@ class MultiModelTrainingEnvironment(CustomRewards):
 
     @property
     def num_models(self) -> int:
-        """Number of agents, each of which a model can play."""
+        """Number of agents that models can play."""
         return len(self.possible_agents)
 
 

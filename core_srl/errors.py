@@ -49,7 +49,8 @@ def _documented(error: BaseException) -> BackendError | None:
             sdk = sys.modules.get(package)  # Only an imported SDK raises errors.
             if sdk is not None and isinstance(cause, sdk.APIError):
                 # The SDKs' constructors require the HTTP request, so only attributes are copied.
-                kind = _both(type(cause))
+                sdks: Any = type(cause)
+                kind = _both(sdks)
                 made: BackendError = kind.__new__(kind, f"{api} API error: {error}")
                 made.__dict__.update(vars(cause))
                 return made

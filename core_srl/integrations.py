@@ -6,7 +6,6 @@ import asyncio
 import importlib.util
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +41,12 @@ class KVCacheManager:
         *,
         max_memory_gb: float | None = None,
     ) -> None:
-        """Create a manager without models.
+        """Create a manager without models. Raises ValueError for wrong arguments.
 
         Args:
             max_cache_size: Limit in tokens.
             cache_policy: 'adaptive' or 'lru'; both remove the least recently used batch.
             max_memory_gb: Limit in 10**9 bytes.
-
-        Raises:
-            ValueError: For wrong arguments.
         """
         if max_memory_gb is not None:
             number_between("max_memory_gb", max_memory_gb, 1e-9)
@@ -121,7 +117,7 @@ class ArealIntegration:
         return self._cache
 
     def get_stats(self) -> dict[str, Any]:
-        """Return KVCacheManager.get_stats."""
+        """Return the statistics of the caches."""
         return self._cache.get_stats()
 
     def get_metrics(self) -> dict[str, float]:
@@ -159,17 +155,14 @@ class VERLTrainer:
         ppo_epochs: int = 4,
         learning_rate: float = 1e-5,
     ) -> None:
-        """Create a trainer.
+        """Create a trainer. Raises ValueError for wrong arguments.
 
         Args:
             model_name: Local folder or hub name.
-            rollout_size: Rows of a step, each of which is played GROUP times.
+            rollout_size: Rows of a step, with GROUP episodes per row.
             mini_batch_size: Rows of a minibatch.
             ppo_epochs: Passes over a step.
             learning_rate: Learning rate.
-
-        Raises:
-            ValueError: For wrong arguments.
         """
         whole_number("rollout_size", rollout_size, 1)
         whole_number("mini_batch_size", mini_batch_size, 1, rollout_size)
@@ -313,7 +306,11 @@ class AReaLVERLBridge:
         }
         config = yaml_file.from_tree({}, {**base, **self._settings})
         steps = _Steps(self._cache, config.rollout.episodes)
-        make_env = partial(_prompted, _Prompts(prompts), self._reward_function)
+        task, function = _Prompts(prompts), self._reward_function
+
+        def make_env() -> CustomRewards:
+            return CustomRewards(TaskEnv(task), function)
+
         trainer = Trainer(config, folder, make_env=make_env, sinks=(steps,))
         run = await asyncio.to_thread(lambda: trainer.run)  # Loads the model.
         for backend in run.players.backends.values():
@@ -361,38 +358,31 @@ class _Steps:
 
     def __init__(self, cache: KVCacheManager, answers: int) -> None:
         self._cache, self._answers = cache, answers
-        self._rows: list[dict[str, Any]] = []
+        names = ("steps", "losses", "rewards", "cache_stats", "throughput")
+        self._metrics: dict[str, list[Any]] = {name: [] for name in names}
 
     def write(self, row: Mapping[str, Any]) -> None:
-        model = row["models"]["model_0"]
-        self._rows.append(
-            {
-                "steps": row["round"] + 1,
-                "losses": model.get("loss"),
-                "rewards": model["raw_reward"],
-                "cache_stats": self._cache.get_stats(),
-                "throughput": self._answers / sum(row["seconds"].values()),
-            }
-        )
+        model, rate = row["models"]["model_0"], self._answers / sum(row["seconds"].values())
+        values = (row["round"] + 1, model.get("loss"), model["raw_reward"])
+        for own, value in zip(
+            self._metrics.values(), (*values, self._cache.get_stats(), rate), strict=True
+        ):
+            own.append(value)
 
     def close(self) -> None:
         """Do nothing."""
 
     def results(self) -> dict[str, Any]:
-        last = self._rows[-1]
+        found = self._metrics
         return {
-            "training_metrics": {name: [row[name] for row in self._rows] for name in last},
+            "training_metrics": found,
             "final_stats": {
-                "total_steps": len(self._rows),
-                "final_cache_stats": last["cache_stats"],
-                "avg_throughput": float(np.mean([row["throughput"] for row in self._rows])),
-                "avg_reward": float(np.mean([row["rewards"] for row in self._rows])),
+                "total_steps": len(found["steps"]),
+                "final_cache_stats": found["cache_stats"][-1],
+                "avg_throughput": float(np.mean(found["throughput"])),
+                "avg_reward": float(np.mean(found["rewards"])),
             },
         }
-
-
-def _prompted(task: _Prompts, reward_function: RewardFunction) -> CustomRewards:
-    return CustomRewards(TaskEnv(task), reward_function)
 
 
 def create_areal_verl_bridge(

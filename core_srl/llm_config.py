@@ -27,7 +27,7 @@ class LLMBackend(Enum):
     """Places where a manager's model runs."""
 
     HUGGINGFACE = "huggingface"
-    """This process, by transformers."""
+    """Transformers in this process."""
     OPENAI_API = "openai_api"
     ANTHROPIC = "anthropic"
     VLLM = "vllm"

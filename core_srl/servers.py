@@ -507,13 +507,13 @@ class DistributedLoRAScheduler(_Servers):
     def _facts(self) -> tuple[TokenFacts, str]:
         """Return the properties of the base that requests depend on, and its data type."""
         if self._manager is None:
-            return _read(self.base)
+            return read_facts(self.base)
         backend = self._manager.backend
         facts = replace(TokenFacts.of(backend), name=Path(self.base).name)
         return facts, str(backend.model.dtype).removeprefix("torch.")
 
 
-def _read(base: str) -> tuple[TokenFacts, str]:
+def read_facts(base: str) -> tuple[TokenFacts, str]:
     """Return the properties and data type of a model without loading its weights."""
     with loading():
         try:

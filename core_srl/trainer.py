@@ -198,7 +198,7 @@ class MultiModelTrainer:
         Returns:
             episode, rewards (model -> mean raw reward per step), cooperation_ratio (None for games
             without that choice), updates (model -> whether its weights changed), metrics (row of
-            the round after its last episode, else empty) and failure (error of the episode, or None).
+            the round after its last episode, else empty) and failure (error of the episode).
 
         Raises:
             TrainingError: For another number than that of the next episode.

@@ -287,4 +287,4 @@ def test_a_hub_out_of_reach_is_told_at_once(monkeypatch):
 
     monkeypatch.setattr(servers, "reachable_source_of", unreachable)
     with pytest.raises(BackendError, match=r"Model loading failed: .*cannot be reached: give a"):
-        servers._read("someone/model")
+        servers.read_facts("someone/model")

@@ -126,14 +126,10 @@ def test_adapters_are_made_under_way(manager):
     [
         (lambda weights: dict(list(weights.items())[1:]), "names"),
         (lambda weights: None, "names"),
-        (lambda weights: list(weights), "names"),
         (lambda weights: {n: t[:1] for n, t in weights.items()}, ".*shape"),
         (lambda weights: {n: t / 0 for n, t in weights.items()}, ".*not finite"),
-        (lambda weights: {n: t.double() + 1e300 for n, t in weights.items()}, ".* not finite"),
         (lambda weights: dict.fromkeys(weights, "text"), ".*no tensor"),
         (lambda weights: {n: t + 0j for n, t in weights.items()}, ".* complex, sparse"),
-        (lambda weights: {n: t.to_sparse() for n, t in weights.items()}, ".* complex, sparse"),
-        (lambda weights: {n: t.to("meta") for n, t in weights.items()}, ".* without data"),
     ],
 )
 def test_weights_that_do_not_fit_change_nothing(wrong, told, manager):

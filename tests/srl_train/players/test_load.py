@@ -81,7 +81,7 @@ def load_model(folder):
 
 
 def load_for_servers(folder):
-    servers._read(str(folder))
+    servers.read_facts(str(folder))
 
 
 @pytest.mark.parametrize(
