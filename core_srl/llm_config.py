@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from core_srl.settings import settings
 from srl_agents.episode import Tokens
+from srl_agents.errors import BackendError
 from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.sampling import Sampling
 from srl_train.config.models import AdapterConfig
@@ -157,6 +158,19 @@ def sampling_with(usual: Sampling, changes: Mapping[str, Any], where: str) -> Sa
         return replace(usual, **changes)
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from error
+
+
+def sampling_within(sampling: Sampling, length: int, limit: int) -> Sampling:
+    """Return the sampling with at most the tokens that a conversation may still have.
+
+    Raises BackendError for a conversation that has reached its limit.
+    """
+    if length >= limit:
+        raise BackendError(
+            f"the conversation has {length} tokens, and max_length or the model allow {limit}: "
+            "register the node again, which restarts it"
+        )
+    return replace(sampling, max_new_tokens=min(sampling.max_new_tokens, limit - length))
 
 
 def check_text(name: str, value: Any) -> str:

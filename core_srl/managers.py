@@ -18,8 +18,8 @@ from core_srl.llm_config import (
     check_text,
     node_settings,
     sampling_with,
+    sampling_within,
 )
-from srl_agents.errors import BackendError
 from srl_agents.llm.backends.anthropic import AnthropicModel
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, Message, Usage, seed_from
 from srl_agents.llm.backends.openai import OpenAIModel
@@ -219,19 +219,6 @@ class _ApiModel:
             f"the weights of {self.backend.name} are out of reach: only "
             f"{LLMBackend.HUGGINGFACE} has weights to update"
         )
-
-
-def sampling_within(sampling: Sampling, length: int, limit: int) -> Sampling:
-    """Return the sampling with at most the tokens that a conversation may still have.
-
-    Raises BackendError for a conversation that has reached its limit.
-    """
-    if length >= limit:
-        raise BackendError(
-            f"the conversation has {length} tokens, and max_length or the model allow {limit}: "
-            "register the node again, which restarts it"
-        )
-    return replace(sampling, max_new_tokens=min(sampling.max_new_tokens, limit - length))
 
 
 def create_qwen3_manager(model_name: str, device: str = "auto") -> SharedLLMManager:

@@ -12,8 +12,13 @@ from peft import PeftModel
 from torch import Tensor
 
 from core_srl.errors import as_documented, loading
-from core_srl.llm_config import LLMConfig, LLMResponse, NodeSettings, UpdateStrategy
-from core_srl.managers import sampling_within
+from core_srl.llm_config import (
+    LLMConfig,
+    LLMResponse,
+    NodeSettings,
+    UpdateStrategy,
+    sampling_within,
+)
 from srl_agents.episode import Tokens
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Request

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,12 +46,6 @@ CHANGEABLE = frozenset({
 """Settings that may change between two rounds."""
 UNCHANGED_AFTER = (TimeoutError, TrainingError, ConfigError, RolloutError, asyncio.CancelledError)
 """Errors before an update, after which the run continues where it is."""
-RUN_FILES = (
-    "config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json", "activity.jsonl",
-    "playing.jsonl", "report.html", "trackers.json", "episodes", "data", "models", "server-logs",
-    "tensorboard", "wandb",
-)  # fmt: skip
-
 log = logging.getLogger(__name__)
 
 
@@ -298,8 +291,8 @@ class MultiModelTrainer:
         """Return the trainer after the folder was locked and an older run in it was moved."""
         trainer, folder = self.trainer, Path(self.config.checkpoint_dir)
         trainer.lock()
-        if self._folder != folder and is_main() and (place := move_run(folder)):
-            log.warning("%s held a run: it is in %s now", folder, place)
+        if self._folder != folder and is_main() and (place := trainer.files.set_aside()):
+            log.warning("%s held a run: it is in %s now", folder, folder.with_name(place.name))
         self._folder = folder
         return trainer
 
@@ -459,24 +452,6 @@ def _one_more(
         made.unwrapped.max_cycles = episode_length
         made.reset()  # Descriptions of the environment's length are computed in resets.
     return made
-
-
-def move_run(folder: Path) -> Path | None:
-    """Move the files of a run to the first free folder next to it; return that, None without a run.
-
-    Other files remain.
-    """
-    found = [folder / name for name in RUN_FILES if (folder / name).exists()]
-    found += [manifest.parent for manifest in folder.glob("*/manifest.json")]
-    if not found:
-        return None
-    folder = folder.resolve()  # A folder such as "." has no name.
-    numbered = (folder.with_name(f"{folder.name}-{number}") for number in count(1))
-    place = next(one for one in numbered if not one.exists())
-    place.mkdir()
-    for path in found:
-        path.rename(place / path.name)
-    return place
 
 
 def create_multimodel_trainer(

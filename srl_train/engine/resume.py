@@ -35,10 +35,7 @@ _FREE = frozenset({
 
 
 def save(run: Run, directory: Path, *, final: bool = False) -> str:
-    """Write a checkpoint of everything, and return its id.
-
-    All processes must call it; the main one writes, and it is there when any of them goes on.
-    """
+    """Write a checkpoint in the main process and return its id; all processes must call this."""
     name = checkpoints.checkpoint_name(run.next_round, final)
     learners = run.learners.items()
     weights = fsdp.in_full({f"models/{model}": learner.weights() for model, learner in learners})
