@@ -46,7 +46,7 @@ PLACES = dict.fromkeys(
         "srl_extensions/*",
         "srl_train/saved_state.py",
         "compat/mrlm/mrlm/config.py",
-        "core_srl/config/multi_model.py",
+        "core_srl/*.py",
         "benchmarks/*",
         "examples/*",
     ),
