@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from srl_agents.llm.model_folders import folder_for
 from srl_train.run_files import versions
 
 TINY = "tiny"

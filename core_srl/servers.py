@@ -35,8 +35,11 @@ from srl_agents.errors import BackendError, PlacementError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.huggingface.backend import evaluating
+from srl_agents.llm.backends.huggingface.loading import folder_of, not_loaded, reachable_source_of
+from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.backends.openai import OpenAIModel
 from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.model_folders import folder_for
 from srl_agents.llm.sampling import Sampling
 from srl_envs.validation import check_choice, whole_number
 from srl_extensions.vllm.backend import VLLMBackend
