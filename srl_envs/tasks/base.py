@@ -24,13 +24,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from hashlib import blake2b
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games.base import metadata_of
-from srl_envs.games.maze_levels import SPLITS
+from srl_envs.games.maze_levels import SPLITS, TEST_SHARE
 from srl_envs.tasks.free_text_game import (
     RENDER_MODES,
     FreeTextGame,
@@ -39,7 +40,6 @@ from srl_envs.tasks.free_text_game import (
     readable_text,
 )
 from srl_envs.tasks.grading import final_answer
-from srl_envs.tasks.problem import Attempt, Grade, Problem
 from srl_envs.text import TEXT_LENGTH, ParseFailure, Samples
 from srl_envs.validation import (
     MOST_PLAYERS,
@@ -49,10 +49,102 @@ from srl_envs.validation import (
     whole_number,
 )
 
-__all__ = ["Attempt", "Grade", "Problem", "Task", "TaskEnv", "TaskView", "final_answer"]
-
+T = TypeVar("T")
+QUESTION_LENGTH = TEXT_LENGTH * 3 // 4  # characters; the rest of the observation is feedback
 DRAWS = 10_000  # problems that may be drawn in vain before we say that there is none
 HOW_TO_ANSWER = "End with a line that holds your final answer alone: Answer: ..."
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Question, with everything that is needed to grade its answers."""
+
+    question: str
+    """Full question, shown again in every turn."""
+    answer: Any = None
+    """Truth for grading; never shown to an agent."""
+    difficulty: int = 1
+    key: str | None = None
+    """Identity of the problem apart from its wording, by default the question.
+
+    Problems with the same key are in the same split.
+    """
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Further data of the task."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data for the infos of the agent, such as the family of the problem."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.question, str) or not self.question.strip():
+            raise EnvConfigError(f"a question must be a text, got {self.question!r}")
+        if len(self.question) > QUESTION_LENGTH:
+            raise EnvConfigError(
+                f"a question may have {QUESTION_LENGTH} characters, this one has "
+                f"{len(self.question)}: {self.question[:60]!r}..."
+            )
+
+    @property
+    def identity(self) -> str:
+        """Hash of the key, 16 hexadecimal digits."""
+        key = self.question if self.key is None else self.key
+        return blake2b(key.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+
+    @property
+    def split(self) -> str:
+        """ "train", or for one key in five "test"."""
+        return SPLITS[int(self.identity, 16) % TEST_SHARE == 0]
+
+
+def pick(rng: np.random.Generator, things: Sequence[T]) -> T:
+    """Draw one of several things with equal probabilities."""
+    return things[int(rng.integers(len(things)))]
+
+
+@dataclass(frozen=True)
+class Grade:
+    """Grade of an answer."""
+
+    score: float
+    """Score from 0 to 1."""
+    correct: bool
+    """True if the task is solved."""
+    feedback: str = ""
+    """Text before the next turn; it must not contain the answer."""
+    finished: bool | None = None
+    """True if there is no further turn, by default when the answer is correct."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data for the infos of the agent."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "score", number_between("score", self.score, 0.0, 1.0))
+
+    @classmethod
+    def right(cls, feedback: str = "That is right.") -> Grade:
+        """Return the grade of a solution."""
+        return cls(1.0, True, feedback)
+
+    @classmethod
+    def wrong(cls, feedback: str = "That is not right.", score: float = 0.0) -> Grade:
+        """Return the grade of a wrong answer, with a partial score if given."""
+        return cls(score, False, feedback)
+
+
+@dataclass
+class Attempt:
+    """State of one agent's attempt at one problem."""
+
+    problem: Problem
+    answers: list[str] = field(default_factory=list)
+    """Readable answers, turn by turn."""
+    grades: list[Grade] = field(default_factory=list)
+    """Grade of each of `answers`."""
+    memory: Any = None
+    """State of the task, from `Task.begin`."""
+    turns: int = 0
+    best: float = 0.0
+    """Best score so far."""
+    solved: bool = False
+    feedback: str = ""
 
 
 class Task(ABC):

@@ -22,6 +22,7 @@ from srl_envs import loading
 from srl_envs.errors import EnvConfigError
 from srl_envs.games.base import metadata_of
 from srl_envs.games.maze_levels import SPLITS
+from srl_envs.tasks.base import pick
 from srl_envs.tasks.debate.heuristic_judge import RuleJudge, words_of
 from srl_envs.tasks.debate.judging import (
     CON,
@@ -45,7 +46,6 @@ from srl_envs.tasks.free_text_game import (
     Outcome,
     readable_text,
 )
-from srl_envs.tasks.problem import pick
 from srl_envs.text import ParseFailure, Samples, parse_choice
 from srl_envs.validation import check_choice, parallel_form, whole_number
 

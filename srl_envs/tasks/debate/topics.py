@@ -9,7 +9,7 @@ from typing import Any
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.loading import read_rows
-from srl_envs.tasks.problem import Problem
+from srl_envs.tasks.base import Problem
 from srl_envs.validation import entries_of
 
 SHIPPED = Path(__file__).with_name("topics.jsonl")

@@ -21,7 +21,7 @@ from typing import Any
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.loading import read_rows, text_of
-from srl_envs.tasks.problem import QUESTION_LENGTH, Problem
+from srl_envs.tasks.base import QUESTION_LENGTH, Problem
 
 LAYOUTS = '{"prompt", "entry_point", "test"} (HumanEval) or {"text", "code", "test_list"} (MBPP)'
 BEFORE = ("test_setup_code", "test_setup_list", "test_imports")

@@ -20,8 +20,7 @@ import numpy as np
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
 from srl_envs.sandbox import LEVELS, Limits, Run, Sandbox, Test, TestReport, Verdict
-from srl_envs.tasks.base import Task, TaskEnv
-from srl_envs.tasks.problem import Attempt, Grade, Problem, pick
+from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
 from srl_envs.tasks.programming import datasets
 from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
 from srl_envs.text import ParseFailure, Samples

@@ -15,7 +15,7 @@ import numpy as np
 
 from srl_envs.sandbox import Call, Test
 from srl_envs.sandbox.guest.serialization import dumps
-from srl_envs.tasks.problem import Problem, pick
+from srl_envs.tasks.base import Problem, pick
 
 VISIBLE, HIDDEN = 2, 4  # tests
 TRIES = 200  # draws of arguments, so that tests differ

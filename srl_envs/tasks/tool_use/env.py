@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,13 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, TaskView
+from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, TaskView, pick
 from srl_envs.tasks.grading import same_value, words_of
-from srl_envs.tasks.problem import pick
-from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, Toolbox
-from srl_envs.tasks.tool_use.file_store import FileStore, JailedFolder, MemoryFiles, new_folder
+from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, MemoryFiles, Toolbox
 from srl_envs.tasks.tool_use.generators import FAMILIES, Step
 from srl_envs.tasks.tool_use.parsing import CLOSE, OPEN, ToolCall, read_turn
 from srl_envs.tasks.tool_use.search import SearchProvider
@@ -174,7 +170,6 @@ class ToolUse(Task):
         tools: Sequence[str | Tool] = WITHOUT_SANDBOX,
         problems: Sequence[Problem] | None = None,
         search: SearchProvider | None = None,
-        workspace: str | None = None,
         history: int = HISTORY,
     ) -> None:
         given = entries_of("tools", tools)
@@ -182,7 +177,7 @@ class ToolUse(Task):
             check_choice("tools", tool, TOOLS) for tool in given if not isinstance(tool, Tool)
         ]
         self.own_tools = [tool for tool in given if isinstance(tool, Tool)]
-        self.search, self.workspace = search, workspace
+        self.search = search
         self.history = whole_number("history", history, low=0)
         self.problems: tuple[Problem, ...] | None = (
             None if problems is None else entries_of("problems", problems)
@@ -209,8 +204,6 @@ class ToolUse(Task):
                 "the families that look things up know the shipped corpus only: with a search of "
                 "your own give families without it, or problems"
             )
-        if workspace is not None:
-            JailedFolder(loading.place(workspace, "workspace"))  # says so where that cannot be
         self._schemas = self._toolbox(MemoryFiles()).registry.schemas()
 
     def rules(self) -> str:
@@ -241,13 +234,8 @@ class ToolUse(Task):
 
     def begin(self, problem: Problem) -> Session:
         """Return a new session with the files of the problem."""
-        files: FileStore = MemoryFiles()
-        if self.workspace is not None:
-            files = new_folder(self.workspace)
-        for path, content in problem.data.get("files", {}).items():
-            files.write(path, content)
-        steps = problem.data.get("steps", ())
-        return Session(self._toolbox(files), steps, problem.question)
+        box = self._toolbox(MemoryFiles(problem.data.get("files")))
+        return Session(box, problem.data.get("steps", ()), problem.question)
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
         """Make the calls, or grade the answer."""
@@ -269,10 +257,7 @@ class ToolUse(Task):
         return Grade.right() if right else Grade.wrong()
 
     def end(self, attempt: Attempt) -> None:
-        """Remove the folder of the agent; the session remains for the infos."""
-        files: FileStore = attempt.memory.box.files
-        if isinstance(files, JailedFolder):
-            shutil.rmtree(files.folder)
+        """Keep the session, for the last observation."""
 
     def question(self, attempt: Attempt) -> str:
         """Return the question and the calls before the last turn."""
@@ -317,12 +302,12 @@ class ToolUse(Task):
             names = set(_NAME_IN_SIGHT.findall(sight))
             yield {ToolCall("search", {"query": name}).written() for name in names}
 
-    def _toolbox(self, files: FileStore) -> Toolbox:
+    def _toolbox(self, files: MemoryFiles) -> Toolbox:
         return Toolbox(self.tools, files=files, search=self.search, tools=self.own_tools)
 
     def _is_written(self, attempt: Attempt) -> bool:
         """Return True if the files contain everything that the problem requires."""
-        files: FileStore = attempt.memory.box.files
+        files = attempt.memory.box.files
         for path, content in attempt.problem.data.get("written", {}).items():
             try:
                 found = files.read(path)
@@ -389,7 +374,6 @@ def parallel_env(
     tools: Sequence[str | Tool] = WITHOUT_SANDBOX,
     problems: Sequence[Problem] | None = None,
     search: SearchProvider | None = None,
-    workspace: str | None = None,
     history: int = HISTORY,
     **settings: Any,
 ) -> ToolUseEnv:
@@ -402,8 +386,6 @@ def parallel_env(
             Tool objects.
         problems: Problems from srl_envs.tasks.tool_use.generators.asked, instead of families.
         search: Search provider instead of the shipped corpus.
-        workspace: Existing folder in which every agent receives a jailed folder for the episode.
-            By default, files are in memory.
         history: Number of earlier turns in the observation.
         settings: Further arguments of TaskEnv.
 
@@ -415,7 +397,6 @@ def parallel_env(
         tools=tools,
         problems=problems,
         search=search,
-        workspace=workspace,
         history=history,
     )
     return ToolUseEnv(task, **settings)
