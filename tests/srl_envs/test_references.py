@@ -114,7 +114,7 @@ def test_long_games_and_large_seeds_are_no_size():
 
 def test_who_trusts_a_record_has_what_it_names(tmp_path, monkeypatch):
     (tmp_path / "my_motions.py").write_text(
-        "from srl_envs.tasks.debate.heuristic_judge import RuleJudge\n\n"
+        "from srl_envs.tasks.debate.judging import RuleJudge\n\n"
         "def judge():\n    return RuleJudge()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)

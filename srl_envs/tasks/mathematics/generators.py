@@ -110,8 +110,8 @@ def algebra(rng: np.random.Generator, difficulty: int) -> Problem:
     """Draw an equation, an inequality or an expansion.
 
     Difficulty 1: x + a = b; 2: ax + b = c and inequalities; 3: the unknown on both sides; 4:
-    quadratics with whole roots, expansions, two unknowns; 5: quadratics with fractions, inequalities
-    with two bounds, cubes.
+    quadratics with whole roots, expansions, two unknowns; 5: quadratics with fractions,
+    inequalities with two bounds, cubes.
     """
     kinds = (
         (_shifted,),

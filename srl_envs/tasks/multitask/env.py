@@ -7,14 +7,14 @@
         }
     )
 
-So one model learns several tasks at once (multi-task learning), in training as in any
-PettingZoo loop. All must have the same agents and the same actions: tasks have, and so have games
-of the same choices. docs/environments/tasks.md.
+One model learns several tasks at once (docs/environments/tasks.md). All environments must have the
+same agents and the same actions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -26,9 +26,8 @@ from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games.base import OBSERVATION_MODES, metadata_of, vector_of
 from srl_envs.seeding import RandomSource
-from srl_envs.tasks.free_text_game import RENDER_MODES
-from srl_envs.tasks.multitask.view import MultitaskView
-from srl_envs.text import Samples, SpacesOfAgents, TextView
+from srl_envs.tasks.free_text_game import RENDER_MODES, readable_text
+from srl_envs.text import ParseFailure, Samples, SpacesOfAgents, TextView
 from srl_envs.validation import (
     Reset,
     Step,
@@ -48,21 +47,75 @@ DEFAULT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 
 
+@dataclass(frozen=True)
+class MultitaskView:
+    """Text view of the multitask environment; the observation contains the current label."""
+
+    views: tuple[tuple[str, TextView, int], ...]
+    """(label, view of the environment, length of its observation vector), in order."""
+
+    @property
+    def default_action(self) -> Any:
+        """Action for an unreadable answer, the same in all environments."""
+        return self.views[0][1].default_action
+
+    @property
+    def parse_penalty(self) -> float:
+        """Penalty of an unreadable answer, the same in all environments."""
+        return self.views[0][1].parse_penalty
+
+    def of_observation(self, observation: Any) -> TextView:
+        """Return the view of the environment of an observation (see srl_envs.text.view_for)."""
+        return self._current(observation)[0]
+
+    def rules(self, agent: str) -> str:
+        """Return the rules of all environments."""
+        rules = [f"{label}: {view.rules(agent)}" for label, view, _ in self.views]
+        return "Every episode is one of these.\n" + "\n".join(rules)
+
+    def describe(self, agent: str, observation: Any) -> str:
+        """Describe an observation by the view of its environment."""
+        view, length = self._current(observation)
+        own = vector_of(observation)[:length]
+        if isinstance(observation, Mapping):
+            return view.describe(agent, {**observation, "observation": own})
+        return view.describe(agent, own)
+
+    def answers(self, agent: str) -> tuple[str, ...]:
+        """Return the legal answers, the same in all environments."""
+        return self.views[0][1].answers(agent)
+
+    def parse(self, agent: str, answer: str) -> Any | ParseFailure:
+        """Return a choice, or a text unchanged."""
+        if self.answers(agent):
+            return self.views[0][1].parse(agent, answer)
+        return readable_text(answer)
+
+    def _current(self, observation: Any) -> tuple[TextView, int]:
+        _, view, length = self.views[int(np.argmax(vector_of(observation)[-len(self.views) :]))]
+        return view, length
+
+
 class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Several environments as one PettingZoo ParallelEnv.
 
-    `environments` maps a label of yours to {"name": a name from the registry or
-    'module:function', "options": its keyword arguments}; mathematics, programs and tools where it
-    is not given. `reset` draws one of them, with `weights` (label -> share, equal where not given)
-    or as `reset(options={"environment": label})` says; all else is that environment's own, seeds
-    and reset options included. `environment` is the label of the one that is on, which every info
-    tells as "environment"; `environments` holds all, and `named` how they were named. `max_cycles`
-    holds for all of them; each has its own where it is not given.
+    `reset` draws one of the environments, or plays the one that the option "environment" names;
+    other options and all seeds are passed to that environment. The label of the current environment
+    is `environment`, also in every info; `environments` contains all. The observation vector is that
+    of the environment, padded with zeros to the longest, followed by a one-hot vector of the label;
+    `state` likewise.
 
-    Observation vector: that of the environment, padded with zeros to the longest, then a 1 for
-    the environment that is on among zeros for the others; `state` likewise. `obs_mode` as
-    everywhere. Raises EnvConfigError for wrong arguments, and for environments that differ in
-    their agents, teams, actions or in what an unreadable answer costs; EnvError for wrong use.
+    Args:
+        environments: Label -> {"name": registered name or 'module:function', "options": keyword
+            arguments}; by default DEFAULT.
+        weights: Label -> share of the episodes, equal by default.
+        max_cycles: Turns of all environments; by default, those of each.
+        obs_mode: Observation mode of all environments.
+        render_mode: Render mode of all environments.
+
+    Raises:
+        EnvConfigError: An argument is invalid, or the environments differ in their agents, teams,
+            actions or penalties.
     """
 
     metadata: ClassVar[dict[str, Any]] = metadata_of("multitask_v0", render_modes=RENDER_MODES)
@@ -114,12 +167,12 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
     @property
     def agents(self) -> list[str]:
-        """The agents now in play."""
+        """Agents of the current episode."""
         return [] if self.environment is None else list(self.environments[self.environment].agents)
 
     @property
     def max_cycles(self) -> int:
-        """The turns of the longest episode; setting it sets that of all, from the next reset on."""
+        """Turns of the longest episode; setting it takes effect at the next reset."""
         return max(int(env.max_cycles) for env in self._all)
 
     @max_cycles.setter
@@ -128,10 +181,10 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             env.max_cycles = turns
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode of one of the environments; None carries on from the last seed.
+        """Start an episode of one of the environments; without a seed, continue the last one.
 
-        The environment receives the number of the episode since that seed as option "episode".
-        What is refused, by it or here, raises EnvConfigError and changes nothing.
+        The environment receives the number of the episode since that seed as option "episode". A
+        refused argument raises EnvConfigError and changes nothing.
         """
         seed, given = reset_arguments(seed, options)
         with unchanged_if_refused(self, "environment", "_episode"):
@@ -144,32 +197,32 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             self.environment = (
                 drawn if named is None else check_choice("environment", named, self._labels)
             )
-            # Each is seeded anew: only the count here tells it how many episodes came before.
+            # The environment is seeded in every episode and cannot count them.
             options = {"episode": self._episode, **given}
             observations, infos = self._on("reset").reset(seed=own_seed, options=options)
         return self._seen(observations), self._told(infos)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """One turn of the environment that is on."""
+        """Play one turn of the current environment."""
         observations, rewards, terminations, truncations, infos = self._on("step").step(actions)
         return self._seen(observations), rewards, terminations, truncations, self._told(infos)
 
     def state(self) -> np.ndarray:
-        """The state of the environment that is on, padded, and which one it is (float32)."""
+        """Return the padded state of the current environment and its one-hot label (float32)."""
         return self._padded(self._on("state").state(), self._state_length)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """What the environment that is on offers for the embedded model's warm start."""
+        """Return the sample answers of the current environment."""
         offer = getattr(self._on("sample_answers").unwrapped, "sample_answers", None)
         found: Samples = None if offer is None else offer(agent, rng, count)
         return found
 
     def baselines(self) -> dict[str, float]:
-        """Nothing: what is known of one environment says little of them together."""
+        """Return no baselines: there are none for a mixture."""
         return {}
 
     def render(self) -> str | None:
-        """The picture of the environment that is on."""
+        """Render the current environment."""
         picture: str | None = self._on("render").render()
         return picture
 
@@ -183,7 +236,6 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return list(self.environments.values())
 
     def _on(self, call: str) -> Any:
-        """The environment that is on, for that call."""
         if self.environment is None:
             raise EnvError(f"{call}() before the first reset(): call reset() first")
         return self.environments[self.environment]
@@ -231,28 +283,25 @@ def _made(environments: Any, **given: Any) -> dict[str, Any]:
             f"environments is {environments!r}: give label -> {{'name': ..., 'options': ...}}"
         )
     made = {}
-    for label, told in environments.items():
-        if not isinstance(told, Mapping) or "name" not in told or set(told) - {"name", "options"}:
+    for label, entry in environments.items():
+        name = f"environments.{label}"
+        options = (entry.get("options") or {}) if isinstance(entry, Mapping) else None
+        if (
+            not isinstance(options, Mapping)
+            or not all(isinstance(key, str) for key in options)
+            or not {"name"} <= set(entry) <= {"name", "options"}
+        ):
+            raise EnvConfigError(f"{name} is {entry!r}: give {{'name': ..., 'options': {{...}}}}")
+        if both := set(given) & set(options):
             raise EnvConfigError(
-                f"environments.{label} is {told!r}: give {{'name': ..., 'options': {{...}}}}"
+                f"{name}.options.{min(both)} is the same for all: give it beside environments"
             )
-        options = told.get("options") or {}
-        if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
-            raise EnvConfigError(
-                f"environments.{label}.options is {options!r}: give names with their values"
-            )
-        for name in given:
-            if name in options:
-                raise EnvConfigError(
-                    f"environments.{label}.options.{name}: all have the same, give it once "
-                    "beside environments"
-                )
-        if str(told["name"]).partition(":")[0] == "multitask_v0":
-            raise EnvConfigError(f"environments.{label} is multitask_v0: name what it would hold")
+        if str(entry["name"]).partition(":")[0] == "multitask_v0":
+            raise EnvConfigError(f"{name} must not be multitask_v0 itself")
         try:
-            made[str(label)] = registry.make(told["name"], **options, **given)
+            made[str(label)] = registry.make(entry["name"], **options, **given)
         except EnvConfigError as error:
-            raise EnvConfigError(f"environments.{label}: {error}") from error
+            raise EnvConfigError(f"{name}: {error}") from error
     return made
 
 
@@ -304,7 +353,7 @@ def _vector_space(space: spaces.Space[Any]) -> spaces.Box:
 
 
 def _joined(boxes: Sequence[spaces.Box], length: int) -> spaces.Box:
-    """Bounds of all of them, padded with the zeros that stand there, and of which one it is."""
+    """Return the bounds of all vectors, padded with zeros, and of the one-hot label."""
 
     def padded(bounds: np.ndarray) -> np.ndarray:
         return np.pad(bounds.astype(np.float32), (0, length - len(bounds)))

@@ -17,7 +17,7 @@ from srl_envs.tasks.debate.env import (
     parallel_env,
 )
 from srl_envs.tasks.debate.judging import Verdict
-from srl_envs.tasks.debate.topics import SHIPPED, load_topics, split_of
+from srl_envs.tasks.debate.env import SHIPPED, load_topics, split_of
 from srl_envs.text import TEXT_LENGTH, TextEnv
 from tests.srl_envs.hostile_pieces import hostile_text
 from tests.srl_envs.tasks.debate.test_heuristic_judge import HONEST, REPLY

@@ -5,7 +5,7 @@ from string import ascii_lowercase
 import numpy as np
 import pytest
 
-from srl_envs.tasks.debate.heuristic_judge import (
+from srl_envs.tasks.debate.judging import (
     EVIDENCE,
     FUNCTION_WORDS,
     REASONS,

@@ -20,7 +20,7 @@ import itertools, signal, sys
 from srl_agents.llm import judge
 from srl_envs.games import cheap_talk
 from srl_envs.registry import make
-from srl_envs.tasks.debate import heuristic_judge
+from srl_envs.tasks.debate import judging as heuristic_judge
 from srl_envs.tasks import expressions, grading
 from srl_envs.tasks.programming import env as programming
 from srl_envs.tasks.tool_use import calculator, env as tool_use, parsing, search

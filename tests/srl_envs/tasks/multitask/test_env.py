@@ -6,7 +6,7 @@ import pytest
 from srl_agents.llm.tiny import random_dialogues
 from srl_envs import make
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.tasks.multitask.view import MultitaskView
+from srl_envs.tasks.multitask.env import MultitaskView
 from srl_envs.text import ParseFailure, TextEnv, tells_time, view_for
 from tests.srl_envs.hostile_pieces import hear_hostile
 
