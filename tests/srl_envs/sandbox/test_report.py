@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srl_envs.sandbox import Call, Limits, NotPlainError, Test, Verdict
-from srl_envs.sandbox.code_tests import answered
+from srl_envs.sandbox.report import answered
 from srl_envs.sandbox.guest import serialization
 from srl_envs.sandbox.report import outcome_of
 from srl_envs.untrusted import MAX_DIGITS, MAX_NESTING

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.sandbox.errors import SandboxError
+from srl_envs.sandbox import SandboxError
 from srl_envs.tasks.tool_use.parsing import CALLS_A_TURN, ToolCall, read_turn
 from srl_envs.tasks.tool_use.tools import (
     RESULT_LENGTH,
