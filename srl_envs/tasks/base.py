@@ -296,19 +296,16 @@ class TaskEnv(FreeTextGame):
         return self._attempts[agent]
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """The task's `sample_answers` for the agent's problem."""
         return self.task.sample_answers(rng, self.attempt(agent), count)
 
     # What FreeTextGame asks of a game.
 
     def make_view(self) -> TaskView:
-        """The view for episodes of `self.max_cycles` turns."""
         turns = self.max_cycles
         tries = "" if turns == 1 else f" You have {turns} attempts."
         return TaskView(f"{self.task.rules()} {self.task.how_to_answer()}{tries}", task=self.task)
 
     def begin(self, options: Mapping[str, Any]) -> None:
-        """Draw every agent's problem."""
         named = options.get("problem_seed", self.problem_seed)
         if named is not None:
             named = whole_number("problem_seed", named, low=0)
@@ -327,15 +324,12 @@ class TaskEnv(FreeTextGame):
             self._open.add(agent)
 
     def first_info(self, agent: str) -> dict[str, Any]:
-        """The info of an agent that has not answered."""
         return self._info(agent, None, None)
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        """Read and grade one text per agent."""
         return {agent: self._answered(agent, text, over) for agent, text in answers.items()}
 
     def prompt(self, agent: str) -> str:
-        """The question, and after the first turn which attempt it is and what was wrong."""
         attempt = self._attempts[agent]
         question = self.task.question(attempt)
         if not attempt.turns:
@@ -348,13 +342,11 @@ class TaskEnv(FreeTextGame):
         return f"{question}\n{turn} {attempt.feedback[: max(0, room)]}".rstrip()[:TEXT_LENGTH]
 
     def numbers(self, agent: str) -> tuple[float, float, float, float]:
-        """The coming turn / (turns + 1), last score, best score, solved."""
         attempt = self._attempts[agent]
         last = attempt.grades[-1].score if attempt.grades else 0.0
         return (attempt.turns + 1) / (self.rounds + 1), last, attempt.best, float(attempt.solved)
 
     def close(self) -> None:
-        """Let go of what the task holds for attempts that were broken off."""
         self._let_go(self._open.copy())
 
     def _answered(self, agent: str, text: str, over: bool) -> Outcome:
@@ -411,7 +403,6 @@ class TaskView(FreeTextView):
     task: Task = field(kw_only=True)
 
     def parse(self, agent: str, answer: str) -> str | ParseFailure:
-        """The whole text, or why no answer could be read in it. Never raises."""
         text = readable_text(answer)
         read = text if isinstance(text, ParseFailure) else self.task.read(text)
         return read if isinstance(read, ParseFailure) else text

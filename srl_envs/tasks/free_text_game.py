@@ -110,7 +110,6 @@ class FreeTextGame(RoundGame):
         )
 
     def drawn_in_text(self) -> str:
-        """What each agent was told last, and wrote before."""
         lines = [f"{self.metadata['name']} turn {self.played}/{self.rounds}"]
         for agent in self.possible_agents:
             if agent in self._shown:

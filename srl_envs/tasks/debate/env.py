@@ -138,11 +138,9 @@ class DebateEnv(FreeTextGame):
         )
 
     def make_view(self) -> DebateView:
-        """Return the view."""
         return DebateView("", scoring=self.scoring)
 
     def begin(self, options: Mapping[str, Any]) -> None:
-        """Draw the motion, unless the option "motion" names one."""
         drawn = pick(self.np_random, self.topics)
         named = options.get("motion")
         motion = drawn if named is None else _motion(named)
@@ -150,12 +148,10 @@ class DebateEnv(FreeTextGame):
         self._verdict = None
 
     def first_info(self, agent: str) -> dict[str, Any]:
-        """Return the info of an agent before its first speech."""
         motion, side = self.debate.motion, SIDE_OF[agent]
         return {"motion": motion, "side": side, "round": 1, "unreadable": None}
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        """Add the speeches of a turn, and judge after the last turn."""
         turn, before = self.played - 1, self.debate
         read = {agent: readable_text(text) for agent, text in answers.items()}
         speaking = [agent for agent in answers if self._may_speak(agent, turn)]
@@ -171,7 +167,6 @@ class DebateEnv(FreeTextGame):
         }
 
     def prompt(self, agent: str) -> str:
-        """Return the motion, the debate so far, and the side and task of the agent."""
         side = SIDE_OF[agent]
         lines = [f"Motion: {self.debate.motion}", *self._recalled()]
         if self._may_speak(agent, self.played):
@@ -184,7 +179,6 @@ class DebateEnv(FreeTextGame):
         return "\n".join(lines)
 
     def numbers(self, agent: str) -> tuple[float, ...]:
-        """Return the observation vector; see the class."""
         side = SIDE_OF[agent]
         said = len(self.debate.by(side)) / self.debate_rounds
         may = float(self._may_speak(agent, self.played))
@@ -192,7 +186,6 @@ class DebateEnv(FreeTextGame):
         return (min(1.0, self.played / self.turns), *sides, may, said)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return sample speeches, for warm starts."""
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
 
     def _may_speak(self, agent: str, turn: int) -> bool:
@@ -249,7 +242,6 @@ class DebateView(FreeTextView):
     scoring: str = field(default="zero_sum", kw_only=True)
 
     def rules(self, agent: str) -> str:
-        """Return the instructions of a side."""
         side = SIDE_OF[agent]
         aim = "better than your opponent" if self.scoring == "zero_sum" else "as well as you can"
         return (

@@ -55,29 +55,24 @@ class Mathematics(Task):
             self.split = "any"
 
     def rules(self) -> str:
-        """Return the instructions."""
         return RULES
 
     def how_to_answer(self) -> str:
-        """Return the form of an answer."""
         return FORM
 
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
-        """Draw a problem from the families or from the given problems."""
         if self.problems is not None:
             fitting = [one for one in self.problems if one.difficulty == difficulty]
             return pick(rng, fitting or self.problems)
         return FAMILIES[pick(rng, self.families)](rng, difficulty)
 
     def read(self, text: str) -> str | ParseFailure:
-        """Return the final answer, of at most grading.LONGEST characters."""
         answer = final_answer(text)
         if isinstance(answer, str) and len(answer) > grading.LONGEST:
             return ParseFailure(f"an answer may have {grading.LONGEST} characters")
         return answer
 
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """Compare an answer with the truth; the feedback contains nothing else."""
         truth = str(problem.answer)
         if not grading.same_answer(truth, answer, grading.words_of(problem.question)):
             return Grade.wrong()

@@ -56,25 +56,20 @@ class MultitaskView:
 
     @property
     def default_action(self) -> Any:
-        """Action for an unreadable answer, the same in all environments."""
         return self.views[0][1].default_action
 
     @property
     def parse_penalty(self) -> float:
-        """Penalty of an unreadable answer, the same in all environments."""
         return self.views[0][1].parse_penalty
 
     def of_observation(self, observation: Any) -> TextView:
-        """Return the view of the environment of an observation (see srl_envs.text.view_for)."""
         return self._current(observation)[0]
 
     def rules(self, agent: str) -> str:
-        """Return the rules of all environments."""
         rules = [f"{label}: {view.rules(agent)}" for label, view, _ in self.views]
         return "Every episode is one of these.\n" + "\n".join(rules)
 
     def describe(self, agent: str, observation: Any) -> str:
-        """Describe an observation by the view of its environment."""
         view, length = self._current(observation)
         own = vector_of(observation)[:length]
         if isinstance(observation, Mapping):
@@ -82,11 +77,9 @@ class MultitaskView:
         return view.describe(agent, own)
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        """Return the legal answers, the same in all environments."""
         return self.views[0][1].answers(agent)
 
     def parse(self, agent: str, answer: str) -> Any | ParseFailure:
-        """Return a choice, or a text unchanged."""
         if self.answers(agent):
             return self.views[0][1].parse(agent, answer)
         return readable_text(answer)
@@ -203,31 +196,25 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return self._seen(observations), self._told(infos)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one turn of the current environment."""
         observations, rewards, terminations, truncations, infos = self._on("step").step(actions)
         return self._seen(observations), rewards, terminations, truncations, self._told(infos)
 
     def state(self) -> np.ndarray:
-        """Return the padded state of the current environment and its one-hot label (float32)."""
         return self._padded(self._on("state").state(), self._state_length)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return the sample answers of the current environment."""
         offer = getattr(self._on("sample_answers").unwrapped, "sample_answers", None)
         found: Samples = None if offer is None else offer(agent, rng, count)
         return found
 
     def baselines(self) -> dict[str, float]:
-        """Return no baselines: there are none for a mixture."""
         return {}
 
     def render(self) -> str | None:
-        """Render the current environment."""
         picture: str | None = self._on("render").render()
         return picture
 
     def close(self) -> None:
-        """Close all environments."""
         for env in self._all:
             env.close()
 

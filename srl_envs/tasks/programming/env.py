@@ -62,15 +62,12 @@ class Programming(Task):
             self.difficulties = min(levels), max(levels)
 
     def rules(self) -> str:
-        """Return the instructions."""
         return RULES
 
     def how_to_answer(self) -> str:
-        """Return the form of an answer."""
         return FORM
 
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
-        """Draw a problem from the families or from the given problems."""
         if self.problems is not None:
             return pick(rng, self.problems)
         levels = {level for family in self.families for level in FAMILIES[family]}
@@ -84,13 +81,11 @@ class Programming(Task):
         return problem(family, template, rng, nearest)
 
     def read(self, text: str) -> str | ParseFailure:
-        """Return the code of the last fenced block, or the whole text."""
         blocks = _FENCED.findall(text)
         code: str = blocks[-1] if blocks else text
         return code.rstrip() if code.strip() else ParseFailure("the code was empty")
 
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """Return the weighted shares of passed tests; see SYNTAX, VISIBLE and HIDDEN."""
         program = _program(problem, answer)
         if "functions" in problem.data:
             return self._judged(problem, program)
@@ -101,7 +96,6 @@ class Programming(Task):
         return _graded(report.run, shown, report.verdicts[len(visible) :], said)
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return expressions of the smallest family; None for other families."""
         if not attempt.problem.data.get("prefix"):
             return None
         return tuple(RETURNS.values())[:count]

@@ -207,7 +207,6 @@ class ToolUse(Task):
         self._schemas = self._toolbox(MemoryFiles()).registry.schemas()
 
     def rules(self) -> str:
-        """Return the instructions, the schemas of the tools, and the form of a call."""
         listed = "\n".join(json.dumps(schema) for schema in self._schemas)
         example = '{"name": <tool>, "arguments": {<name>: <value>}}'
         return (
@@ -217,28 +216,23 @@ class ToolUse(Task):
         )
 
     def how_to_answer(self) -> str:
-        """Return the form of the answer."""
         return "When you know it, write 'Answer: ...' instead. Your first answer counts."
 
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
-        """Draw a problem from the families or from the given problems."""
         if self.problems is not None:
             fitting = [one for one in self.problems if one.difficulty == difficulty]
             return pick(rng, fitting or self.problems)
         return FAMILIES[pick(rng, self.families)].draw(rng, difficulty)
 
     def read(self, text: str) -> str | ParseFailure:
-        """Return the text itself if it contains calls or an answer."""
         said = read_turn(text)
         return said if isinstance(said, ParseFailure) else text
 
     def begin(self, problem: Problem) -> Session:
-        """Return a new session with the files of the problem."""
         box = self._toolbox(MemoryFiles(problem.data.get("files")))
         return Session(box, problem.data.get("steps", ()), problem.question)
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
-        """Make the calls, or grade the answer."""
         session: Session = attempt.memory
         said = read_turn(answer)
         if isinstance(said, tuple):
@@ -251,7 +245,6 @@ class ToolUse(Task):
         return Grade(score, right, "", True, session.counts())
 
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """Compare numbers by value, with words of the question as units; all else as text."""
         units = words_of(problem.question) - {"fewer", "more"}  # These change the sign.
         right = same_value(str(problem.answer), answer, units)
         return Grade.right() if right else Grade.wrong()
@@ -260,7 +253,6 @@ class ToolUse(Task):
         """Keep the session, for the last observation."""
 
     def question(self, attempt: Attempt) -> str:
-        """Return the question and the calls before the last turn."""
         session: Session = attempt.memory
         earlier = session.turns[:-1][-self.history :] if self.history else []
         lines = [attempt.problem.question]
@@ -322,13 +314,11 @@ class ToolUseEnv(TaskEnv):
     """TaskEnv with turns of calls before the answer."""
 
     def make_view(self) -> TaskView:
-        """Return the view for episodes of `self.max_cycles` turns."""
         task = self.task
         turns = "one turn" if self.max_cycles == 1 else f"{self.max_cycles} turns"
         return TaskView(f"{task.rules()} {task.how_to_answer()} You have {turns}.", task=task)
 
     def prompt(self, agent: str) -> str:
-        """Return the question, the earlier calls, and the results of the last turn."""
         attempt = self.attempt(agent)
         last = [LAST_TURN] if attempt.turns == self.rounds - 1 and not attempt.solved else []
         rest = "".join(f"\n{part}" for part in (attempt.feedback, *last) if part)
@@ -336,7 +326,6 @@ class ToolUseEnv(TaskEnv):
         return self.task.question(attempt)[: TEXT_LENGTH - len(rest)] + rest
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return sample answers of the task; in the last turn no calls."""
         samples = super().sample_answers(agent, rng, count) or ()
         if self.attempt(agent).turns < self.rounds - 1:
             return samples

@@ -12,7 +12,6 @@ import pytest
 
 from srl_envs.registry import make
 from srl_envs.tasks import grading
-from srl_envs.tasks.expressions import parse, same
 from srl_envs.untrusted import MAX_NESTING
 
 READERS = """
@@ -95,11 +94,6 @@ def test_nested_answers_are_wrong_and_no_more(said):
     env.reset(seed=1)
     _, _, _, _, infos = env.step({"agent_0": f"Answer: {said}"})
     assert infos["agent_0"]["correct"] is False
-
-
-def test_long_sums_and_products_are_read_whole():
-    for said in ("x+" * 199 + "x", "x " * 199 + "x", "x/" * 199 + "x"):
-        assert same(parse(said), parse(said))
 
 
 @pytest.mark.parametrize("inner", ["%s", '{"a": %s}', '"%s"'])

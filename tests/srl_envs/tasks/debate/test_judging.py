@@ -6,15 +6,21 @@ import numpy as np
 import pytest
 
 from srl_envs.tasks.debate.judging import (
+    CON,
+    EVEN,
     EVIDENCE,
     FUNCTION_WORDS,
+    PRO,
     REASONS,
+    TIE,
     WEIGHTS,
+    Debate,
     RuleJudge,
+    Speech,
+    Verdict,
     content_words,
     score_speech,
 )
-from srl_envs.tasks.debate.judging import CON, EVEN, PRO, TIE, Debate, Speech, Verdict
 
 MOTION = "Museums should be free for everyone."
 HONEST = (
@@ -42,15 +48,6 @@ def debate(*texts, motion=MOTION, simultaneous=False):
 def features(text, *before, **options):
     spoken = debate(*before, text, **options)
     return score_speech(spoken, spoken.speeches[-1])
-
-
-def test_weights_sum_to_one():
-    assert sum(WEIGHTS.values()) == pytest.approx(1.0)
-
-
-def test_content_words_are_stems_of_four_letters_or_more():
-    assert content_words(MOTION) == {"museu", "free", "every"}
-    assert "should" in FUNCTION_WORDS
 
 
 def test_every_feature_by_hand():
@@ -84,27 +81,6 @@ def test_in_a_round_of_simultaneous_speeches_neither_was_heard():
     assert found["fresh"] == 1.0 and "response" not in found
     _, found = features("Tickets pay guards.", "Tickets pay guards.")
     assert found["fresh"] == 0.0
-
-
-def test_numbers_and_examples_are_evidence():
-    assert features("They opened it in 1920 for all.")[1]["evidence"] == 1.0
-    assert features("For example, they opened it again.")[1]["evidence"] == 1.0
-    assert features("They opened it again for all.")[1]["evidence"] == 0.0
-
-
-def test_too_long_is_worth_less():
-    long = " ".join(f"The word {n} is of use." for n in range(50))  # 300 words
-    assert features(long)[1]["length"] == pytest.approx(0.5)
-
-
-def test_an_honest_speech_scores_high():
-    assert features(HONEST)[0] > 0.85
-    assert features(REPLY, HONEST)[0] > 0.7
-
-
-@pytest.mark.parametrize("text", ["", "...", "\u202e", "???"])
-def test_nothing_scores_nothing(text):
-    assert features(text)[0] == 0.0
 
 
 HACKS = {
@@ -145,12 +121,6 @@ def test_random_letters_in_sound_sentences_do_not_pay():
         assert verdict.winner == CON
 
 
-def test_acronyms_and_words_of_other_alphabets_cost_nothing():
-    assert features(f"{HONEST} Ask the HTML and GRPC teams at the Städel, or Эрмитаж.")[1][
-        "prose"
-    ] == pytest.approx(1.0)
-
-
 def test_copying_the_opponent_does_not_pay():
     assert features(HONEST, HONEST)[0] == 0.0
     # Half copied, half of one's own: worth less than one's own half alone.
@@ -172,12 +142,6 @@ def test_a_side_is_the_mean_of_its_speeches():
     assert verdict.pro == pytest.approx(scores[0] / 2)
     assert verdict.con == pytest.approx((scores[1] + scores[3]) / 2)
     assert set(verdict.of_side[PRO]["features"]) == {*WEIGHTS, "fresh", "prose"}
-
-
-def test_neither_side_is_preferred():
-    one = RuleJudge().judge(debate(HONEST, REPLY, simultaneous=True))
-    two = RuleJudge().judge(debate(REPLY, HONEST, simultaneous=True))
-    assert (one.pro, one.con) == (two.con, two.pro)
 
 
 @pytest.mark.parametrize(
