@@ -68,8 +68,7 @@ class Protections:
     seccomp: bool
     """True if system calls are filtered."""
     alone: bool = True
-    """True if a program cannot start processes. Root can, at level "limits", if no other user may read
-    the interpreter."""
+    """True if a program cannot start processes; root may, at level "limits"."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Inactive feature -> reason."""
 

@@ -1,8 +1,8 @@
 """Programming: functions to write, run against tests in the sandbox.
 
-Problems are generated (srl_envs.tasks.programming.generators), with difficulties 1 to 5, or are from
-a file in the layout of HumanEval or MBPP. Some tests are visible, the others hidden. Programs run in
-the sandbox (docs/environments/sandbox.md).
+Problems are generated (srl_envs.tasks.programming.generators), with difficulties 1 to 5, or are
+from a file in the layout of HumanEval or MBPP. Some tests are visible, the others hidden. Programs
+run in the sandbox (docs/environments/sandbox.md).
 """
 
 from __future__ import annotations

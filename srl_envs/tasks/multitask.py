@@ -93,10 +93,9 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     """Several environments as one PettingZoo ParallelEnv.
 
     `reset` draws one of the environments, or plays the one that the option "environment" names;
-    other options and all seeds are passed to that environment. The label of the current environment
-    is `environment`, also in every info; `environments` contains all. The observation vector is that
-    of the environment, padded with zeros to the longest, followed by a one-hot vector of the label;
-    `state` likewise.
+    other options are passed on. The label of the current environment is `environment`, also in
+    every info. The observation vector is that of the environment, padded with zeros to the
+    longest, followed by a one-hot vector of the label; `state` likewise.
 
     Args:
         environments: Label -> {"name": registered name or 'module:function', "options": keyword
