@@ -107,7 +107,7 @@ class Verdict(StrEnum):
     """Verdict on a run, a call or a test."""
 
     OK = "ok"
-    """The run ended by itself, or the test passed."""
+    """The run ended normally, or the test passed."""
     WRONG = "wrong"
     """A call returned another value than expected."""
     ERROR = "error"

@@ -1,6 +1,6 @@
 """Runs of calls and of tests written as code, judged by reports that the program may have forged.
 
-A test written as code is a program in a run of its own. Its calls are answered by another run, of
+A test written as code is a program in a separate run. Its calls are answered by another run, of
 the tested program. Every value is parsed and serialized anew in between, so no object or patched
 builtin of the tested program is in the process in which the test decides.
 """

@@ -40,7 +40,7 @@ _LOST = Outcome(Verdict.KILLED, error="the run took its worker with it")
 
 
 class Sandbox:
-    """Pool of workers that run untrusted Python, each run in a process of its own.
+    """Pool of workers that run untrusted Python, each run in a separate process.
 
     Threads may share a sandbox, processes may not. Copies of a sandbox are the same sandbox.
 

@@ -220,7 +220,7 @@ class Worker:
                 self.close()
                 raise
         finally:
-            os.rmdir(self._folder)  # Only the worker sees what is mounted there.
+            os.rmdir(self._folder)  # Only the worker sees its mounts.
 
     def idle(self) -> bool:
         """Return True if the worker waits for a run."""
@@ -364,7 +364,7 @@ class Pool:
             worker.close()
             raise SandboxError(
                 f"the sandbox reaches {worker.protections}. Wanted is level {self._minimum} or "
-                "better: allow what is missing, or give a lower minimum if you trust the programs"
+                "better: allow the missing features, or give a lower minimum if you trust the programs"
             )
         self._workers.append(worker)
         words = ""

@@ -173,7 +173,7 @@ class Task(ABC):
 
     @abstractmethod
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """Grade an answer as returned by `read`; never raise, whatever the text."""
+        """Grade an answer as returned by `read`; never raise."""
 
     def how_to_answer(self) -> str:
         """Return the form of an answer, which follows the rules."""
@@ -205,7 +205,7 @@ class Task(ABC):
 
 
 class TaskEnv(FreeTextGame):
-    """Task as an environment: each agent works on a problem of its own.
+    """Task as an environment: each agent works on a separate problem.
 
     The action of agent_0, agent_1, ... is the text that the agent writes. The reward of a turn is
     the increase of the agent's best score, less `attempt_penalty` after the first turn. An agent

@@ -280,7 +280,7 @@ def _made(environments: Any, **given: Any) -> dict[str, Any]:
             raise EnvConfigError(f"{name} is {entry!r}: give {{'name': ..., 'options': {{...}}}}")
         if both := set(given) & set(options):
             raise EnvConfigError(
-                f"{name}.options.{min(both)} is the same for all: give it beside environments"
+                f"{name}.options.{min(both)} is the same for all: give it next to environments"
             )
         if str(entry["name"]).partition(":")[0] == "multitask_v0":
             raise EnvConfigError(f"{name} must not be multitask_v0 itself")

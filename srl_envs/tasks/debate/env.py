@@ -320,7 +320,7 @@ def _spoken(text: str | ParseFailure) -> str:
 
 
 def _judge(judge: Judge | str) -> Judge:
-    if judge == "rules":
+    if isinstance(judge, str) and judge == "rules":
         return RuleJudge()
     made = loading.code(judge, "judge")() if isinstance(judge, str) and ":" in judge else judge
     if isinstance(made, str) or not callable(getattr(made, "judge", None)):

@@ -1,6 +1,6 @@
 """Generators of mathematical problems.
 
-The answer is computed beside the question by exact arithmetic, and never read from the question.
+The answer is computed by exact arithmetic, and never read from the question.
 """
 
 from __future__ import annotations
@@ -357,7 +357,7 @@ def _discount(rng: np.random.Generator, level: int) -> Problem:
         count, price = between(rng, 12, 60), between(rng, 11, 95)
         off, tax = 5 * between(rng, 2, 12), between(rng, 2, 19)
         total = Fraction(count * price * (100 - off) * (100 + tax), 10_000)
-        if (100 * total).denominator == 1:  # nobody pays parts of a cent
+        if (100 * total).denominator == 1:  # Prices are whole cents.
             break
     asked = (
         f"{who} orders {count} {things} at {price} dollars each. The order is reduced by {off} "

@@ -101,7 +101,7 @@ class Programming(Task):
         return tuple(RETURNS.values())[:count]
 
     def _judged(self, problem: Problem, program: str) -> Grade:
-        """Grade by tests that are code, each in a run of its own."""
+        """Grade by tests that are code, each in a separate run."""
         data = problem.data
         runs: list[Run] = []
         trials = (*data["visible"], *data["hidden"])

@@ -1,4 +1,4 @@
-"""The calculator agrees with Python on fractions, and refuses what is invalid or too large."""
+"""The calculator agrees with Python on fractions, and refuses invalid and too large expressions."""
 
 import math
 import re
