@@ -31,11 +31,11 @@ from srl_train.errors import ConfigError
 from srl_train.learners import ALGORITHMS
 from srl_train.learners.critics import JointState
 from srl_train.learners.learner import Learner
-from srl_train.loading import ModelObject, Players, build_backends, with_model_objects
+from srl_train.loading import ModelObject, build_backends, with_model_objects
 from srl_train.modes import MODES
 from srl_train.player_names import base_named
 from srl_train.players import build_sampling, matchmaking_of, policies_by_seats, refuse_levels
-from srl_train.run import ModelTotals, Run
+from srl_train.run import ModelTotals, Players, Run
 from srl_train.samples import SampleBuffer
 from srl_train.scores import roles_of
 from srl_train.updates import STRATEGIES, UpdateStrategy

@@ -12,8 +12,7 @@ from srl_train.config.learning.offline import OfflineConfig
 from srl_train.data.preferences import Preference, References
 from srl_train.distributed.processes import Parallelism
 from srl_train.distributed.ray_engine.standing import StandingWorker, Worker
-from srl_train.learners.critics import without_critic
-from srl_train.learners.learner import Learned, Learner, StageLearner
+from srl_train.learners.learner import Learned, Learner, StageLearner, without_critic
 
 T = TypeVar("T")
 
