@@ -199,7 +199,10 @@ class RemoteStageLearner(RemoteLearner):
 
     def reference_logprobs(self, samples: Sequence[Any]) -> References | None:
         """See StageLearner."""
-        return self._ask(StageLearner.reference_logprobs, self.model.put(samples))
+        found: References | None = self._ask(
+            StageLearner.reference_logprobs, self.model.put(samples)
+        )
+        return found
 
     def _keep(self, state: Mapping[str, Any]) -> None:
         super()._keep(state)
