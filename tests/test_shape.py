@@ -40,6 +40,7 @@ PLACES = dict.fromkeys(
 ) | {
     "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),
     "pydantic": (
+        "srl_envs/tasks/tool_use/tools.py",
         "srl_train/credit.py",
         "srl_train/modes.py",
         "srl_train/config/*",

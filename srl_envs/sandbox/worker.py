@@ -364,7 +364,7 @@ class Pool:
             worker.close()
             raise SandboxError(
                 f"the sandbox reaches {worker.protections}. Wanted is level {self._minimum} or "
-                "better: allow the missing features, or give a lower minimum if you trust the programs"
+                "better: allow it, or give a lower minimum if you trust the programs"
             )
         self._workers.append(worker)
         words = ""
