@@ -22,7 +22,7 @@ def sandbox():
         yield made
 
 
-@pytest.mark.parametrize("digits", [3900, 3914, 3950, 4200, MAX_DIGITS])
+@pytest.mark.parametrize("digits", [3900, MAX_DIGITS])
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_integers_that_are_read_can_be_written(digits, sign):
     line = f"{sign}{'9' * digits}".encode()
@@ -52,7 +52,7 @@ def f(x):
 """
 
 
-@pytest.mark.parametrize("digits", [3900, 3950, 4299, 4300, 4301, 50_000])
+@pytest.mark.parametrize("digits", [4300, 4301, 50_000])
 def test_a_forged_integer_is_judged(sandbox, digits):
     forged = FORGED.replace("VALUE", "9" * digits)
     assert sandbox.judge(forged, "assert f(2) == 4", ["f"]).verdict is not Verdict.OK

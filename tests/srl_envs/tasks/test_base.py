@@ -10,7 +10,7 @@ from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.tasks.base import Grade, Problem, Task, TaskEnv
 from srl_envs.tasks.grading import final_answer
-from srl_envs.text import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure, TextEnv
+from srl_envs.text import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure
 from srl_envs.wrappers import SingleAgentEnv
 
 
@@ -109,12 +109,6 @@ def test_seats_work_alone_and_leave_when_done():
     assert env.agents == [] and env.state().shape == (12,)
 
 
-def test_same_problem_for_all():
-    env = reverse(num_agents=3, same_problem=True)
-    env.reset(seed=3)
-    assert len({env.attempt(agent).problem.question for agent in env.agents}) == 1
-
-
 def test_problem_seeds_name_problems():
     env = reverse()
     env.reset(seed=0, options={"problem_seed": 11})
@@ -140,19 +134,6 @@ def test_unreadable_answers_use_up_a_turn_and_say_why():
     (seen, rewards, _, _, infos), *_ = play(env, ["two\nlines"])
     assert rewards["agent_0"] == 0 and "no line says" in infos["agent_0"]["unreadable"]
     assert "Attempt 2 of 3. Not read: no line says" in seen["agent_0"]["text"]
-
-
-def test_in_words():
-    env = TextEnv(reverse())
-    texts, _ = env.reset(seed=4)
-    assert texts["agent_0"].startswith("You are given a word.")
-    texts, rewards, *_, infos = env.step({"agent_0": "two\nlines"})
-    assert infos["agent_0"]["parse_failure"] and rewards["agent_0"] == pytest.approx(-0.1)
-    assert texts["agent_0"].startswith("Your last answer was not read: no line says")
-    assert "was played" not in texts["agent_0"]
-    truth = env.unwrapped.attempt("agent_0").problem.answer
-    _, rewards, *_ = env.step({"agent_0": f"Answer: {truth}"})
-    assert rewards["agent_0"] == pytest.approx(0.95)
 
 
 @pytest.mark.parametrize(

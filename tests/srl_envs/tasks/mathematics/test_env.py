@@ -174,19 +174,6 @@ def test_files_of_both_layouts_load_as_they_are(tmp_path):
     assert task.grade(second, "0.8333").correct and not task.grade(second, "1/2 + 1/3").correct
 
 
-def test_a_file_is_played_whole(tmp_path):
-    path = in_file(tmp_path, *({**GSM, "question": f"Question {k}?"} for k in range(30)))
-    env = make("math_v0", path=str(path))
-    asked = set()
-    for seed in range(400):
-        seen, _ = env.reset(seed=seed)
-        asked.add(seen["agent_0"]["text"])
-    assert len(asked) == 30
-    held = make("math_v0", path=path, split="test")
-    assert {held.problem(seed).question for seed in range(200)} < asked
-    check_environment(partial(make, "math_v0", path=path))
-
-
 @pytest.mark.parametrize(
     ("row", "said"),
     [
