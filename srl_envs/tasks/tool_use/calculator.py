@@ -143,13 +143,14 @@ def _power(base: Number, exponent: Number) -> Number:
 
 
 def _whole(value: Number, most: int) -> int:
-    if value != math.floor(value) or abs(value) > most:
+    if value != math.floor(value) or not -most <= value <= most:
         raise ToolError(f"needs a whole number of at most {most}")
     return int(value)
 
 
 def _round(value: Number, places: Number = Fraction(0)) -> Number:
-    return round(value, _whole(places, PLACES))
+    rounded: Number = round(value, _whole(places, PLACES))  # type: ignore[assignment]
+    return rounded
 
 
 _OPERATIONS: dict[type[ast.operator], Callable[..., Any]] = {
