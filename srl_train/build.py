@@ -18,6 +18,7 @@ from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs import registry
 from srl_envs.tables import Plugin, PluginTable
 from srl_envs.wrappers.reward_function import CustomRewards
+from srl_train import fsdp, processes
 from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.learners import PpoConfig
@@ -25,7 +26,6 @@ from srl_train.config.learning.trl_options import CLIPPED_LOSSES
 from srl_train.config.learning.updates import CUSTOM, AsynchronousConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.credit import build_credit
-from srl_train.distributed import fsdp, processes
 from srl_train.engine.builders.model_objects import of_objects
 from srl_train.engine.builders.players import (
     Players,
@@ -301,7 +301,7 @@ ENGINES = PluginTable(
     "core_srl.engines",
     {
         "local": Plugin("srl_train.build:local_parts", "this process, or all torchrun processes"),
-        "ray": Plugin("srl_train.distributed.ray_engine.engine:ray_parts", "a Ray cluster"),
+        "ray": Plugin("srl_extensions.cluster.engine:ray_parts", "a Ray cluster"),
     },
     ConfigError,
 )

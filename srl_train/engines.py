@@ -12,9 +12,9 @@ from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.policy import Policy
 from srl_agents.rollout import PlaySettings, SpeaksFirst, Spectator, play_many, play_many_async
 from srl_envs.text.view import TextView
+from srl_train import processes
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.data.planned_games import PlannedGames
-from srl_train.distributed import processes
 from srl_train.learners.learner import StageLearner
 
 if TYPE_CHECKING:

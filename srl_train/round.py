@@ -23,9 +23,9 @@ from srl_agents.episode import Episode
 from srl_agents.evaluation.progress import LongWork
 from srl_train.credit import assign_credit
 from srl_train.data.planned_games import PlannedGames
-from srl_train.distributed.fsdp import full
 from srl_train.errors import TrainingError
 from srl_train.evaluation import evaluate
+from srl_train.fsdp import full
 from srl_train.learners.learner import Learned, Learner, restore, state_of
 from srl_train.metrics import equal_rewards, failed_games, unreadable_answers
 from srl_train.pools import draw_opponents, grow_pools, load_opponents

@@ -126,8 +126,8 @@ def hold(found: list[str]) -> None:
     assert not found, "\n" + "\n".join(found)
 
 
-# Ray's engine moves to srl_extensions/cluster, and samplers become a table (architecture.md).
-STILL_UPWARD = ("srl_train/distributed/ray_engine/*.py", "srl_train/engine/builders/players.py")
+# Samplers become a table (architecture.md).
+STILL_UPWARD = ("srl_train/engine/builders/players.py",)
 
 
 def test_imports_go_down():

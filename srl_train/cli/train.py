@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     # Only now: what is wrong or missing should not be told after torch was loaded.
     with announced("loading torch, transformers and TRL"):
         prepare_torch()
-        from srl_train.distributed import processes
+        from srl_train import processes
         from srl_train.metrics import Progress
         from srl_train.trainer import Trainer
 

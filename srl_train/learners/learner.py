@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from torch import Tensor
 
 from srl_train.data.preferences import Preference, References
-from srl_train.distributed.processes import Parallelism
+from srl_train.processes import Parallelism
 from srl_train.samples import TokenSample
 
 

@@ -17,8 +17,8 @@ from datasets import Dataset
 from torch import Tensor
 from trl import GRPOTrainer
 
+from srl_train import processes
 from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
-from srl_train.distributed import processes
 from srl_train.errors import TrainingError
 from srl_train.learners.answer_logprobs import Choices, answer_log_probs, choices_of
 from srl_train.learners.lora import ADAPTER

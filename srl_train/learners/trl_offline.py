@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from datasets import Dataset
 
+from srl_train import processes
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.data.preferences import Preference, References
-from srl_train.distributed import processes
 from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
 

@@ -14,9 +14,9 @@ from torch import Tensor
 from trl import SFTConfig as TrlSftConfig
 from trl import SFTTrainer
 
+from srl_train import processes
 from srl_train.config.learning.offline import SftConfig
 from srl_train.data.demonstrations import Demonstration
-from srl_train.distributed import processes
 from srl_train.learners.trl_offline import OfflineLearner
 
 IGNORED = -100

@@ -23,7 +23,7 @@ from srl_envs import registry
 from srl_envs.errors import EnvConfigError
 from srl_envs.loading import references
 from srl_envs.tasks.tool_use.builtin_tools import TOOLS
-from srl_train.distributed import processes
+from srl_train import processes
 from srl_train.errors import ConfigError
 from srl_train.metrics import Progress
 from srl_train.players.load import load_backend

@@ -13,15 +13,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from srl_train import processes
 from srl_train.config.yaml_file import dump, from_tree
-from srl_train.distributed import processes
-from srl_train.distributed.processes import Parallelism
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import read_metrics
-from tests.srl_train.distributed import processes_at_work as work
+from srl_train.processes import Parallelism
+from tests.srl_train import processes_at_work as work
 from tests.srl_train.learners.reference.grpo import small_model
 
-ROOT = Path(processes.__file__).parents[2]
+ROOT = Path(processes.__file__).parents[1]
 EXACT = 1e-5
 LIMIT = 240
 """Seconds after which a launch counts as hanging."""

@@ -21,8 +21,8 @@ from srl_train.players.publisher import weights_digest
 from srl_train.round import train_round
 from tests.servers.vllm_program import interpreter
 from tests.servers.vllm_stub import VLLMStub
-from tests.srl_train.distributed.ray_engine.direct import DirectPlaces, direct_engine
-from tests.srl_train.distributed.ray_engine.stub_servers import StubServer
+from tests.srl_extensions.cluster.direct import DirectPlaces, direct_engine
+from tests.srl_extensions.cluster.stub_servers import StubServer
 
 ADAPTERS = {"models__adapters": {"rank": 4}, "algorithm__learning_rate": 0.01}
 

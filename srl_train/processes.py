@@ -61,28 +61,6 @@ def start(device: str, threads: int = 1) -> int:
     return announced
 
 
-@dataclass(frozen=True)
-class Rank:
-    """One of the processes that something else than torchrun started together, each with no
-    accelerator but its own."""
-
-    index: int
-    count: int
-    host: str
-    """Of the first of them, with a port there that is free."""
-    port: int
-
-    def announce(self) -> None:
-        """Say in this process's environment what torchrun would, for `start`."""
-        os.environ |= {
-            "RANK": str(self.index),
-            "LOCAL_RANK": "0",
-            "WORLD_SIZE": str(self.count),
-            "MASTER_ADDR": self.host,
-            "MASTER_PORT": str(self.port),
-        }
-
-
 def leave() -> None:
     """Leave the process group, at the end of all work, once all processes are there.
 

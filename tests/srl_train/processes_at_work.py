@@ -1,6 +1,6 @@
 """What test_processes.py has done in one process here, and in two that torchrun's agent starts:
 
-python -m tests.srl_train.distributed.processes_at_work TASK,... FOLDER
+python -m tests.srl_train.processes_at_work TASK,... FOLDER
 """
 
 import dataclasses
@@ -13,11 +13,11 @@ import torch
 from safetensors.torch import save_file
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from srl_train import fsdp, processes
 from srl_train.checkpoints import checkpoint
 from srl_train.config import yaml_file
 from srl_train.config.learning.learners import PpoConfig
-from srl_train.distributed import fsdp, processes
-from srl_train.distributed.ray_engine.learner import LearnerWorker
+from srl_extensions.cluster.learners import Call, History, LearnerWorker
 from srl_train.environment import build_env
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import JointState
@@ -145,14 +145,18 @@ def do_workers(folder):
     for parallel in ("ddp", "fsdp"):
         own = config.replaced(parallel=parallel)
         worker = LearnerWorker(own, "model_0", partial(build_env, config))
-        _, state = worker.learn("call", played(), 3, 0)
-        if not processes.is_main():  # those of a group are all given what the first answered
-            state = None
-        [state, *_] = processes.gather([state])
-        worker.restore(state)
-        assert worker.call("begin_update", played(), 4, 1) == 1
-        worker.call("apply_gradients", processes.gather([worker.call("compute_gradients")])[0])
-        keep(folder / f"worker_{parallel}.safetensors", worker.state()["weights"])
+        _, state = worker.run(History(), Call("learner", "learn", (played(), 3, 0)), True, True)
+        # Actors of a group all receive the state of the first one.
+        history = History(2, processes.gather([state])[0])
+        for method, arguments in (
+            ("begin_update", lambda: (played(), 4, 1)),
+            ("compute_gradients", tuple),
+            ("apply_gradients", lambda: processes.gather([result])[:1]),
+        ):
+            call = Call("learner", method, arguments())
+            result, state = worker.run(history, call, True, True)
+            history = history.after(call)
+        keep(folder / f"worker_{parallel}.safetensors", state["weights"])
 
 
 def keep(path, tensors):
