@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from srl_envs.loading.extras import needed_by
@@ -97,12 +98,16 @@ class Actor:
     """Object in a Ray actor, or in several actors that form a process group.
 
     Ray restarts an actor that died, and repeats the call. If a process of a group dies, all are
-    restarted and the call is repeated from here. A restarted object is built anew, so calls carry
+    replaced and the call is repeated from here. A restarted object is built anew, so calls carry
     everything that they depend on.
+
+    Args:
+        name: Name in log messages and errors.
+        spawn: Function that starts the actors and returns their handles.
     """
 
-    def __init__(self, name: str, handles: Sequence[Any]) -> None:
-        self.name, self._handles = name, handles
+    def __init__(self, name: str, spawn: Callable[[], Sequence[Any]]) -> None:
+        self.name, self._spawn, self._handles = name, spawn, spawn()
         self._ranks: Sequence[Rank | None] | None = None
         self._lock = threading.Lock()
         self._stopped = False
@@ -125,7 +130,7 @@ class Actor:
                         ]
                     )
                 except (RayActorError, ObjectLostError, OutOfMemoryError) as error:
-                    if self._stopped:
+                    if self._stopped or not ray.is_initialized():
                         raise TrainingError(f"{self.name} ended with the run") from error
                     log.warning("%s died: %s", self.name, error)
                     lost = error
@@ -153,11 +158,11 @@ class Actor:
         return self._ranks
 
     def _restart(self) -> None:
-        """Restart all processes of a group: the survivors' connections are broken."""
+        """Replace all processes of a group: the survivors' connections are broken."""
         if len(self._handles) > 1:
-            self._ranks = None
             for handle in self._handles:
-                ray.kill(handle, no_restart=False)
+                ray.kill(handle)
+            self._handles, self._ranks = self._spawn(), None
 
     def _answer(self, references: Sequence[Any]) -> Any:
         """Return the first process's result once all have returned."""
@@ -250,18 +255,23 @@ class Cluster:
             kind: Constructor of the object, called in the actor.
             arguments: Arguments of the constructor.
         """
+        return Actor(name, partial(self._spawn, places, kind, arguments))
+
+    def _spawn(
+        self, places: range, kind: Callable[..., Any], arguments: Sequence[Any]
+    ) -> list[Any]:
         host = ray.remote(Host)
-        handles = [
+        alone = len(places) == 1
+        return [
             host.options(
                 num_cpus=self._bundles[place].get("CPU", 0),
                 num_gpus=self._bundles[place].get("GPU", 0),
-                max_restarts=-1,
-                max_task_retries=MOST_DEATHS - 1 if len(places) == 1 else 0,
+                max_restarts=-1 if alone else 0,
+                max_task_retries=MOST_DEATHS - 1 if alone else 0,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, place),
             ).remote(kind, arguments)
             for place in places
         ]
-        return Actor(name, handles)
 
     def host(self, place: int) -> str:
         """Return the address of a place for all nodes: loopback if this machine is the cluster."""

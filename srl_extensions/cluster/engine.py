@@ -172,7 +172,6 @@ def ray_parts(
         loading = [threads.submit(one.parallelism) for one in learners.values()]
         access = None
         if servers is not None:
-            ends.callback(servers.close)
             places = range(first, first + servers.count)
             workers = [
                 cluster.actor(f"model server {n}", range(n, n + 1), *servers.worker(n - first))
@@ -180,6 +179,7 @@ def ray_parts(
             ]
             for worker in workers:
                 ends.callback(worker.stop)
+            ends.callback(servers.close)
             servers.start(
                 [worker.call for worker in workers], [cluster.host(n) for n in places], cluster.put
             )
@@ -196,7 +196,7 @@ def ray_parts(
         pool = PlayerPool(players, config.rollout.group_size)
         for loaded in loading:
             loaded.result()
-        texts, adapters = [started.result() for started in pool.models()][0]
+        (texts, adapters), *_ = [loaded.result() for loaded in pool.models()]
         publisher: WeightPublisher
         if servers is not None:
             publisher = servers.publisher(lambda *base: PlayerSampler(pool, *base))

@@ -94,6 +94,11 @@ class BackendSection(Section):
 
     CHOICE: ClassVar = "name"
 
+    @property
+    def publish_lag(self) -> int:
+        """Largest age, in updates, of the weights that sample."""
+        return 0
+
 
 class TransformersBackendConfig(BackendSection):
     """Models sample in the trainer's process, by transformers."""
@@ -147,6 +152,11 @@ class VLLMBackendConfig(BackendSection):
     folder: str | None = None
     """Where published weights are written; servers on other machines must see it under the same
     path. null takes a temporary folder."""
+
+    @property
+    def publish_lag(self) -> int:
+        """Largest age, in updates, of the weights that sample."""
+        return self.publish.every - 1 if isinstance(self.publish, PublishUpdatesConfig) else 0
 
     @model_validator(mode="after")
     def _check(self) -> VLLMBackendConfig:

@@ -16,12 +16,13 @@ ONE_AT_A_TIME = threading.Lock()
 class DirectActor:
     """Actor whose arguments and results are pickled, and whose calls are repeated as Ray does."""
 
-    def __init__(self, name, kind, arguments, dies):
+    def __init__(self, name, kind, arguments, dies, attempts):
+        self._attempts = attempts
         self.name, self.deaths, self._stopped, self._object = name, 0, False, None
         self._kind, self._arguments, self._dies = kind, pickle.dumps(arguments), dies
 
     def call(self, method, *arguments):
-        for _ in range(3):
+        for _ in range(self._attempts):
             if self._stopped:
                 raise TrainingError(f"{self.name} ended with the run")
             with self._alone():
@@ -33,7 +34,7 @@ class DirectActor:
                 return pickle.loads(pickle.dumps(result))
             self.deaths += 1  # after the work, and before its result is sent
             self._end()
-        raise TrainingError(f"{self.name} died 3 times in {method}")
+        raise TrainingError(f"{self.name} died {self.deaths} times in {method}")
 
     def _alone(self):
         """Servers, and players that wait for servers, run next to everything else."""
@@ -57,11 +58,11 @@ class DirectActor:
 class DirectCluster:
     """Cluster of `DirectActor`; `dies` receives the name of each method after its call."""
 
-    def __init__(self, dies=lambda method: False):
-        self.dies, self.actors, self.closed = dies, {}, False
+    def __init__(self, dies=lambda method: False, attempts=3):
+        self._settings, self.actors, self.closed = (dies, attempts), {}, False
 
     def actor(self, name, places, kind, *arguments):
-        self.actors[name] = DirectActor(name, kind, arguments, self.dies)
+        self.actors[name] = DirectActor(name, kind, arguments, *self._settings)
         return self.actors[name]
 
     def host(self, place):
@@ -89,18 +90,13 @@ def on_ray(config, **settings):
 
 
 def deaths_of(rng, methods):
-    """Return a function for `DirectCluster`, and the list of the methods that ended in a death.
-
-    Half of the calls end in a death, and a repeated call at most once more.
-    """
-    deaths, last = [], []
+    """Return a function for `DirectCluster`, and the list of the methods that ended in a death."""
+    deaths = []
 
     def dies(method):
-        if method in methods and last[-2:] != [True] * 2 and rng.random() < 0.5:
-            deaths.append(method)
-            last.append(True)
-            return True
-        last.append(False)
-        return False
+        if method not in methods or rng.random() < 0.6:
+            return False
+        deaths.append(method)
+        return True
 
     return dies, deaths

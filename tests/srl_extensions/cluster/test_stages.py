@@ -44,11 +44,11 @@ def trained(config, folder):
 @pytest.mark.parametrize("settings", CASES.values(), ids=CASES)
 def test_stages_are_equal_to_the_bit_after_deaths(short_run, monkeypatch, tmp_path, settings):
     dies, deaths = deaths_of(np.random.default_rng(5), MORTAL)
-    use(monkeypatch, DirectCluster(dies))
+    use(monkeypatch, DirectCluster(dies, attempts=20))
     config = short_run(**settings, rounds=1)
     expected = trained(config, tmp_path / "local")
     assert same(trained(on_ray(config), tmp_path / "ray"), expected)
-    assert "open_stage" in deaths and len(set(deaths)) > 1
+    assert len(set(deaths)) > 1
 
 
 def test_a_stage_is_resumed_from_its_checkpoint(short_run, monkeypatch, tmp_path):
