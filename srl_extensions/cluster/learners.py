@@ -73,20 +73,15 @@ class LearnerWorker:
         config: RunConfig,
         model: str,
         make_env: Callable[[], Any],
-        starts: Callable[..., Mapping[str, str]] | None = None,
+        starts: Callable[..., dict[str, str]] | None = None,
     ) -> None:
-        self._build = partial(self._load, config, model, make_env, starts)
+        self._settings = config, model, make_env, starts
         self._stage: OfflineLearner | None = None
         self._build()
 
-    def _load(
-        self,
-        config: RunConfig,
-        model: str,
-        make_env: Callable[[], Any],
-        starts: Callable[..., Mapping[str, str]] | None,
-    ) -> None:
+    def _build(self) -> None:
         """Load the model and build its learner; raises as `build.build_run`."""
+        config, model, make_env, starts = self._settings
         torch.set_num_threads(config.threads)
         started = processes.start(config.models.device, config.threads)
         with closing(make_env()) as env:

@@ -30,7 +30,6 @@ from srl_agents.episode import Episode
 from srl_agents.rollout.event_loop import LoopThread
 from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
-from srl_train.errors import TrainingError
 from srl_train.metrics.activity import PLAY, Activity
 from srl_train.pools import growth_is_due, load_opponents
 from srl_train.round import (
@@ -80,8 +79,8 @@ class PlayAhead:
         self._returned = self._prepared = self._started = run.next_round
         self._playing: dict[int, Future[list[Episode]]] = {}
         self._played: dict[int, PlayedRound] = {}
-        self._failure: BaseException | None = None
-        """Error of a round, raised after all rounds before it were returned."""
+        self._failed = False
+        """True if a round failed; its error is raised after all rounds before it were returned."""
         bound = run.config.engine.in_flight
         self._in_flight = None if bound is None else asyncio.Semaphore(bound)
         models = tuple(run.learners)
@@ -177,7 +176,7 @@ class PlayAhead:
             self._started += 1
 
     def _may_start(self, number: int) -> bool:
-        if number >= self._run.config.rounds or self._failure is not None:
+        if number >= self._run.config.rounds or self._failed:
             return False
         if (self._run.pools or self._run.matchmaking.ratings) and self._prepared < number:
             # A pool plays one snapshot at a time, and the next draw depends on all results.
@@ -201,11 +200,13 @@ class PlayAhead:
             return False
         if any(map(self._saves_after, range(self._returned, number))):
             return False
-        self._failure = self._failure or playing.exception() or self._too_many_failed(playing)
-        if self._failure is not None:
+        try:
+            self._run.check_failures(playing.result())
+        except BaseException:
+            self._failed = True
             if self._returned < number:
                 return False
-            raise self._failure
+            raise
         played = prepare(self._run, number, self._playing.pop(number).result())
         with self._changed:
             self._played[number] = played
@@ -214,13 +215,6 @@ class PlayAhead:
                 pace.waiting.append(played)
             self._changed.notify_all()
         return True
-
-    def _too_many_failed(self, playing: Future[list[Episode]]) -> TrainingError | None:
-        try:
-            self._run.check_failures(playing.result())
-        except TrainingError as error:
-            return error
-        return None
 
     # Learning.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from torch import Tensor
 
@@ -326,7 +326,8 @@ class ServerWorker:
             ServingError: As `ModelServer.start`.
             TrainingError: If this worker was restarted on another node.
         """
-        if not _is_own_address(spec.host):
+        addresses = [a.address for own in psutil.net_if_addrs().values() for a in own]
+        if spec.host not in addresses:
             raise TrainingError(
                 f"the node of the model server at {spec.url} was lost: resume the run, which "
                 "places its servers anew"
@@ -334,7 +335,9 @@ class ServerWorker:
         if self._server is None:
             # The server of a killed worker ends by itself.
             latest = time.monotonic() + LEFT_BEHIND
-            while _is_running(spec.url) and time.monotonic() < latest:
+            while any(one.url == spec.url for one in running_servers()) and (
+                time.monotonic() < latest
+            ):
                 time.sleep(POLL)
             self._server = ModelServer(spec)
         self._server.start()
@@ -375,20 +378,6 @@ class ServerWorker:
     def discard(self, name: str) -> None:
         """Remove a folder that `upload` made."""
         shutil.rmtree(self._folder / name, ignore_errors=True)
-
-
-def _is_own_address(host: str) -> bool:
-    """Return True for an IP address of this machine."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        try:
-            probe.bind((host, 0))
-        except OSError:
-            return False
-    return True
-
-
-def _is_running(url: str) -> bool:
-    return any(spec.url == url for spec in running_servers())
 
 
 class PlacedServer(Server):

@@ -6,7 +6,6 @@ python -m tests.srl_train.processes_at_work TASK,... FOLDER
 import dataclasses
 import json
 import sys
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,8 +16,6 @@ from srl_train import fsdp, processes
 from srl_train.checkpoints import checkpoint
 from srl_train.config import yaml_file
 from srl_train.config.learning.learners import PpoConfig
-from srl_extensions.cluster.learners import Call, History, LearnerWorker
-from srl_train.environment import build_env
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import JointState
 from srl_train.learners.trl_ppo import PpoLearner
@@ -138,27 +135,6 @@ def do_updates(folder):
         (folder / "metrics.json").write_text(json.dumps(metrics))
 
 
-def do_workers(folder):
-    """A Ray learner's update and return to its state, whole in the first process."""
-    processes.start("cpu")
-    config = yaml_file.load(folder / "configs" / "full.yaml")
-    for parallel in ("ddp", "fsdp"):
-        own = config.replaced(parallel=parallel)
-        worker = LearnerWorker(own, "model_0", partial(build_env, config))
-        _, state = worker.run(History(), Call("learner", "learn", (played(), 3, 0)), True, True)
-        # Actors of a group all receive the state of the first one.
-        history = History(2, processes.gather([state])[0])
-        for method, arguments in (
-            ("begin_update", lambda: (played(), 4, 1)),
-            ("compute_gradients", tuple),
-            ("apply_gradients", lambda: processes.gather([result])[:1]),
-        ):
-            call = Call("learner", method, arguments())
-            result, state = worker.run(history, call, True, True)
-            history = history.after(call)
-        keep(folder / f"worker_{parallel}.safetensors", state["weights"])
-
-
 def keep(path, tensors):
     whole = fsdp.in_full(tensors)
     if processes.is_main():
@@ -236,7 +212,7 @@ def do_failure(_):
     sys.stdout.write("never reached\n")
 
 
-TASKS = {"updates": do_updates, "workers": do_workers, "runs": do_runs, "failure": do_failure}
+TASKS = {"updates": do_updates, "runs": do_runs, "failure": do_failure}
 
 
 def do(tasks, folder):

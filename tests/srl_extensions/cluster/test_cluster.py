@@ -1,6 +1,7 @@
 """Real clusters on this machine: equal to the bit on one node and two, and after kills."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -60,6 +61,10 @@ def pids():
     return {actor.pid for actor in actors()}
 
 
+def kill_learner(run, model):
+    os.kill(run.learners[model].apply(lambda *_: os.getpid()), signal.SIGKILL)
+
+
 @pytest.fixture(scope="module")
 def undisturbed():
     """State of the demo with the local engine."""
@@ -111,25 +116,25 @@ def test_ten_kills_change_nothing(undisturbed):
 def test_stages_are_trained_in_learners_of_which_one_is_killed(tmp_path):
     stages = {"sft": SftConfig(episodes=8, epochs=2), "dpo": DpoConfig(episodes=16, epochs=2)}
     config = demo().replaced(**stages, rounds=1, logging={"evaluation_episodes": 0})
-    killed = []
+    killed, trainers = [], []
 
     class Killer:
         def write(self, row):
             if row.get("stage") and row["pass"] == 0:  # after the first pass of each
-                [*_, last] = actors()
-                last.kill()
-                killed.append(last.pid)
+                kill_learner(trainers[-1].run, "model_1")
+                killed.append(row["stage"])
 
         def close(self):
             pass
 
     def fitted(config, *sinks):
         with Trainer(config, tmp_path / config.engine.name, sinks=sinks) as trainer:
+            trainers.append(trainer)
             assert trainer.fit()["training_completed"]
             return everything(trainer.run), without_times(trainer.run.stages.reports)
 
     found = fitted(config.replaced(engine=RayEngineConfig()), Killer())
-    assert len(killed) == 2
+    assert killed == ["sft", "dpo"]
     assert same(found, fitted(config))
 
 
@@ -150,7 +155,7 @@ def test_learners_of_two_processes_come_to_the_weights_of_one(short_run, paralle
                 train_round(one, number)
                 one.next_round = number + 1
             if number == 0:
-                actors()[-1].kill()  # one of two processes
+                kill_learner(run, "model_0")  # one of two processes
         assert len(before - pids()) == 2, "both processes of the learner are restarted"
         assert run.versions == local.versions
         for name, learner in run.learners.items():
