@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import os
+import secrets
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +28,13 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 with needed_by("engine.name ray", ConfigError):
     import ray
     from ray import cloudpickle
-    from ray.exceptions import ObjectLostError, OutOfMemoryError, RayActorError, RayTaskError
+    from ray.exceptions import (
+        ActorDiedError,
+        ObjectLostError,
+        OutOfMemoryError,
+        RayActorError,
+        RayTaskError,
+    )
     from ray.util.placement_group import (
         placement_group,
         placement_group_table,
@@ -77,6 +85,7 @@ class Host:
     def __init__(self, kind: Callable[..., Any], arguments: Sequence[Any]) -> None:
         self._kind, self._arguments = kind, arguments
         self._object: Any = None
+        self._identity = secrets.token_hex(8)
 
     def call(self, rank: Rank | None, method: str, *arguments: Any) -> Any:
         """Call a method of the object. In a group, only the first process returns the result."""
@@ -87,19 +96,19 @@ class Host:
         result = getattr(self._object, method)(*arguments)
         return result if rank is None or rank.index == 0 else None
 
-    def address(self) -> tuple[str, int]:
-        """Return this node's address and a free port."""
+    @ray.method(max_task_retries=-1)
+    def address(self) -> tuple[str, int, str]:
+        """Return this node's address, a free port, and the identity of this process."""
         with socket.socket() as free:
             free.bind(("", 0))
-            return ray.util.get_node_ip_address(), free.getsockname()[1]
+            return ray.util.get_node_ip_address(), free.getsockname()[1], self._identity
 
 
 class Actor:
     """Object in a Ray actor, or in several actors that form a process group.
 
-    Ray restarts an actor that died, and repeats the call. If a process of a group dies, all are
-    replaced and the call is repeated from here. A restarted object is built anew, so calls carry
-    everything that they depend on.
+    Ray restarts an actor that died; if a process of a group dies, all are replaced. The call is
+    repeated then. A restarted object is built anew, so calls carry everything that they depend on.
 
     Args:
         name: Name in log messages and errors.
@@ -108,7 +117,8 @@ class Actor:
 
     def __init__(self, name: str, spawn: Callable[[], Sequence[Any]]) -> None:
         self.name, self._spawn, self._handles = name, spawn, spawn()
-        self._ranks: Sequence[Rank | None] | None = None
+        self._ranks: Sequence[Rank] | None = None
+        self._identity = ""
         self._lock = threading.Lock()
         self._stopped = False
 
@@ -119,10 +129,13 @@ class Actor:
             TrainingError: If the actor died MOST_DEATHS times in this call, or was stopped.
             Exception: Exceptions of the method, unchanged.
         """
-        lost: Exception | None = None
+        deaths, lost = 0, None
         with self._lock:
-            for _ in range(1 if len(self._handles) == 1 else MOST_DEATHS):
+            while True:
                 try:
+                    deaths += lost is not None and self._recover()
+                    if deaths == MOST_DEATHS:
+                        break
                     return self._answer(
                         [
                             handle.call.remote(rank, method, *arguments)
@@ -130,11 +143,11 @@ class Actor:
                         ]
                     )
                 except (RayActorError, ObjectLostError, OutOfMemoryError) as error:
-                    if self._stopped or not ray.is_initialized():
+                    final = len(self._handles) == 1 and isinstance(error, ActorDiedError)
+                    if self._stopped or final:
                         raise TrainingError(f"{self.name} ended with the run") from error
                     log.warning("%s died: %s", self.name, error)
                     lost = error
-                    self._restart()
         raise TrainingError(
             f"{self.name} died {MOST_DEATHS} times in {method}: check the memory of its node, and "
             "Ray's logs there (/tmp/ray)"
@@ -149,20 +162,31 @@ class Actor:
 
     def _group(self) -> Sequence[Rank | None]:
         """Return the rank of each process, after agreeing on an address."""
-        count = len(self._handles)
-        if self._ranks is None and count == 1:
-            self._ranks = [None]
-        elif self._ranks is None:
-            host, port = ray.get(self._handles[0].address.remote())
+        if self._ranks is None:
+            host, port, self._identity = ray.get(self._handles[0].address.remote())
+            count = len(self._handles)
             self._ranks = [Rank(index, count, host, port) for index in range(count)]
-        return self._ranks
+        return [None] if len(self._ranks) == 1 else self._ranks
 
-    def _restart(self) -> None:
-        """Replace all processes of a group: the survivors' connections are broken."""
+    def _recover(self) -> bool:
+        """Wait until the processes run again; return False if none died.
+
+        A process is unreachable for some seconds when its node was lost, before Ray restarts it.
+        """
         if len(self._handles) > 1:
-            for handle in self._handles:
-                ray.kill(handle)
-            self._handles, self._ranks = self._spawn(), None
+            self._replace()
+            return True
+        *_, identity = ray.get(self._handles[0].address.remote())
+        before, self._identity = self._identity, identity
+        if identity == before:
+            time.sleep(1.0)
+        return bool(identity != before)
+
+    def _replace(self) -> None:
+        """Replace all processes of a group: the survivors' connections are broken."""
+        for handle in self._handles:
+            ray.kill(handle)
+        self._handles, self._ranks = self._spawn(), None
 
     def _answer(self, references: Sequence[Any]) -> Any:
         """Return the first process's result once all have returned."""
@@ -180,7 +204,7 @@ class Actor:
                 raised, timeout = raised or error, KNOWN_WITHIN
         if raised is not None:
             if waiting:
-                self._restart()  # The others wait for the process that failed.
+                self._replace()  # The others wait for the process that failed.
             raise getattr(raised, "cause", raised) from raised
         return answers[references[0]]
 
@@ -261,13 +285,11 @@ class Cluster:
         self, places: range, kind: Callable[..., Any], arguments: Sequence[Any]
     ) -> list[Any]:
         host = ray.remote(Host)
-        alone = len(places) == 1
         return [
             host.options(
                 num_cpus=self._bundles[place].get("CPU", 0),
                 num_gpus=self._bundles[place].get("GPU", 0),
-                max_restarts=-1 if alone else 0,
-                max_task_retries=MOST_DEATHS - 1 if alone else 0,
+                max_restarts=-1 if len(places) == 1 else 0,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, place),
             ).remote(kind, arguments)
             for place in places
