@@ -117,7 +117,7 @@ $(OPENENV)/.installed: pyproject.toml constraints/openenv.txt
 	@touch $@
 
 test-openenv: $(OPENENV)/.installed
-	$(OPENENV)/bin/python -m pytest -m openenv tests/srl_envs/remote/openenv tests/examples/test_openenv_example.py tests/docs
+	$(OPENENV)/bin/python -m pytest -m openenv tests/srl_extensions/remote/openenv tests/examples/test_openenv_example.py tests/docs
 
 # MLflow asks for an older Pillow too.
 $(TRACKERS)/.installed: pyproject.toml constraints/trackers.txt
@@ -191,7 +191,7 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
-PROTO := srl_envs/remote/protocol/environments.proto
+PROTO := srl_extensions/remote/environments.proto
 protos: $(VENV)/.installed-dev
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. $(PROTO)
 
@@ -216,7 +216,7 @@ bench-train: $(VENV)/.installed-run
 real-model: $(VENV)/.installed-run
 	$(call installing,the reader of GGUF files)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[gguf]"
-	$(BIN)/python -m benchmarks.training.real_model.fetch
+	$(BIN)/python -m benchmarks.real_model fetch
 
 bench-envs: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.env_speed
@@ -224,7 +224,6 @@ bench-envs: $(VENV)/.installed-run
 # All of them, also where one fails or misses what it checks.
 bench-gpu: $(if $(GPU_PYTHON),,$(VENV)/.installed-dev)
 	@failed=; for each in "pytest -m gpu tests/srl_train" \
-		"benchmarks.training accelerator" \
 		"benchmarks.training vocabulary" \
 		"benchmarks.training demo_seeds --seeds 0 1 2 --set models.device=cuda"; do \
 		echo "python -m $$each"; $(or $(GPU_PYTHON),$(BIN)/python) -m $$each || failed=1; \

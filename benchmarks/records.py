@@ -1,74 +1,70 @@
-"""How a result is kept: a JSON record with its circumstances, and a block of the results page.
+"""Records of measurements: circumstances, checks, Markdown tables and statistics of repeats.
 
-A block lies between `<!-- NAME: begin -->` and `<!-- NAME: end -->` and is replaced whole.
+A block of a results page lies between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shlex
 import shutil
+import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from srl_train.engine.run_files import write_whole
+from srl_agents.evaluation.bootstrap import mean_interval
+from srl_envs.loading import needed_by
+from srl_train.run_files import write_whole
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "examples" / "configs"
 PACKAGES = ("torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
-ACCELERATORS = ("/dev/nvidia0", "/dev/kfd")
 CHANGES = "+changes"
-# What the numbers come from: results that were pasted since do not count as a change.
-SOURCES = ("srl_envs", "srl_agents", "srl_train", "benchmarks/*.py", "examples", "pyproject.toml")
+# Results pages are left out: a pasted result changes no measurement.
+SOURCES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "benchmarks/*.py",
+           "benchmarks/claims", "examples", "pyproject.toml")  # fmt: skip
+Side = TypeVar("Side", bound=Hashable)
 
 
 @dataclass(frozen=True)
 class Check:
-    """One claim, and whether it was seen to be so."""
+    """A condition of a claim, and whether the measured numbers (`seen`) meet it."""
 
     claim: str
     held: bool
     seen: str
-    """The numbers it was judged by."""
 
     def __str__(self) -> str:
         return f"{'held' if self.held else 'NOT HELD'}: {self.claim} ({self.seen})"
 
 
 def parser(docstring: str | None) -> argparse.ArgumentParser:
-    """The parser of a command whose module says this, with options for where the result goes beside
-    standard output."""
+    """Return the parser of a measuring command, with `--json` and `--docs`."""
     made = argparse.ArgumentParser(_command(), description=(docstring or "").partition("\n")[0])
-    # Refused before anything is measured.
     kept: dict[str, Any] = {"type": Path, "metavar": "FILE", "action": _Recording}
-    made.add_argument("--json", **kept, help="also write the record there")
-    made.add_argument(
-        "--docs", **kept, help="also put the tables into this file, between the command's markers"
-    )
+    made.add_argument("--json", **kept, help="also write the record to FILE")
+    made.add_argument("--docs", **kept, help="also replace this command's block in FILE")
     return made
 
 
 class _Recording(argparse.Action):
-    """A file to record in; refused where the measured sources differ from their commit."""
+    """Refuses to record before measuring where the sources differ from their commit."""
 
     def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
+        self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
     ) -> None:
-        if _commit().endswith(CHANGES):
+        if commit().endswith(CHANGES):
             parser.error(
-                f"{option_string}: the sources differ from their commit, and a record would name a "
-                "commit that gives other numbers: commit them, or leave the option out"
+                f"{option_string}: the sources differ from their commit, and a record would name "
+                "a commit that gives other numbers: commit them, or leave the option out"
             )
         setattr(namespace, self.dest, values)
 
@@ -77,40 +73,38 @@ def keep(
     name: str,
     result: Mapping[str, Any],
     markdown: str,
-    asked: argparse.Namespace,
+    options: argparse.Namespace,
     checks: Sequence[Check] = (),
 ) -> int:
-    """Print the tables and the checks, and write what `--json` and `--docs` ask for; the exit code,
-    1 where a check did not hold.
+    """Print tables and checks, write what `--json` and `--docs` name, return the exit code.
 
-    Raises RuntimeError for a record of sources that were changed while they were measured.
+    Returns:
+        1 if a check does not hold, else 0.
+
+    Raises:
+        RuntimeError: The sources were changed while they were measured.
     """
     if checks:
         markdown += "\n\n" + "\n".join(f"- {check}" for check in checks)
     print(markdown)
     found = circumstances()
-    if found["commit"].endswith(CHANGES) and (asked.json or asked.docs):
+    if found["commit"].endswith(CHANGES) and (options.json or options.docs):
         raise RuntimeError("the sources changed while they were measured: nothing was recorded")
-    if asked.json is not None:
+    if options.json is not None:
         record = {"benchmark": name, "circumstances": found, "result": dict(result)}
-        write_whole(asked.json, json.dumps(record, indent=1) + "\n")
-    if asked.docs is not None:
-        paste(asked.docs, name, f"{in_words(found)}\n\n{markdown.strip()}")
+        write_whole(options.json, json.dumps(record, indent=1) + "\n")
+    if options.docs is not None:
+        versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+        line = f"`{found['command']}` at commit {found['commit']}; {found['machine']}; {versions}."
+        paste(options.docs, name, f"{line}\n\n{markdown.strip()}")
     return int(not all(check.held for check in checks))
 
 
-def _command() -> str:
-    """'python -m benchmarks.training' and the like: what was started."""
-    module = getattr(sys.modules["__main__"], "__spec__", None)
-    name = module.name.removesuffix(".__main__") if module is not None else sys.argv[0]
-    return f"python -m {name}"
-
-
 def circumstances() -> dict[str, Any]:
-    """The command, the commit, the machine and the versions."""
+    """Return the command, the commit, the machine and the versions of packages."""
     return {
         "command": " ".join([_command(), *map(shlex.quote, sys.argv[1:])]),
-        "commit": _commit(),
+        "commit": commit(),
         "machine": machine(),
         "threads": os.environ.get("OMP_NUM_THREADS"),
         "versions": {package: metadata.version(package) for package in PACKAGES},
@@ -118,49 +112,20 @@ def circumstances() -> dict[str, Any]:
 
 
 def machine() -> str:
-    """'2 CPU cores, no accelerator' and the like: what this process may use."""
+    """Return the usable cores and accelerators, such as '2 CPU cores, no accelerator'."""
     allowed = hasattr(os, "sched_getaffinity")  # Linux
     cores = len(os.sched_getaffinity(0)) if allowed else os.cpu_count()
-    found = _accelerators()
+    found: list[str] = []
+    program = shutil.which("nvidia-smi")
+    if program is not None:
+        query = [program, "--query-gpu=name", "--format=csv,noheader"]
+        done = subprocess.run(query, capture_output=True, text=True, check=False)
+        found = done.stdout.splitlines() if done.returncode == 0 else []
     return f"{cores} CPU cores, {'accelerator ' + ', '.join(found) if found else 'no accelerator'}"
 
 
-def _accelerators() -> list[str]:
-    """What nvidia-smi calls them; else the devices that there are."""
-    program = shutil.which("nvidia-smi")
-    if program is not None:
-        asked = [program, "--query-gpu=name", "--format=csv,noheader"]
-        told = subprocess.run(asked, capture_output=True, text=True, check=False)
-        if told.returncode == 0:
-            return told.stdout.split("\n")[:-1]
-    return [device for device in ACCELERATORS if Path(device).exists()]
-
-
-def in_words(found: Mapping[str, Any]) -> str:
-    """The circumstances as one line of Markdown."""
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    return f"`{found['command']}` at commit {found['commit']}; {found['machine']}; {versions}."
-
-
-def paste(file: Path, name: str, block: str) -> None:
-    """Replace the block of that name in a file; raises ValueError where its markers are not."""
-    text = file.read_text(encoding="utf-8")
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, found, rest = text.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        raise ValueError(f"{file} has no block {begin} ... {end}: add the two lines to it")
-    write_whole(file, f"{before}{begin}\n{block}\n{end}{after}")
-
-
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table; the columns after the first are aligned to the right."""
-    lines = [headers, ["---", *["---:"] * (len(headers) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
-
-
-def _commit() -> str:
-    """Short hash, with '+changes' where the measured sources differ from it."""
+def commit() -> str:
+    """Return the short hash, with '+changes' where the measured sources differ from it."""
 
     def git(*words: str) -> str | None:
         done = subprocess.run(
@@ -172,3 +137,121 @@ def _commit() -> str:
     if head is None:
         return "unknown (not a git checkout)"
     return head + (CHANGES if git("status", "--porcelain", "--", *SOURCES) else "")
+
+
+def paste(file: Path, name: str, block: str) -> None:
+    """Replace a file's block of that name; raise ValueError where its markers are missing."""
+    text = file.read_text(encoding="utf-8")
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"{file} has no block {begin} ... {end}: add the two lines to it")
+    write_whole(file, f"{before}{begin}\n{block}\n{end}{after}")
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table whose columns after the first are aligned to the right."""
+    lines = [headers, ["---", *["---:"] * (len(headers) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
+
+
+def new_figure(what: str, width: float, height: float) -> Any:
+    """Return a matplotlib figure; raise SystemExit with the install command without matplotlib."""
+    with needed_by(what, SystemExit):
+        import matplotlib.figure  # Without pyplot there is no window and no global state.
+
+    return matplotlib.figure.Figure((width, height), layout="constrained")
+
+
+class Estimate(NamedTuple):
+    """A mean and its standard error (None for a single value), formatted 'mean ± error'."""
+
+    mean: float
+    error: float | None
+
+    def __format__(self, form: str) -> str:
+        return f"{self.mean:{form}}" + ("" if self.error is None else f" ± {self.error:{form}}")
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return the mean of independent values and its standard error."""
+    several = len(values) > 1
+    error = statistics.stdev(values) / math.sqrt(len(values)) if several else None
+    return Estimate(statistics.fmean(values), error)
+
+
+class Interval(NamedTuple):
+    """A mean and its interval, formatted 'mean (low to high)'."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __format__(self, form: str) -> str:
+        ends = f" ({self.low:{form}} to {self.high:{form}})" if self.high > self.low else ""
+        return f"{self.mean:{form}}{ends}"
+
+
+class Repeats(tuple[float, ...]):
+    """Repeated measurements of one number, formatted 'median (least to greatest)'."""
+
+    @property
+    def middle(self) -> float:
+        """The median."""
+        return statistics.median(self)
+
+    def __format__(self, form: str) -> str:
+        if len(set(self)) == 1:
+            return f"{self[0]:{form}}"
+        return f"{self.middle:{form}} ({min(self):{form}} to {max(self):{form}})"
+
+
+class OverSeeds(Repeats):
+    """One number for each of several seeds, formatted 'mean (least to greatest)'."""
+
+    @property
+    def middle(self) -> float:
+        """The mean."""
+        return statistics.fmean(self)
+
+    @property
+    def interval(self) -> Interval:
+        """The mean and its 95 % interval by Student's t."""
+        return Interval(*mean_interval(self))
+
+    @property
+    def equal_within(self) -> float:
+        """Smallest margin within which two one-sided t tests at 5 % show that the mean is zero.
+
+        The margin is the farther end of the 90 % interval (Schuirmann 1987), NaN for one seed.
+        """
+        _, low, high = mean_interval(self, 0.9)
+        return max(abs(low), abs(high))
+
+
+def in_turns(
+    sides: Mapping[Side, Callable[[int], float]], repeats: int, warm_ups: int = 0
+) -> dict[Side, Repeats]:
+    """Measure all sides within every repeat, so that a busy minute affects all of them.
+
+    Each side receives the number of the repeat. The order of the sides alternates, and the first
+    `warm_ups` repeats are discarded.
+    """
+    found: dict[Side, list[float]] = {side: [] for side in sides}
+    for repeat in range(warm_ups + repeats):
+        for side in list(sides) if repeat % 2 == 0 else reversed(list(sides)):
+            found[side].append(sides[side](repeat))
+    return {side: Repeats(values[warm_ups:]) for side, values in found.items()}
+
+
+def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Repeats:
+    """Return the quotients, repeat by repeat."""
+    return Repeats(a / b for a, b in zip(numerators, denominators, strict=True))
+
+
+def _command() -> str:
+    """Return the command line of this program without its arguments."""
+    module = getattr(sys.modules["__main__"], "__spec__", None)
+    name = module.name.removesuffix(".__main__") if module is not None else sys.argv[0]
+    return f"python -m {name}"

@@ -1,11 +1,10 @@
-"""How fast the demo's rollout is, against re-prefilling `model.generate` every turn.
+"""Speed of the demo's rollout, compared with re-prefilling `model.generate` every turn.
 
 python -m benchmarks.rollout_speed [--episodes 32] [--turns 8] [--repeats 5] [--json FILE]
 
-Four tiny models play coop_compete with four agents, as in the demo, on one thread. Every variant
-plays the same seeds in the same run, in turns; the median of the repeats counts. A
-reference answers with `model.generate` over the whole conversation, in one batch of the same rows
-and with the same settings; it is not asked for log-probabilities, which ours always returns.
+Four tiny models play coop_compete with four agents on one thread. All ways to sample play the same
+seeds in turns, and the median of the repeats counts. The reference answers with `model.generate`
+over the whole conversation, in one batch of the same rows, without log-probabilities.
 """
 
 from __future__ import annotations
@@ -16,15 +15,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # one thread, in the tokenizer too
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # The tokenizer uses one thread as well.
 
 import torch
 import transformers
 from transformers import GenerationConfig
 
 from benchmarks import records
-from benchmarks.records import Check
-from benchmarks.repeats import Repeats, in_turns
+from benchmarks.records import Check, Repeats, in_turns
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Completion, Request
@@ -39,88 +37,67 @@ AGENTS = [f"agent_{agent}" for agent in range(4)]
 MODELS, ADAPTERS = "4 models", "4 adapters in one batch"
 REFERENCE = "model.generate, re-prefilled every turn"
 KEPT, CONSTRAINED = "cache kept", "cache kept, constrained choice"
-LEAST = 2.5  # times faster than the reference, with the cache kept
+LEAST = 2.5
+"""Least speed with the cache kept, in times of the reference's."""
 
 
 class GenerateBackend(HuggingFaceBackend):
-    """The reference: nothing is kept between turns."""
+    """The reference, which keeps nothing between turns."""
 
     def sample(self, requests: Sequence[Request]) -> list[Completion]:
-        """One completion per request, by `model.generate` over the whole context."""
         width = max(len(request.context) for request in requests)
-        pad = self.tokenizer.pad_token_id
+        pad, end = self.tokenizer.pad_token_id, self.chat.end_of_turn
         ids = torch.full((len(requests), width), pad)
         for row, request in enumerate(requests):
             ids[row, width - len(request.context) :] = torch.tensor(request.context)
         settings = GenerationConfig(
-            do_sample=True,
-            top_k=0,
-            max_new_tokens=requests[0].sampling.max_new_tokens,
-            eos_token_id=self.chat.end_of_turn,
-            pad_token_id=pad,
-        )
+            do_sample=True, top_k=0, max_new_tokens=requests[0].sampling.max_new_tokens,
+            eos_token_id=end, pad_token_id=pad,
+        )  # fmt: skip
         adapters = [request.adapter for request in requests]
-        extra = {"adapter_names": adapters} if adapters[0] else {}
         with torch.inference_mode():
             written = self.model.generate(
                 input_ids=ids,
                 attention_mask=(ids != pad).long(),
                 generation_config=settings,
-                **extra,
+                **({"adapter_names": adapters} if adapters[0] else {}),
             )[:, width:].tolist()
-        return [self._completion(row) for row in written]
-
-    def _completion(self, row: list[int]) -> Completion:
-        ended = self.chat.end_of_turn in row
-        ids = row[: row.index(self.chat.end_of_turn) + 1] if ended else row
-        return Completion(tuple(ids), (0.0,) * len(ids), ended, self.identity())
+        answers = [row[: row.index(end) + 1] if end in row else row for row in written]
+        return [
+            Completion(tuple(own), (0.0,) * len(own), end in own, self.identity())
+            for own in answers
+        ]
 
 
 def game(turns: int) -> Callable[[], Any]:
-    """The demo's environment, with episodes of this many turns."""
+    """Return a function that makes the demo's environment with this many turns."""
     return lambda: registry.make("coop_compete_v0", num_agents=len(AGENTS), max_cycles=turns)
 
 
 def variants(
     make_env: Callable[[], Any], max_new_tokens: int
 ) -> dict[tuple[str, str], dict[str, TextPolicy]]:
-    """What is compared: (kind of models, way to sample) -> policy per agent."""
+    """Return (kind of models, way to sample) -> policy per agent."""
     folder = tiny.folder(make_env)
-    view = make_env().unwrapped.text_view
-    sampling = Sampling(max_new_tokens=max_new_tokens)
-
-    def separate(kind: type[HuggingFaceBackend], constrained: bool) -> dict[str, TextPolicy]:
-        return {
-            agent: TextPolicy(
-                kind.load(folder, device="cpu", name=agent),
-                view,
-                sampling=sampling,
-                constrained=constrained,
-            )
-            for agent in AGENTS
+    view, sampling = make_env().unwrapped.text_view, Sampling(max_new_tokens=max_new_tokens)
+    found: dict[tuple[str, str], dict[str, TextPolicy]] = {}
+    for way, kind in (
+        (REFERENCE, GenerateBackend),
+        (KEPT, HuggingFaceBackend),
+        (CONSTRAINED, HuggingFaceBackend),
+    ):
+        make = functools.partial(
+            TextPolicy, view=view, sampling=sampling, constrained=way == CONSTRAINED
+        )
+        found[MODELS, way] = {
+            agent: make(kind.load(folder, device="cpu", name=agent)) for agent in AGENTS
         }
-
-    def shared(kind: type[HuggingFaceBackend], constrained: bool) -> dict[str, TextPolicy]:
         base, lora = kind.load(folder, device="cpu", name="shared"), AdapterConfig(rank=16)
         models = adapter_models(base.model, AGENTS, lora, seed=0)
-        policy = TextPolicy(
-            base.with_model(side_by_side(base.model, models, lora).eval()),
-            view,
-            sampling=sampling,
-            adapter={agent: agent for agent in AGENTS},
-            constrained=constrained,
-        )
-        return dict.fromkeys(AGENTS, policy)
-
-    return {
-        (models, way): seated(kind, way == CONSTRAINED)
-        for models, seated in ((MODELS, separate), (ADAPTERS, shared))
-        for way, kind in (
-            (REFERENCE, GenerateBackend),
-            (KEPT, HuggingFaceBackend),
-            (CONSTRAINED, HuggingFaceBackend),
-        )
-    }
+        shared = base.with_model(side_by_side(base.model, models, lora).eval())
+        policy = make(shared, adapter={agent: agent for agent in AGENTS})
+        found[ADAPTERS, way] = dict.fromkeys(AGENTS, policy)
+    return found
 
 
 def measure(
@@ -129,15 +106,14 @@ def measure(
     episodes: int,
     repeats: int,
 ) -> dict[tuple[str, str], Repeats]:
-    """CPU seconds per rollout, one number per repeat; a first rollout is thrown away."""
+    """Return CPU seconds per rollout, without a first one; raise SystemExit if a game fails."""
 
     def rollout(name: tuple[str, str], repeat: int) -> float:
         seeds = range(repeat * episodes, (repeat + 1) * episodes)
         start = time.process_time()
         played = play_many(make_env, compared[name], seeds)
         spent = time.process_time() - start
-        failed = [episode.failure for episode in played if episode.failure]
-        if failed:
+        if failed := [episode.failure for episode in played if episode.failure]:
             raise SystemExit(f"{name}: {failed[0]}")
         return spent
 
@@ -146,7 +122,7 @@ def measure(
 
 
 def tables(seconds: Mapping[tuple[str, str], Repeats], answers: int) -> tuple[str, list[Check]]:
-    """The result as Markdown, and what was to be reached."""
+    """Return the result as Markdown, and its checks."""
     lines, checks = [], []
     for (models, way), own in seconds.items():
         faster = seconds[models, REFERENCE].middle / own.middle
@@ -160,22 +136,22 @@ def tables(seconds: Mapping[tuple[str, str], Repeats], answers: int) -> tuple[st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, keep."""
+    """Measure, print and record."""
     parser = records.parser(__doc__)
     parser.add_argument("--episodes", type=int, default=32, help="per rollout")
     parser.add_argument("--turns", type=int, default=8, help="per episode")
     parser.add_argument("--repeats", type=int, default=5, help="measured rollouts per variant")
     parser.add_argument("--max-new-tokens", type=int, default=4)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
-    make_env = game(asked.turns)
-    compared = variants(make_env, asked.max_new_tokens)
-    seconds = measure(make_env, compared, asked.episodes, asked.repeats)
-    markdown, checks = tables(seconds, asked.episodes * asked.turns * len(AGENTS))
-    head = f"{asked.episodes} episodes x {asked.turns} turns x {len(AGENTS)} agents, one thread"
+    make_env = game(options.turns)
+    compared = variants(make_env, options.max_new_tokens)
+    seconds = measure(make_env, compared, options.episodes, options.repeats)
+    markdown, checks = tables(seconds, options.episodes * options.turns * len(AGENTS))
+    head = f"{options.episodes} episodes x {options.turns} turns x {len(AGENTS)} agents, one thread"
     result = {"cpu_seconds": {", ".join(name): values for name, values in seconds.items()}}
-    return records.keep("rollout_speed", result, f"{head}\n\n{markdown}", asked, checks)
+    return records.keep("rollout_speed", result, f"{head}\n\n{markdown}", options, checks)
 
 
 if __name__ == "__main__":

@@ -58,18 +58,18 @@ def measure(runs: int, workers: int, without: Sequence[str] = ()) -> dict[str, A
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, keep."""
+    """Measure, print and record."""
     parser = records.parser(__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--without", nargs="*", default=[], choices=FEATURES)
-    asked = parser.parse_args(arguments)
-    speed = measure(asked.runs, asked.workers, asked.without)
+    options = parser.parse_args(arguments)
+    speed = measure(options.runs, options.workers, options.without)
     text = (
         "{runs} runs of 4 tests, {workers} workers: {per_second:.0f} a second; median "
         "{median:.1f} ms, slowest {slowest:.0f} ms ({protections})"
-    ).format(runs=asked.runs, workers=asked.workers, **speed)
-    records.keep("sandbox_speed", speed, text, asked)
+    ).format(runs=options.runs, workers=options.workers, **speed)
+    records.keep("sandbox_speed", speed, text, options)
 
 
 if __name__ == "__main__":

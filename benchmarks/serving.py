@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import records
-from benchmarks.records import Check
-from benchmarks.repeats import Repeats, in_turns, ratios
+from benchmarks.records import Check, Repeats, in_turns, ratios
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.sampling import Sampling
@@ -70,7 +69,7 @@ def measure(url: str, folder: Path, episodes: int, repeats: int) -> dict[str, Re
 
 
 def tables(speeds: dict[str, Repeats]) -> tuple[str, list[Check]]:
-    """The result as Markdown, and what was to be reached."""
+    """Return the result as Markdown, and its checks."""
     faster = ratios(speeds[GROUPED], speeds[SINGLE])
     lines = [(way, f"{own:.0f}") for way, own in speeds.items()]
     claim = f"grouped calls answer at least {LEAST:g} times as fast"
@@ -80,14 +79,14 @@ def tables(speeds: dict[str, Repeats]) -> tuple[str, list[Check]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, keep."""
+    """Measure, print and record."""
     parser = records.parser(__doc__)
     parser.add_argument(
         "--python", default=sys.executable, help="interpreter of the environment that has vLLM"
     )
     parser.add_argument("--episodes", type=int, default=32, help="per rollout")
     parser.add_argument("--repeats", type=int, default=3, help="measured rollouts per way")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     folder = tiny.folder(game, size=tiny.TinySize(heads=2, key_value_heads=1))
     with tempfile.TemporaryDirectory() as logs:
         spec = ServerSpec(
@@ -97,14 +96,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             log_folder=Path(logs),
             dtype="float32",
             max_model_len=POSITIONS,
-            python=asked.python,
+            python=options.python,
         )
         with Fleet.managed([spec], concurrency=CALLS, deadline=START):
-            speeds = measure(spec.url, folder, asked.episodes, asked.repeats)
+            speeds = measure(spec.url, folder, options.episodes, options.repeats)
     markdown, checks = tables(speeds)
-    head = f"{asked.episodes} episodes x {TURNS} turns x {AGENTS} agents, one server on a CPU"
+    head = f"{options.episodes} episodes x {TURNS} turns x {AGENTS} agents, one server on a CPU"
     result = {"answers_per_second": speeds}
-    return records.keep("serving", result, f"{head}\n\n{markdown}", asked, checks)
+    return records.keep("serving", result, f"{head}\n\n{markdown}", options, checks)
 
 
 if __name__ == "__main__":

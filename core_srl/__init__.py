@@ -10,49 +10,49 @@ Nothing heavy is imported before a name is used.
 from importlib import import_module
 from typing import Any
 
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 _NAMES = {
-    "core_srl.config.multi_model": ("MultiModelConfig", "TrainingMode", "WeightUpdateStrategy"),
+    "core_srl.config": ("MultiModelConfig", "TrainingMode", "WeightUpdateStrategy"),
     "core_srl.trainer": (
         "MultiModelTrainer", "create_multimodel_trainer", "create_cooperative_multimodel_trainer",
         "create_competitive_multimodel_trainer", "quick_start_multimodel_training",
         "list_available_checkpoints", "load_checkpoint_metadata",
     ),
-    "core_srl.algorithms": ("RLConfig", "RLAlgorithm"),
-    "core_srl.factors": (
-        "CooperationFactor", "CooperationType", "CompetenceFactor", "CompetenceType",
+    "core_srl.algorithms": (
+        "RLConfig", "RLAlgorithm", "CooperationFactor", "CooperationType", "CompetenceFactor",
+        "CompetenceType",
     ),
-    "srl_train.learners.trl_rollout": ("make_rollout_func", "episode_return_reward"),
+    "srl_extensions.bridges.trl_rollout": ("make_rollout_func", "episode_return_reward"),
     "core_srl.models": ("MODERN_MODELS", "get_available_models", "get_version_info"),
-    "core_srl.managers.llm_config": ("LLMBackend", "LLMConfig", "LLMResponse", "UpdateStrategy"),
-    "core_srl.managers.managers": (
+    "core_srl.llm_config": (
+        "LLMBackend", "LLMConfig", "LLMResponse", "UpdateStrategy", "LoRAConfig",
+    ),
+    "core_srl.managers": (
         "SharedLLMManager", "create_qwen3_manager", "create_qwen_coder_manager",
         "create_qwen_math_manager", "create_llama3_manager", "create_openai_manager",
         "create_claude_manager",
     ),
-    "core_srl.adapters.lora_config": ("LoRAConfig",),
-    "core_srl.adapters.lora_adapters": ("LoRAManager", "create_lora_manager"),
-    "core_srl.servers.adapter_servers": (
-        "DistributedLoRAScheduler", "create_distributed_lora_scheduler",
+    "core_srl.adapters": ("LoRAManager", "create_lora_manager"),
+    "core_srl.servers": (
+        "DistributedLoRAScheduler", "create_distributed_lora_scheduler", "UnifiedScheduler",
+        "create_unified_scheduler", "create_cooperative_scheduler", "create_competitive_scheduler",
     ),
-    "core_srl.servers.schedulers": (
-        "UnifiedScheduler", "create_unified_scheduler", "create_cooperative_scheduler",
-        "create_competitive_scheduler",
+    "core_srl.integrations": (
+        "create_kv_cache_manager", "VERLTrainer", "create_verl_trainer", "create_areal_integration",
+        "AReaLVERLBridge", "create_areal_verl_bridge",
     ),
-    "core_srl.integrations.kv_cache": ("create_kv_cache_manager",),
-    "core_srl.integrations.verl": ("VERLTrainer", "create_verl_trainer"),
-    "core_srl.integrations.areal": ("create_areal_integration",),
-    "core_srl.integrations.bridge": ("AReaLVERLBridge", "create_areal_verl_bridge"),
-    "core_srl.monitoring.monitor": ("MonitoringConfig", "UnifiedMonitor", "create_unified_monitor"),
-    "core_srl.monitoring.visualizer": ("GraphVisualizer", "create_graph_visualizer"),
+    "core_srl.monitoring": (
+        "MonitoringConfig", "UnifiedMonitor", "create_unified_monitor", "GraphVisualizer",
+        "create_graph_visualizer",
+    ),
     "core_srl.environments": (
         "EnvironmentType", "MultiModelTrainingEnvironment", "CoopCompeteEnv",
         "create_multi_model_coop_compete_env", "create_multi_model_team_battle",
         "create_multi_model_staged_env", "create_maze_training_env", "create_social_training_env",
     ),
     "srl_agents.baselines": ("SimplePG", "OurMethodPolicy"),
-    "srl_agents.evaluation.matrix_game.cross_play": ("run_benchmark",),
+    "srl_agents.evaluation.matrix_game": ("run_benchmark",),
 }  # fmt: skip
 """Module -> the documented names that it has."""
 _PLACES = {name: module for module, names in _NAMES.items() for name in names}

@@ -1,4 +1,4 @@
-"""Errors as the documents name them: an API's own kinds, and memory that is not enough."""
+"""Documented errors: those of the APIs' SDKs, and memory that is not enough."""
 
 from __future__ import annotations
 
@@ -11,51 +11,58 @@ from typing import Any
 from srl_agents.errors import BackendError
 
 _APIS = {"openai": "OpenAI", "anthropic": "Anthropic"}
-"""An SDK's package -> whose API it speaks to."""
+"""Package of an SDK -> name of its API."""
 
 
 @contextmanager
 def as_documented() -> Iterator[None]:
-    """Errors within, raised as the documented ones where they come from what these name.
+    """Raise errors of APIs and of memory within the block as the documented ones.
 
-    An error of an API is a BackendError and the SDK's own kind (`openai.RateLimitError`,
-    `anthropic.APIConnectionError`, ...) with its attributes. "GPU memory insufficient" is a
-    BackendError, and so a RuntimeError, with torch's own error as cause.
+    An error of an API becomes a BackendError that is also the SDK's own kind, such as
+    `openai.RateLimitError`, with its attributes. A lack of GPU memory becomes a BackendError, and
+    so a RuntimeError: "GPU memory insufficient".
     """
     try:
         yield
-    except RuntimeError as error:  # as BackendError and torch's error are
+    except RuntimeError as error:  # BackendError and torch's errors are RuntimeErrors.
         if (documented := _documented(error)) is None:
             raise
         raise documented from error
 
 
+@contextmanager
+def loading(*others: type[Exception]) -> Iterator[None]:
+    """Raise BackendError "Model loading failed" for a BackendError and for `others`."""
+    with as_documented():
+        kinds: tuple[type[Exception], ...] = (BackendError, *others)
+        try:
+            yield
+        except kinds as error:
+            raise BackendError(f"Model loading failed: {error}") from error
+
+
 def _documented(error: BaseException) -> BackendError | None:
     cause: BaseException | None = error
+    torch = sys.modules.get("torch")
     while cause is not None:
         for package, api in _APIS.items():
-            sdk = sys.modules.get(package)  # an error of an SDK that nobody imported is none
+            sdk = sys.modules.get(package)  # Only an imported SDK raises errors.
             if sdk is not None and isinstance(cause, sdk.APIError):
-                return _of_api(f"{api} API error: {error}", cause)
-        torch = sys.modules.get("torch")
+                # The SDKs' constructors require the HTTP request, so only attributes are copied.
+                sdks: Any = type(cause)
+                kind = _both(sdks)
+                made: BackendError = kind.__new__(kind, f"{api} API error: {error}")
+                made.__dict__.update(vars(cause))
+                return made
         if torch is not None and isinstance(cause, torch.OutOfMemoryError):
             return BackendError(
-                f"GPU memory insufficient: {cause}; take a smaller model, shorter conversations "
-                "or device='cpu'"
+                f"GPU memory insufficient: {cause}; use a smaller model, shorter conversations or "
+                "device='cpu'"
             )
         cause = cause.__cause__
     return None
 
 
-def _of_api(words: str, cause: BaseException) -> BackendError:
-    # The SDKs' constructors want the HTTP request again; what they made of it is all there.
-    own: Any = type(cause)
-    kind: Any = _both(own)
-    made: BackendError = kind.__new__(kind, words)
-    made.__dict__.update(vars(cause))
-    return made
-
-
 @functools.cache
-def _both(kind: Any) -> type:
+def _both(kind: Any) -> Any:
     return type(kind.__name__, (BackendError, kind), {"__module__": __name__})

@@ -1,4 +1,4 @@
-"""Public API for training: the trainer and its checkpoints."""
+"""Documented trainer: a srl_train.Trainer behind MultiModelConfig, episode by episode if wanted."""
 
 from __future__ import annotations
 
@@ -6,296 +6,273 @@ import asyncio
 import copy
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, cast
 
 from pettingzoo import ParallelEnv
 
-from core_srl.config.multi_model import MultiModelConfig, TrainingMode
+from core_srl.config import MultiModelConfig, TrainingMode
 from core_srl.environments import EnvironmentType, MultiModelTrainingEnvironment
-from core_srl.errors import as_documented
+from core_srl.errors import as_documented, loading
 from core_srl.models import TINY
-from core_srl.monitoring.monitor import StartedMonitors
+from core_srl.monitoring import StartedMonitors
 from srl_agents.episode import Episode
-from srl_agents.errors import BackendError
+from srl_agents.errors import RolloutError
 from srl_agents.evaluation.episode_stats import cooperation_rate, mean
-from srl_envs.wrappers.reward_function import CustomRewards, RewardFunction
-from srl_train import resume, summaries, trainer
-from srl_train.build import build_run, resolved
+from srl_envs import registry
+from srl_envs.wrappers import CustomRewards, RewardFunction
+from srl_train import summaries
+from srl_train.build import resolved
 from srl_train.checkpoints import checkpoint
-from srl_train.environment import build_env
+from srl_train.engines import Engine
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import Progress
-from srl_train.recorder import Recorder
-from srl_train.round import Interruptible, RoundPlan, RoundResult, learn_round, plan_round, play
+from srl_train.plan import PlannedGames
+from srl_train.processes import is_main
+from srl_train.round import RoundResult, plan_round
 from srl_train.run import Run
-from srl_train.run_files import RunFiles
+from srl_train.trainer import Trainer
 from srl_train.updates import UpdateStrategy
 
-_LOG = logging.getLogger(__name__)
-
 CHECKPOINT_DIR = "./checkpoints/multimodel"
+CHANGEABLE = frozenset({
+    "batch_size", "kv_cache_size", "episode_timeout", "max_episodes", "save_interval",
+    "max_checkpoints", "max_failed_fraction", "enable_monitoring", "log_metrics_interval",
+})  # fmt: skip
+"""Settings that may change between two rounds."""
+UNCHANGED_AFTER = (TimeoutError, TrainingError, ConfigError, RolloutError, asyncio.CancelledError)
+"""Errors before an update, after which the run continues where it is."""
+log = logging.getLogger(__name__)
 
 
-class EpisodeByEpisode:
-    """Schedule that can play a round one episode at a time, and restores the run if a round fails.
+class MultiModelTrainer:
+    """Trainer for MultiModelConfig, which writes everything into its checkpoint_dir.
 
-    Args:
-        run: The run; its next round is the first.
-        interruptible: Context in which episodes are played.
+    A new run moves an older one in that folder to a folder next to it. `config` and `environment`
+    may change until training begins, and the settings in CHANGEABLE between two rounds. After an
+    error in an update, training continues from the last checkpoint. An episode is one game.
     """
-
-    ahead: ClassVar = False
-
-    def __init__(self, run: Run, interruptible: Interruptible = nullcontext) -> None:
-        self._run, self._interruptible = run, interruptible
-        self._plan: RoundPlan | None = None
-        self._episodes: list[Episode] = []
-        self._seconds = 0.0
-
-    @property
-    def episodes_played(self) -> int:
-        """Number of episodes of the current round."""
-        return len(self._episodes)
-
-    def play_episode(self) -> Episode:
-        """Play the next episode of the round."""
-        return self._play(1)[-1]
-
-    def next_round(self) -> RoundResult:
-        """Play the rest of the round and learn from all of it; raises as `train_round`."""
-        before = resume.held(self._run)
-        try:
-            with self._interruptible():
-                self._play(self._run.config.rollout.episodes - len(self._episodes))
-            return learn_round(self._run, self._run.next_round, self._episodes, self._seconds)
-        except BaseException:
-            resume.put_back(self._run, before)
-            raise
-        finally:
-            self.close()
-
-    def settle(self) -> list[RoundResult]:
-        """Return no rounds: nothing is learned between two calls."""
-        return []
-
-    def close(self) -> None:
-        """Drop the episodes of an incomplete round."""
-        self._plan, self._episodes, self._seconds = None, [], 0.0
-
-    def _play(self, count: int) -> list[Episode]:
-        began = time.perf_counter()
-        self._plan = self._plan or plan_round(self._run, self._run.next_round)
-        first = len(self._episodes)
-        self._episodes += play(self._run, self._plan, range(first, first + count))
-        self._seconds += time.perf_counter() - began
-        return self._episodes
-
-
-class MultiModelTrainer(trainer.Trainer):
-    """The trainer for documented settings; everything it writes lies in their checkpoint_dir.
-
-    A run that lies there already is moved beside it, unless a checkpoint of it is loaded first.
-    `config` and `environment` may be changed until training begins; those of `FREE` at any time
-    between two rounds. A round in which something is raised is undone: `train` plays it again.
-    An episode is one game.
-    """
-
-    config: MultiModelConfig  # type: ignore[assignment]  # the documented object stays visible
 
     def __init__(
         self, config: MultiModelConfig | None = None, *, strategy: UpdateStrategy | None = None
     ) -> None:
-        super().__init__(strategy=strategy)
+        """Create a trainer; models are loaded at the first use.
+
+        Args:
+            config: Settings.
+            strategy: Update strategy that replaces the configured one.
+        """
         if config is not None and not isinstance(config, MultiModelConfig):
-            raise ConfigError(
-                f"config is a {type(config).__name__}: give a MultiModelConfig, or a RunConfig to "
-                "srl_train.Trainer"
-            )
+            raise ConfigError(f"config must be a MultiModelConfig, got a {type(config).__name__}")
         self.config = config or MultiModelConfig()
-        self._shown: MultiModelTrainingEnvironment | None = None
-        self._shown_for: Any = None
-        self._maker: Callable[[], Any] | None = None
-        """Makes one more of the environment that was given; None: as the config says."""
-        self._paid_by: RewardFunction | None = None
-        """The reward function of the run."""
-        self._told: list[str] = []
-        """What was taken in place of what: once each."""
+        self.checkpoints_saved: list[str] = []
+        """Ids of the checkpoints so far."""
+        self._strategy = strategy
+        self._environment: MultiModelTrainingEnvironment | None = None
+        self._make_env: Callable[[], Any] | None = None
+        """Constructor of the replacement; None for the default environment."""
+        self._size: tuple[int, int] | None = None
+        """Agents and steps of the default environment."""
+        self._trainer: Trainer | None = None
+        self._built_from: tuple[Any, ...] = ()
+        self._engine: _EpisodeEngine | None = None
+        self._folder: Path | None = None
+        """Folder that belongs to this run."""
+        self._broken = False
+        """True after a failed update, which may have changed some of the models."""
+        self._by_episode = False
+        self._logged: set[str] = set()
 
     @property
     def environment(self) -> MultiModelTrainingEnvironment:
-        """What is played: coop_compete_v0 as the config says, until it is replaced.
+        """Environment of the episodes: coop_compete_v0, or a replacement.
 
-        Give a PettingZoo ParallelEnv, which is copied for every game, or a constructor without
-        arguments. Games end after the config's episode_length where the environment has
-        `max_cycles`, else by its own rules. `environment.reward_function = f` replaces the rewards
-        by `f(model_output, context)`, and goes on doing so where the environment is replaced by one
-        without a function of its own.
+        A replacement is a PettingZoo ParallelEnv, which is copied for every episode, or a
+        constructor without arguments. Episodes end after the config's episode_length if the
+        environment has `max_cycles`. `environment.reward_function = f` replaces the rewards by
+        `f(model_output, context)`, also those of a later replacement without a function.
         """
-        described = (self.config.num_models, self.config.episode_length)
-        if self._maker is None and (self._shown is None or self._shown_for != described):
-            game = build_env(self.config.to_run_config())
-            function = self._shown.reward_function if self._shown is not None else None
-            self._shown = MultiModelTrainingEnvironment(
-                game, EnvironmentType.COOP_COMPETE, function
-            )
-            self._shown_for = described
-        assert self._shown is not None
-        return self._shown
+        size = (self.config.num_models, self.config.episode_length)
+        if self._make_env is None and (self._environment is None or self._size != size):
+            section, function = self.config.to_run_config().environment, self._reward_function
+            env = registry.make(section.name, **section.options)
+            kind = EnvironmentType.COOP_COMPETE
+            self._environment = MultiModelTrainingEnvironment(env, kind, function)
+            self._size = size
+        assert self._environment is not None
+        return self._environment
 
     @environment.setter
     def environment(self, environment: Any) -> None:
-        if self._run is not None and self._has_begun(self._run):
+        if self._has_begun():
             raise TrainingError("the environment was replaced after training began")
-        shown = environment() if callable(environment) else environment
-        if not isinstance(shown, ParallelEnv):
+        given = environment() if callable(environment) else environment
+        if not isinstance(given, ParallelEnv):
             raise ConfigError(
-                f"the trainer's environment is {shown!r}: give a PettingZoo ParallelEnv, or a "
-                "constructor of one without arguments"
+                f"environment must be a PettingZoo ParallelEnv or a constructor of one, got {given}"
             )
-        before = self._shown.reward_function if self._shown is not None else None
-        if not isinstance(shown, MultiModelTrainingEnvironment):
-            shown = MultiModelTrainingEnvironment(shown)
-        shown.reward_function = shown.reward_function or before
-        self._maker = environment if callable(environment) else partial(copy.deepcopy, shown)
-        self._shown, self._run = shown, None
+        if not isinstance(given, MultiModelTrainingEnvironment):
+            given = MultiModelTrainingEnvironment(given)
+        given.reward_function = given.reward_function or self._reward_function
+        self._make_env = environment if callable(environment) else partial(copy.deepcopy, given)
+        self._environment = given
+
+    @property
+    def trainer(self) -> Trainer:
+        """Core trainer of the run, built at the first use and again after settings changed.
+
+        Raises:
+            TrainingError: For a change after training began, other than of CHANGEABLE settings.
+            BackendError: "Model loading failed".
+        """
+        if self._trainer is not None and self._trainer.is_training:
+            return self._trainer
+        parts = (self._reward_function, self._make_env, self._by_episode)
+        wanted = (self.config.model_copy(deep=True), *parts)
+        if self._trainer is not None and (self._broken or wanted != self._built_from):
+            self._end_trainer(self._trainer)
+        if self._trainer is None:
+            self._trainer, self._built_from = self._build(), wanted
+        return self._trainer
 
     @property
     def run(self) -> Run:
-        """The run, assembled at the first call, and anew where settings have changed; its models
-        keep what they learned. Raises as Trainer's."""
-        function = self._shown.reward_function if self._shown is not None else None
-        if self._run is not None and function is not self._paid_by:
-            if self._has_begun(self._run):
-                raise TrainingError("the reward function was replaced after training began")
-            self._run = None
-        if self._run is not None and self._has_begun(self._run) and self._may_go_on():
-            before = resume.held(self._run)
-            self._close()
-            self._end_servers()
-            self._run = None  # first, for both may not fit into memory
-            self._run = self._assemble()
-            resume.put_back(self._run, before)
-            self._built_from = self.config.model_copy(deep=True)  # type: ignore[assignment]
-        return super().run
+        """Run of the core trainer."""
+        return self.trainer.run
 
-    def fit(self) -> dict[str, Any]:
-        """See Trainer; where play had gone ahead of a failure, from the last checkpoint on.
-
-        `final_model_states` are as `get_model_performance_summary` gives them.
-        """
-        self._go_back()
-        results = super().fit()
-        return results | {"final_model_states": self.get_model_performance_summary()}
-
-    def _go_back(self) -> None:
-        """Where models have learned ahead of what is told of: back to the last checkpoint, or to
-        the beginning."""
-        if not self._torn:
-            return
-        last = self.checkpoints_saved[-1] if self.checkpoints_saved else None
-        _LOG.warning("models had learned ahead: going on from %s", last or "the beginning")
-        if last is not None:
-            self.load_checkpoint(last)
-            return
-        self._end_servers()
-        self._run, self._torn = None, False
-
-    def _may_go_on(self) -> bool:
-        """Whether settings have changed, and only such as may. Raises TrainingError for others."""
-        before = self._built_from
-        assert isinstance(before, MultiModelConfig)
-        changed = [name for name, value in self.config if value != getattr(before, name)]
-        for name in changed:
-            if name not in FREE:
-                raise TrainingError(
-                    f"{name} was {getattr(before, name)!r} and is {getattr(self.config, name)!r}, "
-                    "changed after training began: set it back, or let a new run go on from the "
-                    f"trained models, whose folders are in {self.files.models} (model_names)"
-                )
-        games = before.rounds().games
-        if changed and self.config.rounds().games != games:
-            raise TrainingError(
-                f"max_episodes is {self.config.max_episodes}, changed after training began: the "
-                f"models would update after {self.config.rounds().games} games and no longer "
-                f"after {games}; give update_frequency={games} from the beginning"
-            )
-        return bool(changed)
+    @property
+    def files(self) -> Any:
+        """Paths of the run's files."""
+        return self.trainer.files
 
     @property
     def current_episode(self) -> int:
-        """Games played so far."""
-        played = summaries.episodes_played(self.run)
-        if isinstance(self._rounds, EpisodeByEpisode):
-            played += self._rounds.episodes_played
-        return played
+        """Number of episodes so far."""
+        run = self.run
+        played = len(self._engine.episodes) if self._engine else 0
+        return run.next_round * run.config.rollout.episodes + played
+
+    async def train(self) -> dict[str, Any]:
+        """Train all remaining rounds in a worker thread; see `fit`.
+
+        A cancellation or SIGTERM ends training after the current round and saves a checkpoint.
+        """
+        trainer = await asyncio.to_thread(self._begin)
+        with self._documented(trainer):
+            return self._results(await trainer.train())
+
+    def fit(self) -> dict[str, Any]:
+        """Train all remaining rounds.
+
+        Returns:
+            training_completed, total_episodes, training_time (seconds), training_metrics,
+            final_model_states, checkpoints_saved and evaluation.
+        """
+        trainer = self._begin()
+        with self._documented(trainer):
+            return self._results(trainer.fit())
+
+    def train_round(self) -> RoundResult:
+        """Train the next round."""
+        trainer = self._begin()
+        with self._documented(trainer):
+            return trainer.train_round()
+
+    async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
+        """Play the next episode; the models update after every update_frequency of them.
+
+        Args:
+            episode_num: Number of the episode; episodes are played in order.
+
+        Returns:
+            episode, rewards (model -> mean raw reward per step), cooperation_ratio (None for games
+            without that choice), updates (model -> whether its weights changed), metrics (row of
+            the round after its last episode, else empty) and failure (error of the episode).
+
+        Raises:
+            TrainingError: For another number than that of the next episode.
+        """
+        return await asyncio.to_thread(self._train_episode, episode_num)
+
+    def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
+        """Continue from a checkpoint of the config's folder, by default the newest.
+
+        Raises CheckpointNotFound, a FileNotFoundError.
+        """
+        loaded = self.trainer.load_checkpoint(checkpoint_id)
+        self._folder = Path(self.config.checkpoint_dir)
+        if self._engine is not None:
+            self._engine.episodes.clear()
+        return loaded
 
     def get_training_status(self) -> dict[str, Any]:
-        """Progress so far, counted in games; `training_time` in seconds."""
+        """Return the progress so far in episodes; `training_time` is in seconds."""
+        status = self.trainer.get_training_status()
         played, rounds = self.current_episode, self.config.rounds()
-        return super().get_training_status() | {
+        return status | {
             "current_episode": played,
             "max_episodes": self.config.max_episodes,
-            "progress": min(1.0, played / (rounds.number * rounds.games)),
+            "progress": min(1.0, played / (rounds.number * rounds.episodes)),
+            "model_states": self.get_model_performance_summary(),
             "config": self.config,
         }
 
     def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
-        """Model -> model_type, model_name, avg_reward (raw, per turn), win_rate, ..., gpu_id.
-
-        Models behind an API have an update_count of 0.
-        """
-        summary = super().get_model_performance_summary() | summaries.frozen_states(self.run)
-        kinds = self.config.dealt_types()
+        """Return for each model model_type, model_name, avg_reward (raw, per step), win_rate,
+        total_episodes, update_count (0 behind an API), cooperation_score and gpu_id."""
+        trainer, kinds = self.trainer, self.config.types_by_model()
+        summary = trainer.get_model_performance_summary() | summaries.frozen_states(trainer.run)
         for name, entry in summary.items():
-            learner = self.run.learners.get(name)
+            learner = trainer.run.learners.get(name)
             device = next(iter(learner.weights().values())).device if learner else None
             entry |= {"model_type": kinds[name], "gpu_id": device.index if device else None}
         return summary
 
+    async def shutdown(self) -> None:
+        """Stop after the current round, save a checkpoint, and close everything."""
+        if self._trainer is not None and not self._broken:
+            await self._trainer.shutdown()
+            self._keep_ids(self._trainer)
+        self.close()
+
+    def close(self) -> None:
+        """Close files and end the model servers of the run."""
+        if self._trainer is not None:
+            self._trainer.close()
+
     async def _save_checkpoint(self, episode: int, final: bool = False) -> str:
-        """Save now; `episode` must be `current_episode`. Returns the checkpoint's id.
+        """Save a checkpoint and return its id; episodes of an incomplete round are not in it.
 
-        Games of a round that is not whole yet are not in it: they are played again.
+        Raises TrainingError for another episode than `current_episode`.
         """
-        if self._torn:  # nothing whole is there to be saved but what was
-            self._go_back()
-        elif episode != self.current_episode:
-            raise TrainingError(f"episode is {episode}: only {self.current_episode} can be saved")
-        return self.save_checkpoint(final=final)
+        restored = self._broken
+        trainer = self._begin()
+        if episode != self.current_episode and not restored:
+            raise TrainingError(
+                f"episode must be {self.current_episode}, the current one, got {episode}"
+            )
+        name = trainer.save_checkpoint(final=final)
+        self._keep_ids(trainer)
+        return name
 
-    async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
-        """The next game, number `episode_num` of the run; the models update after every
-        update_frequency of them.
-
-        Games after the last whole round are played and not learned from. Returns episode, rewards
-        (model -> mean raw reward per turn), cooperation_ratio (None for games without that choice),
-        updates (model -> whether its weights changed), metrics (the round's row where this game was
-        its last, else empty) and failure (why the game is not learned from, None where it is).
-        Raises TrainingError for another number than the next game's, and as `train` does.
-        """
-        return await asyncio.to_thread(self._train_game, episode_num)
-
-    def _train_game(self, number: int) -> dict[str, Any]:
-        run = self.run
+    def _train_episode(self, number: int) -> dict[str, Any]:
+        self._by_episode = self._by_episode or self.run.config.engine.play_ahead
+        trainer, run, engine = self._begin(), self.run, self._engine
+        assert engine is not None
         if number != self.current_episode or number >= self.config.max_episodes:
             raise TrainingError(
-                f"episode_num is {number}, the next is {self.current_episode} of "
-                f"{self.config.max_episodes}: games are played in order"
+                f"episode_num must be {self.current_episode}, the next of "
+                f"{self.config.max_episodes}, got {number}"
             )
-        self._begin()
-        if not isinstance(self._rounds, EpisodeByEpisode):
-            self._settle()
-            self._end_rounds()
-            self._rounds = EpisodeByEpisode(run)
         began = time.perf_counter()
-        episode = self._rounds.play_episode()
+        with self._documented(trainer):
+            episode = engine.play_next(run)
         run.seconds += time.perf_counter() - began
-        whole = self._rounds.episodes_played == run.config.rollout.episodes
-        row = self.train_round().row if whole else {}
+        last = len(engine.episodes) == run.config.rollout.episodes
+        row = self.train_round().row if last else {}
         steps = {
             model: [step for agent in episode.agents_of(model) for step in episode.steps_of(agent)]
             for model in run.learners
@@ -303,92 +280,177 @@ class MultiModelTrainer(trainer.Trainer):
         return {
             "episode": number,
             "rewards": {model: mean([step.reward for step in own]) for model, own in steps.items()},
-            "cooperation_ratio": cooperation_rate(
-                [step for turn in episode.turns for step in turn]
-            ),
-            "updates": {model: whole and row["models"][model]["updated"] for model in run.learners},
+            "cooperation_ratio": cooperation_rate([s for turn in episode.turns for s in turn]),
+            "updates": {model: last and row["models"][model]["updated"] for model in run.learners},
             "metrics": row,
             "failure": episode.failure,
         }
 
-    def train_round(self) -> RoundResult:
-        """See Trainer; a round in which something is raised is undone."""
-        if self._rounds is None and not self.run.config.engine.play_ahead:
-            self._rounds = EpisodeByEpisode(self.run, self._interrupts.at_once)
-        with as_documented():
-            result = super().train_round()
-        if isinstance(self._rounds, EpisodeByEpisode):
-            self._rounds = None
-        return result
+    def _begin(self) -> Trainer:
+        """Return the trainer after the folder was locked and an older run in it was moved."""
+        trainer, folder = self.trainer, Path(self.config.checkpoint_dir)
+        trainer.lock()
+        if self._folder != folder and is_main() and (place := trainer.files.set_aside()):
+            log.warning("%s held a run: it is in %s now", folder, folder.with_name(place.name))
+        self._folder = folder
+        return trainer
 
-    def _claim(self) -> None:
-        """Keep another run of the same folder, beside this one: the documents' programs share
-        their folders' default name."""
-        self.lock()
-        if self._writes and not self._claimed and (place := self.files.set_aside()):
-            shown = self.files.folder
-            _LOG.warning("%s held a run: it is in %s now", shown, shown.with_name(place.name))
-        super()._claim()
+    @contextmanager
+    def _documented(self, trainer: Trainer) -> Iterator[None]:
+        """Raise documented errors, and note an update that failed."""
+        try:
+            with as_documented():
+                yield
+        except BaseException as error:
+            ahead = trainer.run.config.engine.play_ahead
+            self._broken = ahead or not isinstance(error, UNCHANGED_AFTER)
+            raise
+        finally:
+            self._keep_ids(trainer)
 
-    def _assemble(self) -> Run:
-        config = self.config
-        self._paid_by = self._shown.reward_function if self._shown is not None else None
-        maker = self._maker
-        if maker is None and self._paid_by is not None:
-            maker = partial(copy.deepcopy, self.environment)
-        make_env = agents = None
-        if maker is not None:
-            make_env = _one_more(maker, self._paid_by, config.episode_length)
+    def _keep_ids(self, trainer: Trainer) -> None:
+        new = [name for name in trainer.checkpoints_saved if name not in self.checkpoints_saved]
+        there = list_available_checkpoints(trainer.files.checkpoints)
+        self.checkpoints_saved = [n for n in (*self.checkpoints_saved, *new) if n in there]
+
+    def _results(self, results: dict[str, Any]) -> dict[str, Any]:
+        assert self._trainer is not None
+        self._keep_ids(self._trainer)
+        states = self.get_model_performance_summary()
+        return results | {
+            "final_model_states": states,
+            "checkpoints_saved": list(self.checkpoints_saved),
+        }
+
+    @property
+    def _reward_function(self) -> RewardFunction | None:
+        return self._environment.reward_function if self._environment is not None else None
+
+    def _has_begun(self) -> bool:
+        if self._trainer is None or self._engine is None:
+            return False
+        return self._trainer.run.position > (0, 0) or bool(self._engine.episodes)
+
+    def _end_trainer(self, trainer: Trainer) -> None:
+        """Close the core trainer; first save a run that has begun, unless an update failed."""
+        if self._has_begun():
+            self._check_changes()
+        if self._broken and self._engine is not None:
+            self._engine.episodes.clear()
+        elif trainer.run.position > (0, 0):
+            trainer.save_checkpoint()
+            self._keep_ids(trainer)
+        trainer.close()
+        self._trainer = None  # First, because two runs may not fit into memory.
+
+    def _check_changes(self) -> None:
+        """Raise TrainingError for a change that is only allowed before training begins."""
+        before, function, *_ = self._built_from
+        if function is not self._reward_function:
+            raise TrainingError("the reward function was replaced after training began")
+        for name, value in self.config:
+            if name not in CHANGEABLE and value != getattr(before, name):
+                raise TrainingError(
+                    f"{name} was {getattr(before, name)!r} and is {value!r}, changed after "
+                    "training began: restore it, or train the models in RUN/models with a new "
+                    "trainer (model_names)"
+                )
+        episodes = before.rounds().episodes
+        if self.config.rounds().episodes != episodes:
+            raise TrainingError(
+                f"max_episodes is {self.config.max_episodes}, changed after training began: "
+                f"rounds have {episodes} episodes; set update_frequency={episodes} from the "
+                "beginning"
+            )
+
+    def _build(self) -> Trainer:
+        """Build the core trainer and load its models, from the newest checkpoint of this run."""
+        config, agents, make_env = self.config, None, self._make_env
+        function = self._reward_function
+        if make_env is None and function is not None:
+            make_env = partial(copy.deepcopy, self.environment)
+        if make_env is not None:
+            make_env = partial(_one_more, make_env, function, config.episode_length)
             with closing(make_env()) as env:
                 agents = list(env.possible_agents)
         run_config = config.to_run_config(agents)
-        told = [line for line in config.here().told if line not in self._told]
-        if told:
-            _LOG.warning("%s", "; ".join(told))
-        self._told += told
-        watched = config.enable_monitoring
-        every = run_config.logging.every
-        folder = Path(config.checkpoint_dir)
-        progress = Progress(run_config.rounds, log_every=every)
-        sinks = (progress, StartedMonitors(str(folder))) if watched else ()
-        self.files = RunFiles(folder, folder)
-        self._recorder = Recorder(self.files, sinks, keep_rows=watched)
-        try:
+        if self._by_episode:
+            engine = run_config.engine.replaced(play_ahead=False)
+            run_config = run_config.replaced(engine=engine)
+        notes = [note for note in config.here().told if note not in self._logged]
+        if notes:
+            log.warning("%s", "; ".join(notes))
+        self._logged.update(notes)
+        folder, watched = Path(config.checkpoint_dir), config.enable_monitoring
+        progress = Progress(run_config.rounds, log_every=run_config.logging.every)
+        with loading(ConfigError):
             run_config = resolved(run_config)
-        except ConfigError as error:  # A base is missing or holds no model.
-            raise BackendError(f"Model loading failed: {error}") from error
-        with as_documented():
-            try:
-                return build_run(run_config, make_env, self._strategy)
-            except BackendError as error:
-                raise BackendError(f"Model loading failed: {error}") from error
+        trainer = Trainer(
+            run_config,
+            folder,
+            make_env=make_env,
+            strategy=self._strategy,
+            sinks=(progress, StartedMonitors(str(folder))) if watched else (),
+            progress=False,
+            checkpoint_dir=folder,
+            record_metrics=watched,
+        )
+        with loading():
+            run = trainer.run
+        former = self._engine.episodes if self._engine else []
+        self._engine = _EpisodeEngine(run.engine, former)
+        run.engine = cast(Engine, self._engine)
+        if self._folder == folder:  # An earlier trainer of this run wrote there.
+            found = list_available_checkpoints(folder)
+            if self._broken:
+                log.warning("an update failed: continuing from %s", [*found, "the beginning"][0])
+            if found:
+                trainer.load_checkpoint(found[0])
+            else:
+                self._folder = None
+        self._broken = False
+        return trainer
 
 
-FREE = frozenset({
-    "batch_size", "kv_cache_size", "episode_timeout", "max_episodes", "save_interval",
-    "max_checkpoints", "max_failed_fraction", "enable_monitoring", "log_metrics_interval",
-})  # fmt: skip
-"""Settings that may be changed between two rounds: they change nothing of what was learned."""
+class _EpisodeEngine:
+    """Engine of a run that can play episodes of the next round one at a time."""
+
+    def __init__(self, engine: Engine, episodes: list[Episode]) -> None:
+        self._inner = engine
+        self.episodes = episodes
+        """Episodes of the next round that were played already."""
+
+    def play_next(self, run: Run) -> Episode:
+        planned = plan_round(run, run.next_round).part([len(self.episodes)])
+        [episode] = self._inner.play(planned)
+        self.episodes.append(episode)
+        return episode
+
+    def play(self, games: PlannedGames) -> list[Episode]:
+        """Return the episodes, of a round those that were played already and the rest."""
+        if "round" not in games.extra:  # Evaluations belong to no round.
+            return self._inner.play(games)
+        played, self.episodes = self.episodes, []
+        rest = range(len(played), len(games))
+        return [*played, *(self._inner.play(games.part(rest)) if rest else ())]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 def _one_more(
-    maker: Callable[[], Any], function: RewardFunction | None, episode_length: int
-) -> Callable[[], Any]:
-    """Makes one more of an environment, its games cut at `episode_length` and paid by `function`,
-    which is no copy."""
-
-    def make() -> Any:
-        made = maker()
-        if function is not None:
-            if not isinstance(made, CustomRewards):
-                made = CustomRewards(made)
-            made.reward_function = function
-        if getattr(made.unwrapped, "max_cycles", episode_length) != episode_length:
-            made.unwrapped.max_cycles = episode_length
-            made.reset()  # what an environment says of its length is only true from here on
-        return made
-
-    return make
+    make_env: Callable[[], Any], function: RewardFunction | None, episode_length: int
+) -> Any:
+    """Create an environment with the very reward function and at most `episode_length` steps."""
+    made = make_env()
+    if function is not None:
+        if not isinstance(made, CustomRewards):
+            made = CustomRewards(made)
+        made.reward_function = function
+    if getattr(made.unwrapped, "max_cycles", episode_length) != episode_length:
+        made.unwrapped.max_cycles = episode_length
+        made.reset()  # Descriptions of the environment's length are computed in resets.
+    return made
 
 
 def create_multimodel_trainer(
@@ -396,7 +458,7 @@ def create_multimodel_trainer(
     training_mode: TrainingMode = TrainingMode.MIXED,
     model_types: Sequence[str] | None = None,
 ) -> MultiModelTrainer:
-    """A trainer whose other settings may be changed through its `config`."""
+    """Create a trainer, whose `config` has all other settings."""
     config = MultiModelConfig(num_models=num_models, training_mode=training_mode)
     if model_types is not None:
         config.model_types = list(model_types)
@@ -404,46 +466,45 @@ def create_multimodel_trainer(
 
 
 def create_cooperative_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
-    """A trainer in cooperative mode."""
+    """Create a trainer in cooperative mode."""
     return create_multimodel_trainer(num_models, TrainingMode.COOPERATIVE)
 
 
 def create_competitive_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
-    """A trainer in competitive mode."""
+    """Create a trainer in competitive mode."""
     return create_multimodel_trainer(num_models, TrainingMode.COMPETITIVE)
 
 
 async def quick_start_multimodel_training(
     num_models: int = 4, max_episodes: int = 100, *, checkpoint_dir: str = CHECKPOINT_DIR
 ) -> dict[str, Any]:
-    """Train the documented models together, or the embedded one where they are not here.
+    """Train the documented models, or the embedded one if this machine lacks them.
 
-    Returns training_results (see `MultiModelTrainer.fit`), model_performance and status,
-    "completed" or "stopped".
+    Returns:
+        training_results (see `MultiModelTrainer.fit`), model_performance, and status: "completed"
+        or "stopped".
     """
     config = MultiModelConfig(
-        num_models=num_models,
-        max_episodes=max_episodes,
-        checkpoint_dir=checkpoint_dir,
+        num_models=num_models, max_episodes=max_episodes, checkpoint_dir=checkpoint_dir
     )
     if set(config.here().kinds) == {TINY}:
-        config.learning_rate = 3e-3  # which suits it
-    trainer_ = MultiModelTrainer(config)
-    results = await trainer_.train()
+        config.learning_rate = 3e-3  # The embedded model needs a higher rate.
+    trainer = MultiModelTrainer(config)
+    results = await trainer.train()
     return {
         "training_results": results,
-        "model_performance": trainer_.get_model_performance_summary(),
+        "model_performance": trainer.get_model_performance_summary(),
         "status": "completed" if results["training_completed"] else "stopped",
     }
 
 
 def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> list[str]:
-    """Ids of the complete checkpoints in a folder, the newest first."""
+    """Return the ids of the complete checkpoints in a folder, the newest first."""
     return checkpoint.list_checkpoints(Path(checkpoint_dir))
 
 
 def load_checkpoint_metadata(
     checkpoint_id: str, checkpoint_dir: str | Path = CHECKPOINT_DIR
 ) -> dict[str, Any]:
-    """What a checkpoint says of itself; raises CheckpointNotFound, a FileNotFoundError."""
+    """Return the metadata of a checkpoint. Raises CheckpointNotFound, a FileNotFoundError."""
     return checkpoint.load_metadata(Path(checkpoint_dir), checkpoint_id)

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from srl_envs import check_environment
 from srl_envs.games.base import SimultaneousGame, metadata_of, vector_of
-from srl_envs.text.env import TextEnv
-from srl_envs.text.view import FixedChoices
+from srl_envs.text import FixedChoices, TextEnv
 
 SIGNS = ("rock", "paper", "scissors")  # each beats the one before it
 WIN, DRAW, LOSS = 1.0, 0.0, -1.0

@@ -8,7 +8,7 @@ It is played here by a scripted agent that makes a mistake first; train a model 
 
 from srl_envs import check_environment
 from srl_envs.tasks.base import Grade, Problem, Task, TaskEnv
-from srl_envs.text.env import TextEnv
+from srl_envs.text import TextEnv
 
 LETTERS = "abcdefghij"
 

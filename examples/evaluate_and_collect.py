@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from srl_agents.episode import write_jsonl
-from srl_agents.evaluation.scenarios import score
-from srl_envs.scenarios import lookup
+from srl_envs import scenarios
+from srl_extensions.judging.scenarios import score
 from srl_train.config.models import ModelsConfig, SamplingConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.data.collect import build_policies, filtered, play_games
@@ -33,7 +33,7 @@ def main() -> None:
 
     # Much the same as: srl eval --scenario code_v0.one_line_unseen --policy tiny --episodes 12
     #                            --samples 8 --pass-at 1 4 8 --max-new-tokens 24
-    scenario = lookup.scenario("code_v0.one_line_unseen")
+    scenario = scenarios.scenario("code_v0.one_line_unseen")
     result = score(
         scenario, policies["agent_0"], PROBLEMS, seed=0, samples=SAMPLES, pass_at=(1, 4, SAMPLES)
     )

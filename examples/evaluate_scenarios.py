@@ -9,10 +9,10 @@ benchmark game; in those marked * the partner is held out, so that no training c
 from dataclasses import dataclass
 
 from srl_agents.episode import Decision
-from srl_agents.evaluation.scenarios import score
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_agents.scripted.registry import classic_policy
-from srl_envs.scenarios import lookup
+from srl_envs import scenarios
+from srl_extensions.judging.scenarios import score
 
 GAME, EPISODES = "coop_compete_pair_v0", 48
 
@@ -36,7 +36,7 @@ class Content(PerAgentPolicy):
 
     def decide(self, seen: AgentObservation, state: Memory) -> Decision:
         """One agent's decision."""
-        # srl_envs.games.coop_compete.env.OBSERVATION_FIELDS says what stands where.
+        # srl_envs.games.coop_compete.OBSERVATION_FIELDS lists the fields.
         first, own, _, reward, *_ = seen.observation.tolist()
         if first:
             return Decision(1)
@@ -46,8 +46,8 @@ class Content(PerAgentPolicy):
         return Decision(int(own) if stays else 1 - int(own))
 
 
-for name in lookup.names(GAME):
-    scenario = lookup.scenario(name)
+for name in scenarios.names(GAME):
+    scenario = scenarios.scenario(name)
     print(f"{name}{' *' if scenario.holdout else ''}: {scenario.description}")
     for policy in (Content(), classic_policy("pavlov", scenario.make())):
         result = score(scenario, policy, EPISODES, seed=0)

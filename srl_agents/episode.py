@@ -16,9 +16,8 @@ import numpy as np
 from srl_agents.atomic_files import whole_file
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
-from srl_envs.loading.records import as_record, read_record
-from srl_envs.loading.tagged_json import checked
-from srl_envs.loading.untrusted import MAX_BYTES, read_json
+from srl_envs.records import as_record, checked, read_record
+from srl_envs.untrusted import MAX_BYTES, read_json
 
 SCHEMA_VERSION = 4
 """2 added `states`, and `made_as` and `reset_options`, to play an episode again from its record; 3
@@ -77,8 +76,8 @@ class Decision:
     parse_failure: str | None = None
     """Why `text` could not be read; `action` is then the environment's default."""
     asked: bool = True
-    """False where the agent had no say in the turn (`srl_envs.text.view.TO_MOVE`): nobody was
-    asked, and `action` is the only legal one."""
+    """False if `action` was the only legal one and no policy was queried
+    (`srl_envs.text.TO_MOVE`)."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class End:
     """What a truncated agent saw last, when it was asked no more."""
     prompt_ids: tuple[int, ...] | None = None
     """How that reads, appended to the agent's conversation; only of an agent that writes, in a game
-    that does not tell its time (see srl_envs.text.view.tells_time)."""
+    that does not tell its time (see srl_envs.text.tells_time)."""
     state: np.ndarray | None = None
     """The environment's state() then, beside `prompt_ids`, where states were asked for."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from srl_agents.episode import Decision
 from srl_agents.errors import BackendError
 from srl_agents.policy import AgentObservation
-from srl_envs.text.view import LISTED, ParseFailure, TextView, read_answer, view_for
+from srl_envs.text import LISTED, ParseFailure, TextView, read_answer, view_for
 
 HELP, QUIT, SAY = "?", ("q", "quit"), "say "
 WIDTH = 88  # characters of a line

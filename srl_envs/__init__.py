@@ -20,10 +20,12 @@ from srl_envs.validation import nearest
 __all__ = ["check_environment", "make", "names"]
 
 
-for _name in registry.names():
+for _name in registry.OWN:
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = registry.as_module(_name)
 
 
 def __getattr__(name: str) -> ModuleType:
+    if not name.startswith("_") and name in registry.ENVS:
+        return registry.as_module(name)
     known = [*registry.names(), *__all__]
     raise AttributeError(f"srl_envs has no {name!r}{nearest(name, known)}")

@@ -20,8 +20,7 @@ import numpy as np
 from gymnasium import spaces
 
 from srl_envs.errors import ConformanceError
-from srl_envs.text.spaces import TEXT_LENGTH
-from srl_envs.text.view import LISTED, ParseFailure
+from srl_envs.text import LISTED, TEXT_LENGTH, ParseFailure
 
 POINTS = {
     "names": "agents have names of one line, each its own, and so has metadata; teams name all",

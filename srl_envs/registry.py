@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -20,175 +19,176 @@ import pettingzoo
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, parallel_to_aec
 
+from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading import references
+from srl_envs.tables import Plugin, PluginTable
 from srl_envs.validation import nearest, refuse_unknown
 
 HANDED_OVER = "custom"
 """'custom:...' in a recorded configuration was an object, which no name brings back."""
 
 SERVED = "grpc://"
-"""Begins the name of an environment on a server, 'grpc://host:port/name'."""
+ENV_SCHEMES = PluginTable(
+    "core_srl.env_schemes",
+    {"grpc": Plugin("srl_extensions.remote.client:from_url", "an environment on a server")},
+)
+"""Scheme of a name -> function of the name and the environment's keyword arguments."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One environment of the registry."""
+class Entry(Plugin):
+    """One environment of the registry; `target` is its `parallel_env`."""
 
-    name: str
-    module: str
-    """Holds `parallel_env`."""
-    description: str
     tags: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """Arguments that make this entry of the module's games."""
+    """Arguments of `target` for this entry."""
     turns_to_remember: int | None = None
-    """`max_cycles` of its games as conversations, where its own is more than a model can read."""
+    """`max_cycles` for language models, if the game's own default is too long for a prompt."""
     array_form: str | None = None
-    """'module:class' of the same rules on arrays; where None, vector.make steps single ones."""
+    """'module:class' of the same rules on arrays. None steps single environments."""
     gymnasium_id: str | None = None
-    """Its name in Gymnasium's registry, for a game that is one agent's unless told otherwise."""
+    """Name in Gymnasium's registry, for games that have one agent by default."""
     extras: tuple[str, ...] = ()
     """Extras that must be installed to make the environment with its defaults."""
 
+    @property
+    def module(self) -> str:
+        """Name of the module that defines the environment."""
+        return str(self.target).partition(":")[0]
 
-ENTRIES: dict[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        Entry(
-            "coop_compete_v0",
-            "srl_envs.games.coop_compete.env",
-            "n players choose at once to cooperate or compete; each pays when others do it too",
-            ("coordination", "n-player", "discrete"),
-            turns_to_remember=8,
-            array_form="srl_envs.games.coop_compete.vector:VectorCoopCompete",
-        ),
-        Entry(
-            "coop_compete_pair_v0",
-            "srl_envs.games.coop_compete.env",
-            "the two-player benchmark game: agreeing pays, disagreeing costs both 0.1",
-            ("coordination", "two-player", "discrete", "benchmark"),
-            MappingProxyType({"variant": "pair", "num_agents": 2}),
-            turns_to_remember=8,
-            array_form="srl_envs.games.coop_compete.vector:VectorCoopCompete",
-        ),
-        Entry(
-            "team_battle_v0",
-            "srl_envs.games.team_battle.env",
-            "two teams: cooperation pays one's own team, competing pays more when rivals cooperate",
-            ("social dilemma", "teams", "n-player", "discrete"),
-            turns_to_remember=8,
-            array_form="srl_envs.games.team_battle.vector:VectorTeamBattle",
-        ),
-        Entry(
-            "staged_v0",
-            "srl_envs.games.staged.env",
-            "all earn the same at first, then interests part, and some agents are adversaries",
-            ("social dilemma", "adversaries", "n-player", "discrete"),
-            turns_to_remember=8,
-            array_form="srl_envs.games.staged.vector:VectorStaged",
-        ),
-        Entry(
-            "bandit_v0",
-            "srl_envs.games.bandit.env",
-            "two arms to pull; after a while one of them gets better",
-            ("bandit", "one-player", "n-player", "discrete"),
-            turns_to_remember=64,
-            gymnasium_id="srl/Bandit-v0",
-            array_form="srl_envs.games.bandit.vector:VectorBandit",
-        ),
-        Entry(
-            "maze_v0",
-            "srl_envs.games.maze.env",
-            "find the way to the goal, in another maze every episode",
-            ("maze", "generated", "one-player", "n-player", "discrete"),
-            gymnasium_id="srl/Maze-v0",
-            array_form="srl_envs.games.maze.vector:VectorMaze",
-        ),
-        *(
-            Entry(
-                f"maze_{layout}_v0",
-                "srl_envs.games.maze.env",
-                f"find the way through the documented {layout} maze",
-                ("maze", "deterministic", "one-player", "n-player", "discrete"),
-                MappingProxyType({"layout": layout}),
-                gymnasium_id=f"srl/Maze{layout.capitalize()}-v0",
-                array_form="srl_envs.games.maze.vector:VectorMaze",
-            )
-            for layout in ("simple", "medium", "complex")
-        ),
-        *(
-            Entry(
-                f"maze_{task}_v0",
-                "srl_envs.games.maze.env",
-                f"two in one maze{goal}",
-                ("maze", "generated", *tags, "n-player", "discrete"),
-                MappingProxyType({"task": task, "num_agents": 2}),
-                array_form="srl_envs.games.maze.vector:VectorMaze",
-            )
-            for task, goal, tags in (
-                ("race", ": whoever reaches the goal first wins", ("competition",)),
-                ("own", ", each with a goal of its own; it is over when both are there", ()),
-                ("meet", ": come together in one cell, wherever it is", ("cooperation",)),
-            )
-        ),
-        Entry(
-            "social_v0",
-            "srl_envs.games.social",
-            "scenario='trading' or 'negotiation': the two games below under their common name",
-            ("social", "n-player", "discrete", "talk"),
-        ),
-        Entry(
-            "social_trading_v0",
-            "srl_envs.games.trading.env",
-            "traders offer, accept and deliver goods that each values differently",
-            ("social", "market", "n-player", "discrete", "talk", "action masks"),
-        ),
-        Entry(
-            "social_negotiation_v0",
-            "srl_envs.games.negotiation.env",
-            "agents with private points settle several issues before a deadline",
-            ("social", "bargaining", "n-player", "discrete", "talk", "action masks"),
-        ),
-        Entry(
-            "math_v0",
-            "srl_envs.tasks.mathematics.env",
-            "questions of mathematics, generated or from a file, with one right answer",
-            ("task", "generated", "one-player", "n-player", "free text"),
-            gymnasium_id="srl/Math-v0",
-        ),
-        Entry(
-            "code_v0",
-            "srl_envs.tasks.programming.env",
-            "programs to write, generated or from a file, run against tests in a sandbox",
-            ("task", "generated", "sandbox", "one-player", "n-player", "free text"),
-            gymnasium_id="srl/Code-v0",
-            extras=("sandbox",),
-        ),
-        Entry(
-            "tool_use_v0",
-            "srl_envs.tasks.tool_use.env",
-            "questions that want tools: a calculator, files, search, Python, or your own",
-            ("task", "generated", "one-player", "n-player", "free text", "tools"),
-            gymnasium_id="srl/ToolUse-v0",
-            extras=("tasks",),
-        ),
-        Entry(
-            "debate_v0",
-            "srl_envs.tasks.debate.env",
-            "one speaks for a motion and one against it, and a judge says who argued better",
-            ("debate", "competition", "two-player", "free text", "talk"),
-        ),
-        Entry(
-            "multitask_v0",
-            "srl_envs.tasks.multitask.env",
-            "several of these as one: each episode plays another",
-            ("task", "generated", "sandbox", "one-player", "n-player", "free text", "tools"),
-            gymnasium_id="srl/Multitask-v0",
-            extras=("tasks", "sandbox"),
-        ),
+
+def _maze(summary: str, *tags: str, **defaults: Any) -> Entry:
+    alone = "num_agents" not in defaults
+    layout = defaults.get("layout", "").capitalize()
+    return Entry(
+        "srl_envs.games.maze:parallel_env",
+        summary,
+        ("maze", *tags, "n-player", "discrete"),
+        MappingProxyType(defaults),
+        array_form="srl_envs.games.array_forms:VectorMaze",
+        gymnasium_id=f"srl/Maze{layout}-v0" if alone else None,
     )
+
+
+def _documented_maze(layout: str) -> Entry:
+    summary = f"find the way through the documented {layout} maze"
+    return _maze(summary, "deterministic", "one-player", layout=layout)
+
+
+OWN: dict[str, Entry] = {
+    "coop_compete_v0": Entry(
+        "srl_envs.games.coop_compete:parallel_env",
+        "n players choose at once to cooperate or compete; each pays when others do it too",
+        ("coordination", "n-player", "discrete"),
+        turns_to_remember=8,
+        array_form="srl_envs.games.array_forms:VectorCoopCompete",
+    ),
+    "coop_compete_pair_v0": Entry(
+        "srl_envs.games.coop_compete:parallel_env",
+        "the two-player benchmark game: agreeing pays, disagreeing costs both 0.1",
+        ("coordination", "two-player", "discrete", "benchmark"),
+        MappingProxyType({"variant": "pair", "num_agents": 2}),
+        turns_to_remember=8,
+        array_form="srl_envs.games.array_forms:VectorCoopCompete",
+    ),
+    "team_battle_v0": Entry(
+        "srl_envs.games.team_battle:parallel_env",
+        "two teams: cooperation pays one's own team, competing pays more when rivals cooperate",
+        ("social dilemma", "teams", "n-player", "discrete"),
+        turns_to_remember=8,
+        array_form="srl_envs.games.array_forms:VectorTeamBattle",
+    ),
+    "staged_v0": Entry(
+        "srl_envs.games.staged:parallel_env",
+        "all earn the same at first, then interests part, and some agents are adversaries",
+        ("social dilemma", "adversaries", "n-player", "discrete"),
+        turns_to_remember=8,
+        array_form="srl_envs.games.array_forms:VectorStaged",
+    ),
+    "bandit_v0": Entry(
+        "srl_envs.games.bandit:parallel_env",
+        "two arms to pull; after a while one of them gets better",
+        ("bandit", "one-player", "n-player", "discrete"),
+        turns_to_remember=64,
+        array_form="srl_envs.games.array_forms:VectorBandit",
+        gymnasium_id="srl/Bandit-v0",
+    ),
+    "maze_v0": _maze(
+        "find the way to the goal, in another maze every episode", "generated", "one-player"
+    ),
+    "maze_simple_v0": _documented_maze("simple"),
+    "maze_medium_v0": _documented_maze("medium"),
+    "maze_complex_v0": _documented_maze("complex"),
+    "maze_race_v0": _maze(
+        "two in one maze: whoever reaches the goal first wins",
+        "generated",
+        "competition",
+        task="race",
+        num_agents=2,
+    ),
+    "maze_own_v0": _maze(
+        "two in one maze, each with a goal of its own; it is over when both are there",
+        "generated",
+        task="own",
+        num_agents=2,
+    ),
+    "maze_meet_v0": _maze(
+        "two in one maze: come together in one cell, wherever it is",
+        "generated",
+        "cooperation",
+        task="meet",
+        num_agents=2,
+    ),
+    "social_v0": Entry(
+        "srl_envs.games.social:parallel_env",
+        "scenario='trading' or 'negotiation': the two games below under their common name",
+        ("social", "n-player", "discrete", "talk"),
+    ),
+    "social_trading_v0": Entry(
+        "srl_envs.games.trading:parallel_env",
+        "traders offer, accept and deliver goods that each values differently",
+        ("social", "market", "n-player", "discrete", "talk", "action masks"),
+    ),
+    "social_negotiation_v0": Entry(
+        "srl_envs.games.negotiation:parallel_env",
+        "agents with private points settle several issues before a deadline",
+        ("social", "bargaining", "n-player", "discrete", "talk", "action masks"),
+    ),
+    "math_v0": Entry(
+        "srl_envs.tasks.mathematics.env:parallel_env",
+        "questions of mathematics, generated or from a file, with one right answer",
+        ("task", "generated", "one-player", "n-player", "free text"),
+        gymnasium_id="srl/Math-v0",
+    ),
+    "code_v0": Entry(
+        "srl_envs.tasks.programming.env:parallel_env",
+        "programs to write, generated or from a file, run against tests in a sandbox",
+        ("task", "generated", "sandbox", "one-player", "n-player", "free text"),
+        gymnasium_id="srl/Code-v0",
+        extras=("sandbox",),
+    ),
+    "tool_use_v0": Entry(
+        "srl_envs.tasks.tool_use.env:parallel_env",
+        "questions that want tools: a calculator, files, search, Python, or your own",
+        ("task", "generated", "one-player", "n-player", "free text", "tools"),
+        gymnasium_id="srl/ToolUse-v0",
+        extras=("tasks",),
+    ),
+    "debate_v0": Entry(
+        "srl_envs.tasks.debate.env:parallel_env",
+        "one speaks for a motion and one against it, and a judge says who argued better",
+        ("debate", "competition", "two-player", "free text", "talk"),
+    ),
+    "multitask_v0": Entry(
+        "srl_envs.tasks.multitask.env:parallel_env",
+        "several of these as one: each episode plays another",
+        ("task", "generated", "sandbox", "one-player", "n-player", "free text", "tools"),
+        gymnasium_id="srl/Multitask-v0",
+        extras=("tasks", "sandbox"),
+    ),
 }
+ENVS = PluginTable("core_srl.envs", OWN)
+"""All environments: the ones of this package, then those of installed packages."""
 
 
 def as_module(name: str) -> ModuleType:
@@ -197,7 +197,7 @@ def as_module(name: str) -> ModuleType:
     This is what `import srl_envs.maze_race_v0` and `from srl_envs import maze_race_v0` give, as
     in PettingZoo.
     """
-    module = ModuleType(f"srl_envs.{name}", entry(name).description)
+    module = ModuleType(f"srl_envs.{name}", entry(name).summary)
     module.__dict__.update(
         parallel_env=functools.partial(make, name),
         env=functools.partial(make_aec, name),
@@ -208,23 +208,22 @@ def as_module(name: str) -> ModuleType:
 
 def array_form(name: str) -> Any | None:
     """The class with the rules of `name` on arrays; None where only single ones are stepped."""
-    found = ENTRIES.get(name)
+    found = ENVS.get(name)
     if found is None or found.array_form is None:
         return None
-    module, _, attribute = found.array_form.partition(":")
-    return getattr(import_module(module), attribute)
+    return Plugin(found.array_form).load()
 
 
 def names() -> tuple[str, ...]:
     """All names, in the registry's order."""
-    return tuple(ENTRIES)
+    return tuple(ENVS)
 
 
 def entry(name: str) -> Entry:
     """The entry of `name`; raises EnvConfigError with the nearest for an unknown one."""
-    if not isinstance(name, str) or name not in ENTRIES:
-        raise EnvConfigError(f"there is no environment {name!r}{nearest(name, ENTRIES)}")
-    return ENTRIES[name]
+    if not isinstance(name, str) or name not in ENVS:
+        raise EnvConfigError(f"there is no environment {name!r}{nearest(name, ENVS)}")
+    return ENVS[name]
 
 
 def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,33 +243,29 @@ def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _turns(name: Any) -> int | None:
-    found = ENTRIES.get(served_name(name)) if isinstance(name, str) else None
+    found = ENVS.get(served_name(name)) if isinstance(name, str) else None
     return None if found is None else found.turns_to_remember
 
 
 def make(name: str, /, **parameters: Any) -> Any:
     """The environment `name` as a PettingZoo ParallelEnv.
 
-    `parameters` go over the entry's defaults. A name 'module:function' is an environment of your
-    own: what that function gives, called with `parameters`; 'grpc://host:port/name' is one on a
-    server (srl_envs.remote). Raises EnvConfigError for an unknown name, an unknown parameter or a
-    value that is not allowed, and EnvError as the server does.
+    `parameters` override the entry's defaults. 'module:function' names a user's function that
+    returns one; the scheme of 'grpc://host:port/name' is in ENV_SCHEMES. Raises EnvConfigError
+    for an unknown name or parameter or a value that is not allowed, or EnvError of a server.
     """
-    if isinstance(name, str) and name.startswith(SERVED):
-        env = import_module("srl_envs.remote.client").at_url(name, parameters)
-        env.made_within = {"name": served_name(name), "options": parameters}
-        env.made_as = {"name": name, "options": parameters}
-        return env
-    if isinstance(name, str) and ":" in name:
+    constructor: Callable[..., Any]
+    defaults: dict[str, Any] = {}
+    scheme, colon, _ = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if colon and scheme in ENV_SCHEMES:
+        constructor = functools.partial(ENV_SCHEMES.load(scheme), name)
+    elif colon:
         if name.startswith(f"{HANDED_OVER}:"):
-            raise EnvConfigError(
-                f"there is no environment {name!r} to make: it was handed over as an object "
-                "(make_env)"
-            )
-        constructor, defaults = references.code(name), {}
+            raise EnvConfigError(f"there is no environment {name!r}: it was an object (make_env)")
+        constructor = loading.code(name)
     else:
         found = entry(name)
-        constructor, defaults = import_module(found.module).parallel_env, dict(found.defaults)
+        constructor, defaults = found.load(), dict(found.defaults)
     takes, given = inspect.signature(constructor), {**defaults, **parameters}
     refuse_unknown(name, takes.parameters, parameters)
     try:
@@ -280,7 +275,7 @@ def make(name: str, /, **parameters: Any) -> Any:
     env = constructor(**given)
     if not isinstance(env, ParallelEnv):
         raise EnvConfigError(f"{name} gave {env!r}: it must give a PettingZoo ParallelEnv")
-    # For records, to make it again; a function of the user's own may have made it here before.
+    # For records; a user's function may have made the environment here before.
     env.made_within = getattr(env.unwrapped, "made_as", None)
     env.made_as = {"name": name, "options": parameters}
     return env
@@ -313,7 +308,7 @@ def remake(
 
     A record may be anybody's. Unless it is `trusted`, it names no code but what the user's own
     settings are `allowing`, neither here nor deeper in `options`, no file and no folder, and asks
-    for no more than references.LARGEST_RECORDED: raises UntrustedError otherwise, and
+    for no more than loading.LARGEST_RECORDED: raises UntrustedError otherwise, and
     EnvConfigError as `make` does. A server that it names is not asked: the environment is made
     here.
     """
@@ -322,32 +317,32 @@ def remake(
     if trusted:
         return make(name, **{**options, **ours})
     name = served_name(name)
-    references.refuse_large(options)
-    with references.closed(allowing):
+    loading.refuse_large(options)
+    with loading.closed(allowing):
         return make(name, **{**options, **ours})
 
 
 def _register_with_pettingzoo() -> None:
     if not hasattr(pettingzoo, "register"):  # releases before 1.27 keep no registry
         return
-    for found in ENTRIES.values():
-        identity = f"srl/{found.name}".replace("_v", "-v")
+    for name in OWN:
+        identity = f"srl/{name}".replace("_v", "-v")
         for kind, maker in (("parallel", make), ("aec", make_aec)):
             if identity not in getattr(pettingzoo, f"{kind}_registry"):
-                pettingzoo.register(kind, identity, functools.partial(maker, found.name))
+                pettingzoo.register(kind, identity, functools.partial(maker, name))
 
 
 def _register_with_gymnasium() -> None:
-    for found in ENTRIES.values():
+    for name, found in OWN.items():
         identity = found.gymnasium_id
         if identity is not None and identity not in gymnasium.registry:
             vector = "srl_envs.vector.make_vector:single_agent_vector"
             gymnasium.register(
                 identity,
-                entry_point="srl_envs.wrappers.single_agent:single_agent_env",
+                entry_point="srl_envs.wrappers:single_agent_env",
                 # Texts are no arrays: there, make_vec steps single environments.
                 vector_entry_point=None if "free text" in found.tags else vector,
-                kwargs={"name": found.name},
+                kwargs={"name": name},
             )
 
 

@@ -5,29 +5,31 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module, metadata
-from typing import Any
+from importlib import metadata
+from pkgutil import resolve_name
+from typing import Any, TypeVar
 
 from srl_envs.errors import EnvConfigError
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """One entry of a table, imported when it is first loaded."""
+    """One entry of a table. A part that is given by its name is imported when it is loaded."""
 
-    target: str
-    """`module`, or `module:attribute`."""
+    target: Any
+    """`module`, `module:attribute`, or the part itself."""
     summary: str = ""
     """One line for listings."""
 
     def load(self) -> Any:
         """Import the part. Raises ImportError if an optional dependency is missing."""
-        module, _, attribute = self.target.partition(":")
-        loaded = import_module(module)
-        return getattr(loaded, attribute) if attribute else loaded
+        return resolve_name(self.target) if isinstance(self.target, str) else self.target
 
 
-class PluginTable(Mapping[str, Plugin]):
+P = TypeVar("P", bound=Plugin)
+
+
+class PluginTable(Mapping[str, P]):
     """Parts by name, in the order in which they are listed.
 
     Entry points of installed packages are read once, when the table is first iterated or a name is
@@ -35,14 +37,15 @@ class PluginTable(Mapping[str, Plugin]):
 
     Args:
         group: Name of the entry-point group, such as "core_srl.commands".
-        parts: Name to the part, for the parts that belong to this distribution.
+        parts: Name to the part, for the parts that belong to this distribution. At least one; its
+            class is the class of the entries that entry points add.
         error: Class of the error for an unknown name.
     """
 
     def __init__(
         self,
         group: str,
-        parts: Mapping[str, Plugin],
+        parts: Mapping[str, P],
         error: Callable[[str], Exception] = EnvConfigError,
     ) -> None:
         self.group = group
@@ -50,14 +53,15 @@ class PluginTable(Mapping[str, Plugin]):
         self._error = error
 
     @functools.cached_property
-    def _all(self) -> dict[str, Plugin]:
+    def _all(self) -> dict[str, P]:
+        kind = type(next(iter(self._own.values())))
         added = {
-            entry.name: Plugin(entry.value, f"from {entry.value}")
+            entry.name: kind(entry.value, f"from {entry.value}")
             for entry in metadata.entry_points(group=self.group)
         }
         return self._own | {name: plugin for name, plugin in added.items() if name not in self._own}
 
-    def __getitem__(self, name: str) -> Plugin:
+    def __getitem__(self, name: str) -> P:
         return self._own[name] if name in self._own else self._all[name]
 
     def __iter__(self) -> Iterator[str]:

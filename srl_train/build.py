@@ -11,39 +11,31 @@ from typing import Any, NamedTuple
 
 import torch
 
-from srl_agents.llm.chat_templates import TEMPLATES
+from srl_agents.llm.chat_format import TEMPLATES
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import Policy
 from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs import registry
 from srl_envs.tables import Plugin, PluginTable
-from srl_envs.wrappers.reward_function import CustomRewards
+from srl_envs.wrappers import CustomRewards
 from srl_train import fsdp, processes
-from srl_train.config.backend import VLLMBackendConfig
-from srl_train.config.engine import RayEngineConfig
-from srl_train.config.learning.learners import PpoConfig
+from srl_train.config import capabilities
+from srl_train.config.capabilities import OBJECTS, PROCESSES
 from srl_train.config.learning.trl_options import CLIPPED_LOSSES
 from srl_train.config.learning.updates import CUSTOM, AsynchronousConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.credit import build_credit
-from srl_train.engine.builders.model_objects import of_objects
-from srl_train.engine.builders.players import (
-    Players,
-    build_backends,
-    build_sampling,
-    policies_by_seats,
-)
 from srl_train.engines import Engine, ProcessesEngine, RolloutSettings
 from srl_train.environment import build_env
 from srl_train.errors import ConfigError
+from srl_train.learners import ALGORITHMS
 from srl_train.learners.critics import JointState
 from srl_train.learners.learner import Learner
+from srl_train.loading import ModelObject, build_backends, with_model_objects
 from srl_train.modes import MODES
-from srl_train.players.assignment import matchmaking_of
-from srl_train.players.holdout import refuse_levels
-from srl_train.players.learning_models import ModelObject
-from srl_train.players.player_spec import base_named
-from srl_train.run import ModelTotals, Run
+from srl_train.player_names import base_named
+from srl_train.players import build_sampling, matchmaking_of, policies_by_seats, refuse_levels
+from srl_train.run import ModelTotals, Players, Run
 from srl_train.samples import SampleBuffer
 from srl_train.scores import roles_of
 from srl_train.updates import STRATEGIES, UpdateStrategy
@@ -86,10 +78,11 @@ def build_run(
     """
     torch.set_num_threads(config.threads)
     started = processes.start(config.models.device, config.threads)
-    _check_processes(config, started)
+    check_shares(config, started)
+    capabilities.check(config, *[PROCESSES] * (started > 1), *[OBJECTS] * bool(models))
     processes.check_same("the configuration", config)
     models = models or {}
-    config = resolved(of_objects(_with_objects_named(config, make_env, strategy), models))
+    config = resolved(with_model_objects(_with_objects_named(config, make_env, strategy), models))
     make_env = make_env or partial(build_env, config)
     with closing(make_env()) as env:
         _check_environment(config, env)
@@ -143,37 +136,6 @@ def build_run(
                 run.publish(name)
             on_error.pop_all()
     return run
-
-
-def _check_processes(config: RunConfig, started: int) -> None:
-    """Raise ConfigError for settings that several torchrun processes cannot execute."""
-    check_shares(config, started)
-    if started == 1:
-        return
-    for setting, refused, why in (
-        (
-            "backend.name: got 'vllm'",
-            isinstance(config.backend, VLLMBackendConfig),
-            "each of which would publish to the servers: start one process, or use transformers",
-        ),
-        (
-            "engine.name: got 'ray'",
-            isinstance(config.engine, RayEngineConfig),
-            "but Ray distributes the run itself: start one process, or use local",
-        ),
-        (
-            "engine.play_ahead: got true",
-            config.engine.play_ahead,
-            "which must stay in step: start one process, or set false",
-        ),
-        (
-            "rollout.branching: got a section",
-            config.rollout.branching is not None,
-            "which share whole episodes: start one process, or leave it out",
-        ),
-    ):
-        if refused:
-            raise ConfigError(f"{setting} in {started} processes, {why}")
 
 
 def check_shares(config: RunConfig, number: int) -> None:
@@ -358,30 +320,26 @@ def _build_learner(
     sampling: Mapping[str, Sampling],
     joint: JointState | None,
 ) -> Learner:
-    # Imported here because TRL takes seconds to import.
-    from srl_train.learners.trl_grpo import GrpoLearner
-    from srl_train.learners.trl_options import check_model
-    from srl_train.learners.trl_ppo import PpoLearner
-
     agents = matchmaking.agents_of(name)
     algorithm = config.algorithm_of(name)
     stale = _may_be_stale(config, name)
     if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
         algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
-    check_model(algorithm.trl, model)
     _check_full_distribution(config, name, {agent: sampling[agent] for agent in agents})
-    served = config.backend if isinstance(config.backend, VLLMBackendConfig) else None
-    settings: dict[str, Any] = {
-        "max_divergence": served.max_divergence if served else None,
-        "group_size": config.rollout.group_size,
-        "temperature": sampling[agents[0]].temperature,
-        "planned_updates": planned_updates(config, name, matchmaking.mean_held(name)),
-        "seed": config.seed,
-    }
-    if isinstance(algorithm, PpoConfig):
-        settings |= {"discount": config.rollout.discount, "joint": joint}
-        return PpoLearner(name, model, tokenizer, algorithm, **settings)
-    return GrpoLearner(name, model, tokenizer, algorithm, **settings)
+    learner: Learner = ALGORITHMS.load(algorithm.name)(
+        name,
+        model,
+        tokenizer,
+        algorithm,
+        group_size=config.rollout.group_size,
+        temperature=sampling[agents[0]].temperature,
+        planned_updates=planned_updates(config, name, matchmaking.mean_held(name)),
+        max_divergence=config.backend.divergence_limit,
+        discount=config.rollout.discount,
+        joint=joint,
+        seed=config.seed,
+    )
+    return learner
 
 
 def planned_updates(config: RunConfig, model: str, agents: float) -> int:
@@ -421,8 +379,8 @@ def _check_full_distribution(
         reader = "engine.play_ahead"
     elif config.algorithm_of(name).trl.get("off_policy_mask_threshold"):
         reader = "trl.off_policy_mask_threshold"
-    elif isinstance(config.backend, VLLMBackendConfig):
-        reader = "backend.name vllm"
+    elif config.backend.divergence_limit is not None:
+        reader = f"backend.name {config.backend.name}"
     for agent, own in sampling.items():
         if reader and (own.top_p < 1 or own.top_k):
             raise ConfigError(

@@ -578,19 +578,17 @@ class CreditSection(Section):
 class PlainCredit(CreditSection):
     """Schemes without settings."""
 
-    name: Literal["per_agent", "leave_one_out"] = "per_agent"
-    """Credit scheme (docs/training/credit.md)."""
-
-
-class ScaledCredit(CreditSection):
-    """Schemes that divide advantages by a deviation."""
-
     name: Literal[
-        "agent_turn", "team_joint", "round", "hierarchical", "opponent_model", "difference"
-    ]
+        "per_agent",
+        "leave_one_out",
+        "agent_turn",
+        "team_joint",
+        "round",
+        "hierarchical",
+        "opponent_model",
+        "difference",
+    ] = "per_agent"
     """Credit scheme (docs/training/credit.md)."""
-    scale: Literal["group", "none"] = "group"
-    """Divisor of the advantages: the deviation within the compared episodes, or none."""
 
 
 class RoleCredit(CreditSection):
@@ -607,8 +605,6 @@ class AlignmentCredit(CreditSection):
 
     name: Literal["advantage_alignment"] = "advantage_alignment"
     """Credit scheme (docs/training/credit.md)."""
-    scale: Literal["group", "none"] = "group"
-    """Divisor of the advantages: the deviation within the compared episodes, or none."""
     alignment: Annotated[float, Field(ge=0)] = 1.0
     """Weight of the opponents' advantages, 0 or more."""
 
@@ -618,35 +614,33 @@ class CounterfactualCredit(CreditSection):
 
     name: Literal["counterfactual"] = "counterfactual"
     """Credit scheme (docs/training/credit.md)."""
-    scale: Literal["group", "none"] = "group"
-    """Divisor of the advantages: the root mean square within the group, or none."""
     alternatives: Annotated[int, Field(ge=1)] = 3
     """Maximum number of other legal actions per answer, drawn at random if there are more; each is
     a replay of the rest of the episode."""
 
 
 CreditConfig = Annotated[
-    PlainCredit | ScaledCredit | RoleCredit | AlignmentCredit | CounterfactualCredit,
+    PlainCredit | RoleCredit | AlignmentCredit | CounterfactualCredit,
     Field(discriminator="name"),
     chosen_by("name", "per_agent"),
 ]
 
-CREDIT_SCHEMES: Mapping[str, Callable[[Any, float], CreditScheme | None]] = {
-    "per_agent": lambda section, discount: None,
-    "leave_one_out": lambda section, discount: leave_one_out(discount),
-    "agent_turn": lambda section, discount: agent_turn(discount, section.scale),
-    "team_joint": lambda section, discount: team_joint(discount, section.scale),
-    "round": lambda section, discount: whole_round(discount, section.scale),
-    "hierarchical": lambda section, discount: hierarchical(discount, section.scale),
-    "role": lambda section, discount: role(discount, section.decay),
-    "advantage_alignment": lambda section, discount: advantage_alignment(
-        discount, section.scale, section.alignment
+CREDIT_SCHEMES: Mapping[str, Callable[[Any, float, str], CreditScheme | None]] = {
+    "per_agent": lambda section, discount, scale: None,
+    "leave_one_out": lambda section, discount, scale: leave_one_out(discount),
+    "agent_turn": lambda section, discount, scale: agent_turn(discount, scale),
+    "team_joint": lambda section, discount, scale: team_joint(discount, scale),
+    "round": lambda section, discount, scale: whole_round(discount, scale),
+    "hierarchical": lambda section, discount, scale: hierarchical(discount, scale),
+    "role": lambda section, discount, scale: role(discount, section.decay),
+    "advantage_alignment": lambda section, discount, scale: advantage_alignment(
+        discount, scale, section.alignment
     ),
-    "opponent_model": lambda section, discount: opponent_model(discount, section.scale),
-    "difference": lambda section, discount: difference(section.scale),
-    "counterfactual": lambda section, discount: counterfactual(section.scale),
+    "opponent_model": lambda section, discount, scale: opponent_model(discount, scale),
+    "difference": lambda section, discount, scale: difference(scale),
+    "counterfactual": lambda section, discount, scale: counterfactual(scale),
 }
-"""Name to a function from (configuration section, discount per step) to the scheme.
+"""Name to a function from (section, discount per step, algorithm.scale_rewards) to the scheme.
 
 None leaves advantages to the learner. With `per_agent` all steps of an agent share the advantage of
 its episode return in its group (GRPO, Shao et al. 2024, eq. 4.1.2), which TRL computes by
@@ -702,7 +696,8 @@ def build_credit(config: RunConfig, env: Any) -> Credit:
         ConfigError: If the scheme does not support the environment.
     """
     name = config.credit.name
-    scheme = CREDIT_SCHEMES[name](config.credit, config.rollout.discount)
+    scale = getattr(config.algorithm_of(config.models.names[0]), "scale_rewards", "group")
+    scheme = CREDIT_SCHEMES[name](config.credit, config.rollout.discount, scale)
     hooks = "branching" if config.rollout.branching is not None else name
     if hooks not in CREDIT_HOOKS:
         return Credit(scheme)

@@ -6,7 +6,6 @@ round's number and its own place, so the number of the next round is their state
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,26 +15,26 @@ from torch import Tensor
 
 from srl_train import fsdp, processes
 from srl_train.checkpoints import checkpoint as checkpoints
-from srl_train.checkpoints.tensor_tree import mapped, misfit, refuse_unlike
+from srl_train.checkpoints.tensor_tree import misfit, refuse_unlike
 from srl_train.config import yaml_file
 from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
-from srl_train.players.opponent_pool import load_pools
+from srl_train.opponent_pool import load_pools
 from srl_train.run import ModelTotals, Run
 from srl_train.saved_state import refuse_other
 from srl_train.summaries import average_cooperation, episodes_played, model_states
 
-# Sections that may differ on resuming: they change nothing of what was computed.
-_FREE = frozenset({"rounds", "checkpoints", "logging", "threads", "parallel", "backend", "engine"})
+# Sections and settings that may differ on resuming: past rounds do not depend on them.
+_FREE = frozenset({
+    "rounds", "checkpoints", "logging", "threads", "parallel", "backend", "engine",
+    "algorithm.minibatches", "rollout.timeout", "max_failed_fraction",
+})  # fmt: skip
 
 
 def save(run: Run, directory: Path, *, final: bool = False) -> str:
-    """Write a checkpoint of everything, and return its id.
-
-    All processes must call it; the main one writes, and it is there when any of them goes on.
-    """
+    """Write a checkpoint in the main process and return its id; all processes must call this."""
     name = checkpoints.checkpoint_name(run.next_round, final)
     learners = run.learners.items()
     weights = fsdp.in_full({f"models/{model}": learner.weights() for model, learner in learners})
@@ -89,25 +88,6 @@ def _reference_moved(run: Run, model: str) -> bool:
     is again in every run that is assembled."""
     kind = run.config.algorithm_of(model).reference
     return kind == "moving" or (kind == "stage" and bool(run.stages.reports))
-
-
-def held(run: Run) -> Mapping[str, Any]:
-    """Copies of all that a round changes, on the CPU; a run between two rounds is held."""
-    weights = {model: learner.weights() for model, learner in run.learners.items()}
-    found: dict[str, Any] = mapped({"weights": weights, **_state_of(run)}, _copied)
-    return found
-
-
-def put_back(run: Run, before: Mapping[str, Any]) -> None:
-    """Put the run, or another of the same models, where it was held."""
-    for name, pool in run.pools.items():
-        pool.load_state(before["pools"][name], before["next_round"], before["weights"])
-    state = {name: part for name, part in before.items() if name != "weights"}
-    _restore(run, before["weights"], mapped(state, _copied))
-
-
-def _copied(own: Any) -> Any:
-    return own.detach().to("cpu", copy=True) if isinstance(own, Tensor) else copy.deepcopy(own)
 
 
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:
@@ -191,7 +171,7 @@ def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:
     if any(own.schedule != "constant" for own in config.learned_by.values()):
         free.discard("rounds")  # the learning rate's course depends on the planned rounds
     for name in sorted(now.keys() | then.keys()):
-        if name.split(".")[0] not in free and now.get(name) != then.get(name):
+        if free.isdisjoint({name, name.split(".")[0]}) and now.get(name) != then.get(name):
             why = ", on which the schedule of its learning rate depends" if name == "rounds" else ""
             raise CheckpointError(
                 f"{checkpoint_id} was saved with {name} = {then.get(name)!r}{why}, the "

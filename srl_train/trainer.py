@@ -23,8 +23,8 @@ from srl_train.engine.offline.progress import planned
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.interrupts import Interrupts
-from srl_train.metrics import Progress, Sink, failed_games, unreadable_answers
-from srl_train.players.learning_models import ModelObject
+from srl_train.loading import ModelObject
+from srl_train.metrics import Progress, Sink, round_warnings
 from srl_train.pools import grow_pools
 from srl_train.recorder import Recorder
 from srl_train.round import RoundResult
@@ -488,5 +488,6 @@ class Trainer:
                 raise RolloutError(f"every evaluation game failed; the first: {played[0].failure}")
             self.run.evaluations[when] = measured
             self._recorder.evaluation(self.run, when)
-            failed_games.warn(self.run, played)
-            unreadable_answers.warn(self.run, [one for one in played if one.failure is None])
+            whole = [one for one in played if one.failure is None]
+            round_warnings.warn_of_failed_games(self.run, played)
+            round_warnings.warn_of_unreadable_answers(self.run, whole)

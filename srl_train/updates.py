@@ -631,10 +631,10 @@ def _mixed(
 
 SERVER_OPTIMIZERS: Mapping[str, Callable[[Any, list[Parameter]], torch.optim.Optimizer]] = {
     "fedavgm": lambda section, parameters: torch.optim.SGD(
-        parameters, lr=section.learning_rate, momentum=section.momentum
+        parameters, lr=section.rate, momentum=section.momentum
     ),
     "diloco": lambda section, parameters: torch.optim.SGD(
-        parameters, lr=section.learning_rate, momentum=section.momentum, nesterov=True
+        parameters, lr=section.rate, momentum=section.momentum, nesterov=True
     ),
     "fedadam": lambda section, parameters: torch.optim.Adam(
         parameters,
@@ -684,8 +684,8 @@ STRATEGIES: Mapping[str, Callable[[Any], UpdateStrategy]] = {
     "selective": lambda section: selective(section.fraction, section.patience),
     "population": lambda section: population(section.every, section.perturb),
     "federated": lambda section: federated(
-        section.weighting.by,
-        getattr(section.weighting, "temperature", TEMPERATURE),
+        section.weighting,
+        section.temperature,
         section.mix,
         section.groups,
         period=section.period,

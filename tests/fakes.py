@@ -111,7 +111,7 @@ class Vote:
         return ("stay", "go", "go home")
 
     def parse(self, agent: str, answer: str) -> Any:
-        from srl_envs.text.view import parse_choice
+        from srl_envs.text import parse_choice
 
         return parse_choice(answer, self.answers(agent))
 

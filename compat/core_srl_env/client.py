@@ -8,7 +8,7 @@ from typing import Any
 from openenv.core import EnvClient
 from openenv.core.client_types import StepResult
 
-from srl_envs.remote.openenv.server import GameState, JointAction, JointObservation
+from srl_extensions.remote.openenv_server import GameState, JointAction, JointObservation
 
 
 class CoreSrlAction(JointAction):

@@ -21,9 +21,8 @@ from trl import GRPOConfig, GRPOTrainer
 from srl_agents.llm import tiny
 from srl_agents.rollout.partners import WithPartners
 from srl_agents.scripted.registry import classic_policy
-from srl_envs.remote.openenv.focal_agent import FocalAgent
-from srl_envs.remote.openenv.games import JointGame
-from srl_envs.remote.openenv.server import ServedGame, create_app, in_background
+from srl_extensions.remote.openenv_client import FocalAgent, PartnerGame
+from srl_extensions.remote.openenv_server import ServedGame, create_app, in_background
 
 STEPS, GROUP, GROUPS, ROUNDS = 5, 16, 4, 4
 SYSTEM = "You play a game by calling its tool once a turn."
@@ -61,12 +60,12 @@ RESPONSE_TEMPLATE = {
 }
 
 
-class ByToolCalls(JointGame):
+class ByToolCalls(PartnerGame):
     """The game for the random play that the embedded model starts from: answers are tool calls."""
 
     def __init__(self, url):
         super().__init__(url)
-        self.text_view = replace(self.text_view, said={"agent_0": SYSTEM})
+        self.text_view = replace(self.text_view, said=SYSTEM)
 
     def sample_answers(self, agent, rng, count):
         """Calls of `play`, as chat models write them."""

@@ -13,8 +13,8 @@ import pettingzoo
 from pettingzoo.utils import BaseParallelWrapper
 
 from srl_envs import check_environment
-from srl_envs.text.env import TextEnv
-from srl_envs.wrappers.text_adapter import with_text
+from srl_envs.text import TextEnv
+from srl_envs.wrappers import with_text
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import RolloutConfig, RunConfig

@@ -14,7 +14,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from srl_agents.llm import tiny
 from srl_envs import make
-from srl_train.learners.trl_rollout import episode_return_reward, make_rollout_func
+from srl_extensions.bridges.trl_rollout import episode_return_reward, make_rollout_func
 
 STEPS = 6
 

@@ -12,7 +12,7 @@ from gymnasium.spaces import Discrete
 from srl_agents.episode import AgentStep, Decision
 from srl_agents.rollout import played_action
 from srl_agents.rollout.copies import copied
-from srl_envs.text.view import fallback_action
+from srl_envs.text import fallback_action
 
 Turn = tuple[AgentStep, ...]
 

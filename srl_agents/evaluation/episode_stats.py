@@ -7,6 +7,9 @@ from typing import Any
 
 from srl_agents.episode import AgentStep, Episode
 
+LONG_AFTER = 2**31
+"""Episode number of evaluation: warm-ups are complete, and ramps at their final value."""
+
 
 def cooperation_rate(steps: Iterable[AgentStep]) -> float | None:
     """Share of actions that cooperate; None for a game without cooperate and compete."""

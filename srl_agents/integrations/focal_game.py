@@ -16,10 +16,9 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import Policy
 from srl_agents.scripted.registry import classic_policy
-from srl_envs import registry
+from srl_envs import loading, registry
 from srl_envs.errors import DocumentError, UntrustedError
-from srl_envs.loading import references
-from srl_envs.loading.untrusted import read_json
+from srl_envs.untrusted import read_json
 from srl_envs.validation import nearest
 
 PARTNER_TOKENS = 2048
@@ -113,7 +112,7 @@ class FocalGame:
         made: dict[str, Policy] = {}
         for name in sorted({str(who) for who in self.partners.values()}):
             if not is_api_name(name):
-                with nullcontext() if trusted else references.closed():
+                with nullcontext() if trusted else loading.closed():
                     made[name] = classic_policy(name, env)
             elif trusted:
                 view, long = env.unwrapped.text_view, Sampling(max_new_tokens=PARTNER_TOKENS)
@@ -121,7 +120,7 @@ class FocalGame:
             else:
                 raise UntrustedError(
                     f"{name!r:.200} is a model that a row names, and is not asked: "
-                    f"{references.WAY_OUT}"
+                    f"{loading.WAY_OUT}"
                 )
         return {agent: made[str(who)] for agent, who in self.partners.items()}
 

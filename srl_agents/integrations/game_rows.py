@@ -11,11 +11,11 @@ from typing import Any
 from srl_agents.atomic_files import whole_file
 from srl_agents.errors import PolicyError
 from srl_agents.integrations.focal_game import FocalGame
-from srl_agents.llm.prompting import rules_for, situation
+from srl_agents.llm.text_policy import rules_for, situation
 from srl_agents.policy import AgentObservation
-from srl_agents.scripted.registry import POLICIES
+from srl_agents.scripted.registry import is_held_out
 from srl_agents.seeding import MOST
-from srl_envs.scenarios.holdout import refuse_levels
+from srl_envs.scenarios import refuse_levels
 from srl_envs.validation import whole_number
 
 LOOP = "srl"
@@ -76,7 +76,7 @@ def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
 
 def _refuse_held_out(game: FocalGame) -> None:
     for agent, who in game.partners.items():
-        if who in POLICIES and POLICIES[who].holdout:
+        if is_held_out(who):
             raise PolicyError(
                 f"{agent} is played by {who}, which is kept for evaluation: give another, or "
                 "evaluation=True for rows that are not trained on"

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from srl_agents.integrations.focal_game import FocalGame
 from srl_agents.rollout.partners import WithPartners
-from srl_envs.text.env import TextEnv
-from srl_envs.text.focal_agent import FocalAgent
+from srl_envs.text import FocalAgent, TextEnv
 
 
 class GameAgent(FocalAgent):

@@ -18,7 +18,7 @@ from srl_agents.llm.backends.chat_backend import ChatAnswer, ChatRequest, Usage
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout import play_many_async
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 with needed_by("games as a verifiers environment"):
     import verifiers.v1 as vf

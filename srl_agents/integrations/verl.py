@@ -15,7 +15,7 @@ from srl_agents.integrations.engine_backend import EngineAnswer, EngineBackend, 
 from srl_agents.integrations.focal_sample import FocalSample, play_focal
 from srl_agents.integrations.game_rows import LOOP, game_of
 from srl_agents.llm.chat_format import ChatFormat
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 with needed_by("the agent loop for verl"):
     from verl.experimental.agent_loop.agent_loop import (

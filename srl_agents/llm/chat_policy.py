@@ -17,12 +17,12 @@ from srl_agents.llm.backends.chat_backend import (
     seed_from,
 )
 from srl_agents.llm.opponent_notes import History, PartnerNotes
-from srl_agents.llm.prompting import decided, read, rules_for, situation
 from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.text_policy import decided, read, rules_for, situation
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout.event_loop import together
 from srl_envs.errors import EnvConfigError
-from srl_envs.text.view import ParseFailure, TextView
+from srl_envs.text import ParseFailure, TextView
 from srl_envs.validation import whole_number
 
 
@@ -85,7 +85,7 @@ class ChatPolicy:
         """One answer per entry, all asked for at once.
 
         An answer that cannot be read is data: the view's default action (see
-        srl_envs.text.view.fallback_action) with `parse_failure`, which also names why the answer
+        srl_envs.text.fallback_action) with `parse_failure`, which also names why the answer
         ended where the model did not end it itself. Raises BackendError where the API fails.
         """
         if self._notes is not None:

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from srl_envs.errors import EnvError
-from srl_envs.games.round_game import RoundGame
+from srl_envs.games.base import RoundGame
 
 FIXED = ("action_spaces", "observation_spaces", "state_space", "text_view", "rules")
 

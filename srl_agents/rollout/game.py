@@ -15,8 +15,8 @@ from srl_agents.policy import AgentObservation, Closing, Policy, StartsTogether,
 from srl_agents.rollout.event_loop import together
 from srl_agents.seeding import of_agents
 from srl_envs.errors import EnvError
-from srl_envs.loading.tagged_json import is_plain
-from srl_envs.text.view import TO_MOVE, TextAction
+from srl_envs.records import is_plain
+from srl_envs.text import TO_MOVE, TextAction
 
 SpeaksFirst = Mapping[str, Collection[str]]
 """Leader -> the agents that hear its words before they decide."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from srl_agents import seeding
 from srl_agents.episode import Episode
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 Deal = Callable[[int], list[str]]
 """Number of a group -> the models that play its free agents, in the agents' order."""
@@ -167,10 +167,9 @@ class Matchmaking:
         seats: Mapping[str, str],
         name: str = "fixed",
         *,
-        rotate: bool = False,
         seed: int = 0,
     ) -> None:
-        """`name`: fixed (see assign_agents), uniform, round_robin or rating.
+        """`name`: fixed (see assign_agents), rotating, uniform, round_robin or rating.
 
         Raises ValueError for an agent that does not exist, where the agents are too few for the
         models and `fixed`, or nobody can be drawn for them, or ratings would change nothing.
@@ -179,12 +178,13 @@ class Matchmaking:
         self._fixed = dict(seats)
         self._free = [agent for agent in agents if agent not in seats]
         self._models = [model for model in models if model not in seats.values()] or list(models)
-        self.draws = name != "fixed"
+        self.draws = name not in ("fixed", "rotating")
         """Whether models are drawn, and some may not play in a group."""
         self.ratings: Ratings | None = None
         """Where models are matched by them."""
         free = len(self._free)
         if not self.draws:
+            rotate = name == "rotating"
             dealt = assign_agents(agents, models, seats)
             self._deal = in_turn([dealt[agent] for agent in self._free], rotate=rotate and free > 1)
             self._evaluated = self._deal

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
-from srl_envs.games.bandit.env import OBSERVATION_FIELDS
-from srl_envs.games.observation_layout import VectorLayout
+from srl_envs.games.bandit import OBSERVATION_FIELDS
+from srl_envs.games.base import VectorLayout
 
 RIGHT = 1
 _LAYOUT = VectorLayout(dict.fromkeys(OBSERVATION_FIELDS, 1))

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
-from srl_envs.games.maze.level import STEPS, around
-from srl_envs.games.maze.view import OBSERVATION_FIELDS
-from srl_envs.games.observation_layout import VectorLayout
+from srl_envs.games.base import VectorLayout
+from srl_envs.games.maze import OBSERVATION_FIELDS
+from srl_envs.games.maze_levels import STEPS, around
 
 # Headings clockwise from above, as actions: up, right, down, left.
 CLOCKWISE = (0, 3, 1, 2)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
-from srl_envs.games.coop_compete.env import OBSERVATION_FIELDS
+from srl_envs.games.coop_compete import OBSERVATION_FIELDS
 
 START = 0
 SITUATIONS = 5

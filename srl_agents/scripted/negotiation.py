@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
-from srl_envs.games.negotiation import bargaining
-from srl_envs.games.negotiation.bargaining import NegotiationRules
-from srl_envs.games.negotiation.view import field_sizes
-from srl_envs.games.observation_layout import VectorLayout
+from srl_envs.games import bargaining
+from srl_envs.games.bargaining import NegotiationRules
+from srl_envs.games.base import VectorLayout
+from srl_envs.games.negotiation import field_sizes
 
 GOODWILL = 0.06  # utility per move that a reciprocator gives way by itself, so that two can begin
 EVEN = 1e-6  # float32 observations: utilities this close are the same

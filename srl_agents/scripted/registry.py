@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +20,11 @@ from srl_agents.scripted.memory_one import SITUATIONS, STRATEGIES, MemoryOne, Si
 from srl_agents.scripted.negotiation import Negotiator, Reciprocator
 from srl_agents.scripted.trading import Trader
 from srl_agents.scripted.uniform import Uniform
+from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.games.staged import env as staged_v0
-from srl_envs.games.team_battle import env as team_battle_v0
-from srl_envs.loading import references
+from srl_envs.games import staged as staged_v0
+from srl_envs.games import team_battle as team_battle_v0
+from srl_envs.tables import Plugin, PluginTable
 from srl_envs.validation import likely
 
 BINARY = ("coop_compete_v0", "team_battle_v0", "staged_v0")
@@ -50,7 +52,7 @@ class Entry:
     name: str
     games: tuple[str, ...]
     """Metadata names of the environments it can play; empty for any game of discrete actions."""
-    make: Callable[[Any], SyncPolicy]
+    make: Callable[[Any], Policy]
     """Takes the environment, of which it reads the rules and sizes, never an episode's state."""
     description: str
     holdout: bool = False
@@ -118,94 +120,112 @@ def _negotiating(name: str, beta: float) -> Callable[[Any], SyncPolicy]:
     return make
 
 
-POLICIES: Mapping[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        Entry("uniform", (), lambda env: Uniform(_actions(env)), "any legal action"),
-        _memory_one("always_cooperate", "cooperates in every round", [1.0] * SITUATIONS),
-        _memory_one("always_compete", "competes in every round", [0.0] * SITUATIONS),
-        _memory_one("tit_for_tat", "cooperates, then does what the others' majority did"),
-        _memory_one("suspicious_tit_for_tat", "the same, but competes first"),
-        _memory_one("mostly_compete", "competes four times in five, at random"),
-        _memory_one(
-            "mostly_cooperate", "cooperates four times in five, at random", holdout=True
-        ),
-        _memory_one(
-            "grim_trigger", "cooperates until the others once compete, and never again",
-            holdout=True,
-        ),
-        _memory_one(
-            "pavlov", "cooperates after a round in which both did the same", holdout=True
-        ),
-        _memory_one(
-            "generous_tit_for_tat", "tit for tat that forgives one time in three", holdout=True
-        ),
-        _memory_one("alternator", "cooperates and competes in turn", holdout=True),
-        Entry(
-            "win_stay_lose_shift", BANDIT, lambda env: WinStayLoseShift(),
-            "stays with an arm that won, leaves one that lost",
-        ),
-        Entry(
-            "thompson_sampling", BANDIT, lambda env: ThompsonSampling(),
-            "pulls an arm as often as it is likely the better one",
-        ),
-        Entry("random_walker", MAZE, _walking(RandomWalker), "takes any open way"),
-        Entry(
-            "greedy_walker", MAZE, _walking(GreedyWalker),
-            "takes an open way towards its goal, and remembers nothing",
-        ),
-        Entry(
-            "explorer", MAZE, _exploring,
-            "remembers the walls and takes the shortest way that may be there",
-        ),
-        Entry(
-            "wall_follower", MAZE, _walking(WallFollower), "keeps its right hand on the wall",
-            holdout=True,
-        ),
-        Entry(
-            "truthful_trader", TRADING, _trading("truthful_trader"),
-            "offers and accepts what both gain from, and always delivers",
-        ),
-        Entry(
-            "defaulting_trader", TRADING, _trading("defaulting_trader", honest_until=0.0),
-            "the same, but never delivers",
-        ),
-        Entry(
-            "hard_bargainer", TRADING,
-            _trading("hard_bargainer", bargains_hard=True, least_gain=4),
-            "asks for the most, accepts no small gains, delivers", holdout=True,
-        ),
-        Entry(
-            "late_defaulter", TRADING, _trading("late_defaulter", honest_until=0.6),
-            "keeps its word, but not in the last two fifths of the episode", holdout=True,
-        ),
-        Entry(
-            "conceder", NEGOTIATION, _negotiating("conceder", 2.0),
-            "gives way early on",
-        ),
-        Entry(
-            "reciprocator", NEGOTIATION,
-            lambda env: Reciprocator(env.unwrapped.rules, env.unwrapped.max_cycles),
-            "gives way as far as the others did",
-        ),
-        Entry(
-            "boulware", NEGOTIATION, _negotiating("boulware", 0.2),
-            "gives way only shortly before the deadline", holdout=True,
-        ),
-        Entry(
-            "stubborn", NEGOTIATION, _negotiating("stubborn", 0.0),
-            "asks for its favourite deal to the end", holdout=True,
-        ),
-    )
-}  # fmt: skip
-"""Name -> policy. Add one here to name it in configurations, scenarios and `srl eval`."""
+_OWN = (
+    Entry("uniform", (), lambda env: Uniform(_actions(env)), "any legal action"),
+    _memory_one("always_cooperate", "cooperates in every round", [1.0] * SITUATIONS),
+    _memory_one("always_compete", "competes in every round", [0.0] * SITUATIONS),
+    _memory_one("tit_for_tat", "cooperates, then does what the others' majority did"),
+    _memory_one("suspicious_tit_for_tat", "the same, but competes first"),
+    _memory_one("mostly_compete", "competes four times in five, at random"),
+    _memory_one(
+        "mostly_cooperate", "cooperates four times in five, at random", holdout=True
+    ),
+    _memory_one(
+        "grim_trigger", "cooperates until the others once compete, and never again",
+        holdout=True,
+    ),
+    _memory_one(
+        "pavlov", "cooperates after a round in which both did the same", holdout=True
+    ),
+    _memory_one(
+        "generous_tit_for_tat", "tit for tat that forgives one time in three", holdout=True
+    ),
+    _memory_one("alternator", "cooperates and competes in turn", holdout=True),
+    Entry(
+        "win_stay_lose_shift", BANDIT, lambda env: WinStayLoseShift(),
+        "stays with an arm that won, leaves one that lost",
+    ),
+    Entry(
+        "thompson_sampling", BANDIT, lambda env: ThompsonSampling(),
+        "pulls an arm as often as it is likely the better one",
+    ),
+    Entry("random_walker", MAZE, _walking(RandomWalker), "takes any open way"),
+    Entry(
+        "greedy_walker", MAZE, _walking(GreedyWalker),
+        "takes an open way towards its goal, and remembers nothing",
+    ),
+    Entry(
+        "explorer", MAZE, _exploring,
+        "remembers the walls and takes the shortest way that may be there",
+    ),
+    Entry(
+        "wall_follower", MAZE, _walking(WallFollower), "keeps its right hand on the wall",
+        holdout=True,
+    ),
+    Entry(
+        "truthful_trader", TRADING, _trading("truthful_trader"),
+        "offers and accepts what both gain from, and always delivers",
+    ),
+    Entry(
+        "defaulting_trader", TRADING, _trading("defaulting_trader", honest_until=0.0),
+        "the same, but never delivers",
+    ),
+    Entry(
+        "hard_bargainer", TRADING,
+        _trading("hard_bargainer", bargains_hard=True, least_gain=4),
+        "asks for the most, accepts no small gains, delivers", holdout=True,
+    ),
+    Entry(
+        "late_defaulter", TRADING, _trading("late_defaulter", honest_until=0.6),
+        "keeps its word, but not in the last two fifths of the episode", holdout=True,
+    ),
+    Entry(
+        "conceder", NEGOTIATION, _negotiating("conceder", 2.0),
+        "gives way early on",
+    ),
+    Entry(
+        "reciprocator", NEGOTIATION,
+        lambda env: Reciprocator(env.unwrapped.rules, env.unwrapped.max_cycles),
+        "gives way as far as the others did",
+    ),
+    Entry(
+        "boulware", NEGOTIATION, _negotiating("boulware", 0.2),
+        "gives way only shortly before the deadline", holdout=True,
+    ),
+    Entry(
+        "stubborn", NEGOTIATION, _negotiating("stubborn", 0.0),
+        "asks for its favourite deal to the end", holdout=True,
+    ),
+)  # fmt: skip
+POLICIES = PluginTable(
+    "core_srl.policies",
+    {entry.name: Plugin(entry, entry.description) for entry in _OWN},
+    PolicyError,
+)
+"""Scripted policies by name, for configurations, scenarios and `srl eval`.
+
+Each part is an Entry, or a class as in 'module:Class', which plays any game of discrete actions.
+"""
+
+
+def entry_of(name: str) -> Entry:
+    """Return the entry of a name in POLICIES."""
+    part = POLICIES.load(name)
+    if isinstance(part, Entry):
+        return part
+    return Entry(name, (), functools.partial(_constructed, name, part), POLICIES[name].summary)
+
+
+def is_held_out(name: str) -> bool:
+    """Return whether `name` is a scripted policy that is kept for evaluation."""
+    return name in POLICIES and entry_of(name).holdout
 
 
 def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
     """The names of those that can play `env` (all without one), and are held out or not."""
     return tuple(
         name
-        for name, entry in POLICIES.items()
+        for name, entry in ((name, entry_of(name)) for name in POLICIES)
         if (env is None or entry.can_play(env)) and holdout in (None, entry.holdout)
     )
 
@@ -218,7 +238,7 @@ def is_scripted(name: str) -> bool:
     if name in POLICIES:
         return True
     is_model = is_api_name(name) or re.search(r":model_\d+$", name)
-    return references.names_code(name) and not is_model
+    return loading.names_code(name) and not is_model
 
 
 def classic_policy(name: str, env: Any) -> Policy:
@@ -231,7 +251,7 @@ def classic_policy(name: str, env: Any) -> Policy:
 
     Raises:
         PolicyError: The name is unknown, names no policy, or the policy cannot play `env`.
-        UntrustedError: A record names the user's class (`references.closed`).
+        UntrustedError: A record names the user's class (`loading.closed`).
     """
     if is_scripted(name) and name not in POLICIES:
         return _own_policy(name, env)
@@ -240,7 +260,7 @@ def classic_policy(name: str, env: Any) -> Policy:
             f"there is no scripted policy {name!r}{likely(name, POLICIES)}; "
             f"{env.metadata['name']} can be played by {', '.join(names(env)) or 'models only'}"
         )
-    entry = POLICIES[name]
+    entry = entry_of(name)
     if not entry.can_play(env):
         raise PolicyError(
             f"{name} cannot play {env.metadata['name']}, only {', '.join(entry.games) or ANY}; "
@@ -251,9 +271,13 @@ def classic_policy(name: str, env: Any) -> Policy:
 
 def _own_policy(name: str, env: Any) -> Policy:
     try:
-        make = references.code(name)
+        make = loading.code(name)
     except EnvConfigError as error:
         raise PolicyError(str(error)) from error
+    return _constructed(name, make, env)
+
+
+def _constructed(name: str, make: Any, env: Any) -> Policy:
     # A class that is no policy is refused before it is constructed.
     made: Any = make
     if not isinstance(make, type) or not missing_methods(make):

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
-from srl_envs.games.observation_layout import VectorLayout
-from srl_envs.games.trading import market
-from srl_envs.games.trading.market import TradingRules
-from srl_envs.games.trading.view import field_sizes
+from srl_envs.games import trading_market as market
+from srl_envs.games.base import VectorLayout
+from srl_envs.games.trading import field_sizes
+from srl_envs.games.trading_market import TradingRules
 
 COMMON, FAVOURITE = np.mean(market.COMMON_VALUES), np.mean(market.FAVOURITE_VALUES)
 UNLIKELY = 0.05  # that somebody offers, or accepts, what it loses by

@@ -1,53 +1,221 @@
-"""Base class of games of simultaneous discrete choices: masks, noise, rounds, pictures.
-
-A game says who sees and earns what; the rest is here and in srl_envs.games.round_game.
-"""
+"""Base classes of games in rounds: seeding, spaces, masks, noise, rendering and refusals."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from operator import index
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
+from pettingzoo import ParallelEnv
 
 from srl_envs.errors import EnvError
 from srl_envs.games import rendering
-from srl_envs.games.round_game import FLOAT, RoundGame, Row, metadata_of
-from srl_envs.validation import Reset, Step, asks_nothing, number_between
+from srl_envs.seeding import RandomSource
+from srl_envs.text import TEXT_LENGTH, SpacesOfAgents, TextSpace, TextView
+from srl_envs.untrusted import printable
+from srl_envs.validation import (
+    Reset,
+    Step,
+    asks_nothing,
+    check_choice,
+    number_between,
+    reset_arguments,
+    unchanged_if_refused,
+    whole_number,
+)
 
-__all__ = ["HIDDEN", "NOISE_LIMIT", "Played", "Row", "SimultaneousGame", "metadata_of", "vector_of"]
-
+OBSERVATION_MODES = ("vector", "dict", "llm")
+RENDER_MODES = ("human", "ansi", "rgb_array")
 HIDDEN = -1.0
-"""Stands in an observation vector for what the agents are not shown."""
+"""Number in an observation vector for a parameter that is hidden from the agents."""
 NOISE_LIMIT = 8.0  # standard deviations; clipped there so that observed rewards have a true bound
-
 NOISE_BLOCK = 256  # numbers that are drawn at a time
 
-
+FLOAT = np.dtype(np.float32)
+Row = Sequence[float]
 Played = tuple[Sequence[Row], Sequence[float], list[dict[str, Any]]]
-"""What a round gives: observations, rewards and infos in agent order."""
+"""Observations, rewards and infos of a round, in agent order."""
+
+
+def metadata_of(
+    name: str, *, render_modes: Sequence[str] = RENDER_MODES, fps: int = 1
+) -> dict[str, Any]:
+    """Return PettingZoo's `metadata` of a game; `fps` is the rounds per second of a recording."""
+    return {
+        "name": name,
+        "render_modes": list(render_modes),
+        "render_fps": fps,
+        "is_parallelizable": True,
+    }
+
+
+class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+    """PettingZoo ParallelEnv in rounds, until the game is decided or `max_cycles` are over.
+
+    SimultaneousGame and FreeTextGame are the two kinds. `low` and the greatest of `high` bound an
+    agent's observation vector.
+    """
+
+    metadata: ClassVar[dict[str, Any]]
+    render_modes: ClassVar[Sequence[str]] = RENDER_MODES
+    text_view: TextView
+    """Observations as prompts and answers as actions."""
+    teams: Mapping[str, str] | None = None
+    """Agent -> team, if the game has teams."""
+    _restored: ClassVar[Sequence[str]] = ("rounds", "played", "_episode")
+    """Attributes that a refused reset leaves unchanged."""
+
+    def __init__(
+        self,
+        agents: Sequence[str],
+        low: Row,
+        high: Row,
+        *,
+        max_cycles: int,
+        obs_mode: str,
+        render_mode: str | None,
+    ) -> None:
+        self.possible_agents = list(agents)
+        self.agents: list[str] = []
+        self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
+        self.obs_mode: str = check_choice("obs_mode", obs_mode, OBSERVATION_MODES)
+        self.render_mode: str | None = check_choice(
+            "render_mode", render_mode, (None, *self.render_modes)
+        )
+        # One upper bound for all features: SuperSuit's agent_indicator writes the greatest into
+        # features that it declares to be at most the least.
+        bounds = np.asarray(low, FLOAT), np.full(len(high), max(high), FLOAT)
+        self.action_spaces = {agent: self._actions() for agent in agents}
+        self.observation_spaces = {agent: self._space_of(spaces.Box(*bounds)) for agent in agents}
+        size = len(self.possible_agents)
+        self.state_space = spaces.Box(np.tile(bounds[0], size), np.tile(bounds[1], size))
+        self.played = 0
+        self.rounds = self.max_cycles
+        self._episode = -1  # Episodes since the last seed, counted from 0.
+        self._begun = False
+        self.text_view = self.make_view()
+
+    # Defined by each kind of game.
+
+    def make_view(self) -> TextView:
+        """Return the view for episodes of `self.max_cycles` rounds."""
+        raise NotImplementedError
+
+    def drawn_in_text(self) -> str:
+        """Return the last round as lines of plain text."""
+        raise NotImplementedError
+
+    def drawn_in_pixels(self) -> np.ndarray:
+        """Return the last round as a uint8 array (height, width, 3)."""
+        raise NotImplementedError
+
+    def begin(self, options: Mapping[str, Any]) -> None:
+        """Start an episode; raise EnvConfigError for invalid options."""
+        raise NotImplementedError
+
+    def _actions(self) -> spaces.Space[Any]:
+        raise NotImplementedError
+
+    def _first(self) -> Reset:
+        """Return the first observations and infos of an episode."""
+        raise NotImplementedError
+
+    def _vectors(self) -> Sequence[Row]:
+        """Return the observation vectors of all agents, including those that have left."""
+        raise NotImplementedError
+
+    def baselines(self) -> dict[str, float]:
+        """Return the mean reward per agent and step, without noise.
+
+        The keys are 'uniform' (random play) and 'optimum' (best joint play). The mapping is empty
+        for games whose values differ between draws.
+        """
+        return {}
+
+    # PettingZoo's interface.
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        """Start an episode.
+
+        Args:
+            seed: Seed that determines the episode. None continues the current random stream.
+            options: Options of the game. Unknown ones are ignored, as PettingZoo's tests require.
+
+        Raises:
+            EnvConfigError: The seed, an option or `max_cycles` is invalid. Nothing has changed.
+        """
+        seed, given = reset_arguments(seed, options)
+        rounds = whole_number("max_cycles", self.max_cycles, low=1)
+        viewed = self.rounds
+        with unchanged_if_refused(self, *self._restored):
+            if seed is not None:
+                self.np_random = np.random.default_rng(seed)
+            self._episode = 0 if seed is not None else self._episode + 1
+            self.rounds, self.played = rounds, 0
+            self.begin(given)
+        if rounds != viewed:
+            self.text_view = self.make_view()
+        self.agents = list(self.possible_agents)
+        self._begun = True
+        first = self._first()
+        if self.render_mode == "human":
+            self.render()
+        return first
+
+    def state(self) -> np.ndarray:
+        """Return the concatenated observation vectors (float32) of all agents."""
+        if not self._begun:
+            raise EnvError("state() before the first reset(): call reset() first")
+        return np.array(self._vectors(), FLOAT).ravel()
+
+    def render(self) -> np.ndarray | str | None:
+        """Return the last round in this environment's render mode; "human" prints it."""
+        if self.render_mode is None:
+            raise EnvError(
+                f"render() needs a render_mode: construct with one of "
+                f"{', '.join(self.render_modes)}"
+            )
+        if not self._begun:
+            raise EnvError("render() before the first reset(): call reset() first")
+        if self.render_mode == "rgb_array":
+            return self.drawn_in_pixels()
+        if self.render_mode == "ansi":
+            return self.drawn_in_text()
+        sys.stdout.write(printable(self.drawn_in_text()))
+        return None
+
+    def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
+        """Return the observation space of `obs_mode` for this space of vectors."""
+        if self.obs_mode == "vector":
+            return vector
+        parts: dict[str, spaces.Space[Any]] = {"observation": vector}
+        if self.obs_mode == "llm":
+            parts["text"] = TextSpace(TEXT_LENGTH)
+        return spaces.Dict(parts)
 
 
 class SimultaneousGame(RoundGame):
-    """A PettingZoo ParallelEnv in which every agent picks one of the same actions each round.
+    """PettingZoo ParallelEnv in which every agent picks one of the same actions each round.
 
     Observations, by `obs_mode`:
 
     - "vector": a float32 vector, laid out the same for every agent; the int8 mask of legal actions
       is in `infos[agent]["action_mask"]`.
     - "dict": `{"observation": vector, "action_mask": mask}`.
-    - "llm": the same with `"text"`, the situation in words, beside them.
+    - "llm": the same and `"text"`, the situation in words.
 
-    An episode ends for all agents at once: truncated after `max_cycles` rounds, or terminated where
-    the game says that it is `finished`. Setting `max_cycles` takes effect at the next reset. Raises
-    EnvConfigError for wrong arguments and EnvError for wrong use.
+    An episode ends for all agents at once: truncated after `max_cycles` rounds, or terminated when
+    the game sets `finished`. A new value of `max_cycles` takes effect at the next reset. Invalid
+    arguments raise EnvConfigError, invalid use raises EnvError.
 
     A game gives the bounds of an observation and its `reward_ceiling` (for rendering), and defines
-    `first_rows`, `play_round` and `make_view`. It may read `played` (rounds so far,
-    this one included) and `rounds` (of this episode), draws its noise from `noise(count)`, sets
-    `finished` in the round that decides it, and may say more in `baselines`, `first_infos`,
+    `first_rows`, `play_round` and `make_view`. It may read `played` (rounds so far, this one
+    included) and `rounds` (of this episode), draws its noise from `noise(count)` and sets
+    `finished` in the round that decides it. It may also override `baselines`, `first_infos`,
     `masks`, `phase`, `notes`, `drawn_in_text` and `drawn_in_pixels`.
     """
 
@@ -75,7 +243,6 @@ class SimultaneousGame(RoundGame):
         self._rows: Sequence[Row] = ()
         self._shown: tuple[Sequence[int | None], Sequence[float | None]] = ((), ())
         self._shown_phase = ""
-        self._past: list[tuple[Sequence[int], Sequence[float]]] = []  # kept for pictures only
         super().__init__(
             agents,
             low,
@@ -85,51 +252,51 @@ class SimultaneousGame(RoundGame):
             render_mode=render_mode,
         )
 
-    # What a game defines.
+    # Defined by each game.
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[Row]:
-        """Begin an episode; the agents' first observations."""
+        """Start an episode and return the agents' first observations."""
         raise NotImplementedError
 
     def play_round(self, chosen: Sequence[int], over: bool) -> Played:
-        """One round; `over` says that it is the last one."""
+        """Play one round; `over` marks the last one."""
         raise NotImplementedError
 
-    # What a game may say besides.
+    # Overridden by some games.
 
     def phase(self) -> str:
-        """A word for the rendered headline, such as the phase of the game in the next round."""
+        """Return a word for the rendered headline, such as the phase of the next round."""
         return ""
 
     def notes(self) -> Sequence[str]:
-        """Labels beside the agents' names in a picture, in agent order, such as their roles."""
-        return ()
+        """Return a label per agent for pictures: the agent's team, if there are teams."""
+        return [self.teams[agent] for agent in self.possible_agents] if self.teams else ()
 
     def first_infos(self) -> list[dict[str, Any]]:
-        """The agents' infos at the start of an episode, in agent order."""
+        """Return the infos at the start of an episode, in agent order."""
         return [{} for _ in self.possible_agents]
 
     def masks(self) -> Sequence[np.ndarray] | np.ndarray:
-        """The int8 mask of each agent's legal actions now; they are copied before they go out."""
+        """Return the current int8 mask of legal actions per agent; callers copy the masks."""
         return self._every_action
 
     def drawn_in_text(self) -> str:
-        """The last round as lines of plain text, the last one ended."""
+        """Return the last round as lines of plain text."""
         return rendering.ansi(self._scene())
 
     def drawn_in_pixels(self) -> np.ndarray:
-        """The last round as a uint8 array (height, width, 3)."""
+        """Return the last round as a uint8 array (height, width, 3)."""
         return rendering.rgb_array(self._scene())
 
-    # What a game may use.
+    # Used by games.
 
     def headline(self) -> str:
-        """The first line of a picture: the game, the round that it shows and its phase."""
-        told = f"{self.metadata['name']} round {self.played}/{self.rounds} {self._shown_phase}"
-        return told.rstrip()
+        """Return the first line of a picture: the game, the round and its phase."""
+        line = f"{self.metadata['name']} round {self.played}/{self.rounds} {self._shown_phase}"
+        return line.rstrip()
 
     def noise(self, count: int) -> list[float]:
-        """`count` clipped normal numbers times `noise_std`, from this environment's generator."""
+        """Draw `count` clipped normal numbers times `noise_std` from this game's generator."""
         if len(self._noise) < count:
             # In blocks: one call of the generator takes longer than the rest of a round's rules.
             block = self.np_random.standard_normal(count + NOISE_BLOCK)
@@ -149,8 +316,9 @@ class SimultaneousGame(RoundGame):
     def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one round with one action per agent.
 
-        Raises EnvError for a missing or unknown agent, an action outside the space, or no episode;
-        after the end of one, no actions bring nothing.
+        Raises:
+            EnvError: An agent is missing or unknown, an action is outside the space, or no episode
+                is running. After the end of an episode, no actions return five empty dicts.
         """
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
@@ -164,7 +332,6 @@ class SimultaneousGame(RoundGame):
             self.agents = []
         if self.render_mode is not None:
             self._shown = (chosen, earned)
-            self._past.append(self._shown)
         if self.render_mode == "human":
             self.render()
         vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
@@ -183,19 +350,17 @@ class SimultaneousGame(RoundGame):
             infos,
         )
 
-    # The machinery.
-
-    def _actions(self) -> spaces.Discrete:
-        return spaces.Discrete(len(self._answers))
-
     def begin(self, options: Mapping[str, Any]) -> None:
         """Start an episode."""
         self.finished = False
         self._rows = self.first_rows(options)
 
+    def _actions(self) -> spaces.Discrete:
+        return spaces.Discrete(len(self._answers))
+
     def _first(self) -> Reset:
         nothing = [None] * len(self.agents)
-        self._shown, self._past, self._shown_phase = (nothing, nothing), [], self.phase()
+        self._shown, self._shown_phase = (nothing, nothing), self.phase()
         infos = dict(zip(self.agents, self.first_infos(), strict=True))
         for info, mask in zip(infos.values(), np.array(self.masks()), strict=True):
             info["action_mask"] = mask
@@ -206,7 +371,7 @@ class SimultaneousGame(RoundGame):
         return self._rows
 
     def _chosen(self, actions: Mapping[str, Any]) -> list[int]:
-        """The actions in agent order; raises EnvError where one is illegal."""
+        """Return the actions in agent order; raise EnvError for an illegal one."""
         chosen = []
         for agent in self.agents:
             try:
@@ -230,9 +395,7 @@ class SimultaneousGame(RoundGame):
             rewards=tuple(rewards),
             answers=self._answers,
             ceiling=self.reward_ceiling,
-            past=self._past,
             notes=tuple(self.notes()),
-            teams=tuple(self.teams[agent] for agent in self.possible_agents) if self.teams else (),
         )
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
@@ -243,7 +406,7 @@ class SimultaneousGame(RoundGame):
         return spaces.Dict({**space.spaces, "action_mask": mask})
 
     def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:
-        """The agents' observations: their vectors, with the rest of `obs_mode`."""
+        """Return the observations of `obs_mode` for these vectors."""
         if self.obs_mode == "vector":
             return vectors
         observations: dict[str, Any] = {
@@ -257,5 +420,26 @@ class SimultaneousGame(RoundGame):
 
 
 def vector_of(observation: Any) -> Any:
-    """The observation vector of any observation mode."""
+    """Return the observation vector of an observation in any mode."""
     return observation["observation"] if isinstance(observation, Mapping) else observation
+
+
+class VectorLayout:
+    """Reader of a vector's named fields; `sizes` is the length of each field, in order."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._places: dict[str, slice] = {}
+        self._length = 0
+        for name, size in sizes.items():
+            self._places[name] = slice(self._length, self._length + size)
+            self._length += size
+
+    def __call__(self, observation: Any) -> dict[str, NDArray[np.float64]]:
+        """Return the numbers of each field; raise ValueError for a vector of another length."""
+        vector = np.asarray(vector_of(observation), dtype=np.float64)
+        if vector.shape != (self._length,):
+            raise ValueError(
+                f"expected a vector of {self._length} numbers, got shape {vector.shape}: make the "
+                "policy for the environment that it plays"
+            )
+        return {name: vector[place] for name, place in self._places.items()}

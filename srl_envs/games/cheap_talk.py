@@ -1,12 +1,13 @@
 """Cheap talk: free messages beside the moves, and the documented rewards for keywords.
 
-Both live on the answers that actions carry (srl_envs.text.view.TextAction); plain numbers say
+Both live on the answers that actions carry (srl_envs.text.TextAction); plain numbers say
 nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,8 @@ from gymnasium import spaces
 
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games import base
-from srl_envs.text.spaces import TEXT_LENGTH, TextSpace
-from srl_envs.text.view import TextAction
+from srl_envs.text import TEXT_LENGTH, TextAction, TextSpace
 from srl_envs.validation import Reset, Step, true_or_false
-from srl_envs.wrappers.reward_function import KEYWORD_REWARDS
 
 MESSAGE_LENGTH = 120  # characters that the others get to read
 MESSAGE_RULE = "What you write above the last line is read by all others."
@@ -50,13 +49,38 @@ def spoken(observation: Any) -> list[tuple[str, str]]:
     return [(speaker, words[:-1]) for speaker, says, words in parts if says]
 
 
+def _trading_keywords(answer: str) -> float:
+    """2.5 with 'cooperate' or 'trade' in it, else 1.5 with 'compete', else 1."""
+    words = answer.casefold()
+    if "cooperate" in words or "trade" in words:
+        return 2.5
+    return 1.5 if "compete" in words else 1.0
+
+
+def _negotiation_keywords(answer: str) -> float:
+    """3 with 'compromise' or 'agree' in it, else 1.3 with 'insist', else 1."""
+    words = answer.casefold()
+    if "compromise" in words or "agree" in words:
+        return 3.0
+    return 1.3 if "insist" in words else 1.0
+
+
+KEYWORD_REWARDS: Mapping[str, Callable[[str], float]] = MappingProxyType(
+    {"trading": _trading_keywords, "negotiation": _negotiation_keywords}
+)
+"""Scenario -> documented reward for the words of an answer, for comparison.
+
+Only the presence of a keyword counts: "I disagree" earns the bonus for 'agree'.
+"""
+
+
 class TalkingGame(base.SimultaneousGame):
     """A game whose agents may talk, and may be paid for keywords.
 
     With `messages`, what an answer says above its last line reaches all other agents with their
     next observation, under `"messages"` and in the text; this needs obs_mode "llm". With
     `keyword_rewards`, an answer in words earns what
-    srl_envs.wrappers.reward_function.KEYWORD_REWARDS says for `scenario` in place of the game's
+    KEYWORD_REWARDS says for `scenario` in place of the game's
     reward, which stays in `infos[agent]["game_reward"]`; a move without words earns the game's. All
     other arguments are SimultaneousGame's.
     """

@@ -2,7 +2,7 @@
 
     env = parallel_env(scenario="negotiation", offers="simultaneous")
 
-What each plays and takes is in srl_envs.games.trading.env and srl_envs.games.negotiation.env.
+What each plays and takes is in srl_envs.games.trading and srl_envs.games.negotiation.
 """
 
 from __future__ import annotations

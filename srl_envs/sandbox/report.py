@@ -7,11 +7,11 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
-from srl_envs.loading.untrusted import printable
 from srl_envs.sandbox.errors import NotPlainError
 from srl_envs.sandbox.guest import serialization, zygote
 from srl_envs.sandbox.results import Outcome, Run, Verdict
 from srl_envs.sandbox.worker import Running
+from srl_envs.untrusted import printable
 
 WORDS = 400  # characters of an error
 NONSENSE = Outcome(Verdict.KILLED, error="what it reported cannot be read")

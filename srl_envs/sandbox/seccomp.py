@@ -13,7 +13,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 from srl_envs.sandbox.errors import SandboxError
 
 FILES = ("own", "readable", "none")

@@ -36,12 +36,12 @@ CHUNK = 65536
 # The worker's own interpreter is handed our modules, and none of the package's others. It is not
 # told where they lie, so no program can find that out.
 _MODULES = (
-    *("srl_envs.errors", "srl_envs.loading.untrusted"),
+    *("srl_envs.errors", "srl_envs.untrusted"),
     "srl_envs.sandbox.errors",
     *(f"srl_envs.sandbox.guest.{name}" for name in ("confinement", "kernel", "own_files")),
     *(f"srl_envs.sandbox.guest.{name}" for name in ("runner", "serialization", "zygote")),
 )
-_PACKAGES = ("srl_envs", "srl_envs.loading", "srl_envs.sandbox", "srl_envs.sandbox.guest")
+_PACKAGES = ("srl_envs", "srl_envs.sandbox", "srl_envs.sandbox.guest")
 _BOOT = """
 import marshal, sys
 from _frozen_importlib import ModuleSpec

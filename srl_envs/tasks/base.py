@@ -29,8 +29,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.games.maze.level import SPLITS
-from srl_envs.games.round_game import metadata_of
+from srl_envs.games.base import metadata_of
+from srl_envs.games.maze_levels import SPLITS
 from srl_envs.tasks.free_text_game import (
     RENDER_MODES,
     FreeTextGame,
@@ -40,8 +40,7 @@ from srl_envs.tasks.free_text_game import (
 )
 from srl_envs.tasks.grading import final_answer
 from srl_envs.tasks.problem import Attempt, Grade, Problem
-from srl_envs.text.spaces import TEXT_LENGTH
-from srl_envs.text.view import ParseFailure, Samples
+from srl_envs.text import TEXT_LENGTH, ParseFailure, Samples
 from srl_envs.validation import (
     MOST_PLAYERS,
     check_choice,

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any
 from unicodedata import normalize
 
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 
 LONGEST = 400  # characters of an expression
 DEEPEST = 40  # nested brackets and operators

@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from srl_envs.errors import EnvError
-from srl_envs.games.round_game import FLOAT, RoundGame
-from srl_envs.loading.untrusted import printable
-from srl_envs.text.spaces import ANSWER_LENGTH, TextSpace
-from srl_envs.text.view import ParseFailure
+from srl_envs.games.base import FLOAT, RoundGame
+from srl_envs.text import ANSWER_LENGTH, ParseFailure, TextSpace
+from srl_envs.untrusted import printable
 from srl_envs.validation import Step, asks_nothing
 
 RENDER_MODES = ("human", "ansi")

@@ -17,13 +17,12 @@ from functools import lru_cache
 from typing import Any
 
 from srl_envs.errors import DocumentError, EnvError
-from srl_envs.loading.extras import needed_by
-from srl_envs.loading.untrusted import check_brackets
+from srl_envs.loading import needed_by
 from srl_envs.tasks import expressions
 from srl_envs.tasks.expressions import Unreadable, same
 from srl_envs.tasks.free_text_game import readable_text
-from srl_envs.text.answer_extraction import tagged
-from srl_envs.text.view import ParseFailure
+from srl_envs.text import ParseFailure, tagged
+from srl_envs.untrusted import check_brackets
 
 PLACES = 4  # decimals that an answer must give where the truth has more, or never ends
 LONGEST = 1000  # characters of an answer

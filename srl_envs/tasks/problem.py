@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.games.maze.level import SPLITS, TEST_SHARE
-from srl_envs.text.spaces import TEXT_LENGTH
+from srl_envs.games.maze_levels import SPLITS, TEST_SHARE
+from srl_envs.text import TEXT_LENGTH
 from srl_envs.validation import number_between
 
 T = TypeVar("T")

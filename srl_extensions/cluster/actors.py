@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 from srl_train.config.engine import RayEngineConfig
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.interrupts import end
@@ -96,7 +96,7 @@ class Host:
         result = getattr(self._object, method)(*arguments)
         return result if rank is None or rank.index == 0 else None
 
-    @ray.method(max_task_retries=-1)
+    @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]  # Ray has no types here.
     def address(self) -> tuple[str, int, str]:
         """Return this node's address, a free port, and the identity of this process."""
         with socket.socket() as free:

@@ -14,7 +14,7 @@ from srl_agents.episode import Episode
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.rollout.matchmaking import Matchmaking
-from srl_envs.tables import Plugin, PluginTable
+from srl_envs.tables import Plugin
 from srl_extensions.cluster.learners import LearnerWorker, RemoteLearner
 from srl_extensions.cluster.players import (
     PlayerPool,
@@ -26,15 +26,14 @@ from srl_train.build import Parts, check_shares
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
-from srl_train.data.planned_games import PlannedGames
-from srl_train.engine.builders.players import Players
 from srl_train.engines import Engine, RolloutSettings
 from srl_train.errors import ConfigError
 from srl_train.learners.learner import Learner, StageLearner
-from srl_train.players.opponent_pool import OpponentPool
-from srl_train.players.player_spec import TINY
-from srl_train.players.publisher import WeightPublisher
-from srl_train.players.trained_models import configured_notes
+from srl_train.opponent_pool import OpponentPool
+from srl_train.plan import PlannedGames
+from srl_train.player_names import TINY, notes_of
+from srl_train.publisher import WeightPublisher
+from srl_train.run import Players
 
 if TYPE_CHECKING:
     from srl_extensions.cluster.actors import Cluster
@@ -42,13 +41,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CHECKED_EVERY = 1.0
 """Seconds between two checks of the model servers while episodes are played."""
-
-SERVERS = PluginTable(
-    "core_srl.placed_servers",
-    {"vllm": Plugin("srl_extensions.vllm.placed:PlacedServers", "vLLM servers")},
-    ConfigError,
-)
-"""Sampling backend (`backend.name`) to the class that runs its servers in actors."""
 
 
 class RayEngine(Engine):
@@ -149,12 +141,13 @@ def ray_parts(
     learning = on_device(config, "learner_gpus", engine.learner_gpus)
     names, processes = config.models.names, engine.learner_processes
     servers = None
-    if config.backend.name in SERVERS:
-        kind = SERVERS.load(config.backend.name)
-        servers = kind(config, make_env, server_logs, gpus=engine.server_gpus)
+    if config.backend.PLACED_SERVERS:
+        servers = Plugin(config.backend.PLACED_SERVERS).load()(
+            config, make_env, server_logs, gpus=engine.server_gpus
+        )
     elif TINY in (*config.models.bases.values(), *config.models.frozen_models.values()):
         # The embedded model is written once, before all actors of this machine would write it.
-        tiny.folder(make_env, notes=configured_notes(config.models, make_env))
+        tiny.folder(make_env, notes=notes_of(config.models.opponent_notes, make_env))
     bound = None if engine.in_flight is None else max(1, engine.in_flight // engine.players)
     with ExitStack() as ends:
         cluster = open_cluster(engine, make_env, len(names), servers.count if servers else 0)
@@ -205,8 +198,8 @@ def ray_parts(
         check = servers.check if servers else lambda: None
         started = RayEngine(pool, learners, ends.pop_all().close, check)
     pools = {n: OpponentPool(n, own, publisher) for n, own in config.opponent_pools.items()}
-    told = Players({}, {}, pools, publisher, adapters, texts, started.close)
-    return Parts(started, told, cast(Mapping[str, Learner], learners))
+    known = Players({}, {}, pools, publisher, adapters, texts, started.close)
+    return Parts(started, known, cast(Mapping[str, Learner], learners))
 
 
 def open_cluster(

@@ -18,13 +18,10 @@ from srl_train.build import build_learners
 from srl_train.checkpoints.tensor_tree import mapped
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
-from srl_train.engine.builders.players import build_sampling
 from srl_train.engine.builders.stage_learners import build_stage_learner
-from srl_train.learners.critics import without_critic
-from srl_train.learners.learner import Learned, restore, state_of
-from srl_train.learners.trl_offline import OfflineLearner
-from srl_train.players.assignment import matchmaking_of
-from srl_train.players.learning_models import learning_models
+from srl_train.learners.learner import Learned, StageLearner, restore, state_of, without_critic
+from srl_train.loading import learning_models
+from srl_train.players import build_sampling, matchmaking_of
 
 if TYPE_CHECKING:
     from srl_extensions.cluster.actors import Actor
@@ -76,7 +73,7 @@ class LearnerWorker:
         starts: Callable[..., dict[str, str]] | None = None,
     ) -> None:
         self._settings = config, model, make_env, starts
-        self._stage: OfflineLearner | None = None
+        self._stage: StageLearner | None = None
         self._build()
 
     def _build(self) -> None:

@@ -18,18 +18,14 @@ from torch import Tensor
 from srl_agents.episode import Episode, ModelVersion
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_train.config.run import RunConfig
-from srl_train.data.planned_games import PlannedGames
-from srl_train.engine.builders.players import (
-    ModelText,
-    build_backends,
-    build_sampling,
-    policies_by_seats,
-)
 from srl_train.engines import Engine, RolloutSettings
-from srl_train.learners.critics import without_critic
+from srl_train.learners.learner import without_critic
+from srl_train.loading import build_backends
 from srl_train.modes import MODES
-from srl_train.players.assignment import matchmaking_of
-from srl_train.players.publisher import WeightPublisher
+from srl_train.plan import PlannedGames
+from srl_train.players import build_sampling, matchmaking_of, policies_by_seats
+from srl_train.publisher import WeightPublisher
+from srl_train.run import ModelText
 
 if TYPE_CHECKING:
     from srl_extensions.cluster.actors import Actor

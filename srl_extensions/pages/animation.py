@@ -12,8 +12,8 @@ import numpy as np
 
 from srl_agents.atomic_files import whole_file
 from srl_agents.episode import Episode
-from srl_envs.loading.extras import needed_by
-from srl_envs.text.view import TextView
+from srl_envs.loading import needed_by
+from srl_envs.text import TextView
 from srl_train.metrics import page
 from srl_train.metrics.document import Document
 from srl_train.metrics.errors import PlotsError, RunFolderError

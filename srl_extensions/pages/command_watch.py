@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 from srl_envs.validation import is_loopback
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_trust

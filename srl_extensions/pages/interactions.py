@@ -11,15 +11,8 @@ import numpy as np
 
 from srl_agents.episode import read_jsonl
 from srl_agents.errors import EpisodeError
-from srl_agents.evaluation.interactions import (
-    MEASURES,
-    Graph,
-    Interactions,
-    Measure,
-    Observed,
-    graphs,
-    observe,
-)
+from srl_agents.evaluation.interaction_graphs import MEASURES, Graph, Measure
+from srl_agents.evaluation.interactions import Interactions, Observed, graphs, observe
 from srl_train.metrics.document import Arrow, Block, Figure, InteractionGraph, Notes, Period
 from srl_train.metrics.run_folder import Run, sample_label
 

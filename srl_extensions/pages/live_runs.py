@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, TypeGuard
 from srl_agents.episode import AgentStep, Episode, from_json, turn_from_json
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
-from srl_envs.loading.strict_yaml import MAX_YAML
-from srl_envs.loading.untrusted import MAX_BYTES, printable, read_json
+from srl_envs.loading import MAX_YAML
+from srl_envs.untrusted import MAX_BYTES, printable, read_json
 from srl_train.metrics.activity import span
 from srl_train.metrics.errors import MetricsError, RunFolderError
 from srl_train.metrics.run_folder import LARGEST, Run, by_stage, check_row, config_of, summary_of

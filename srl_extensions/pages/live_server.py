@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from srl_agents.episode import from_json
 from srl_agents.errors import EpisodeError
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 from srl_envs.validation import is_own_request
 from srl_extensions.pages import live_document, report
 from srl_extensions.pages.live_runs import RunFolders, RunFollower, WatchedRun, open_beneath

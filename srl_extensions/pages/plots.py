@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.atomic_files import whole_file
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 from srl_train.metrics.document import Panel, Raster, running_means
 from srl_train.metrics.errors import PlotsError, RunFolderError
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from srl_agents.episode import Episode
 from srl_envs.errors import UntrustedError
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
 from srl_extensions.pages import figures
 from srl_extensions.pages.interactions import interactions
 from srl_train.metrics import page

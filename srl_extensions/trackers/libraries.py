@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.episode import Episode
-from srl_envs.loading.extras import needed_by
-from srl_envs.loading.untrusted import printable
-from srl_envs.text.view import TextView
+from srl_envs.loading import needed_by
+from srl_envs.text import TextView
+from srl_envs.untrusted import printable
 from srl_train.config.logging import LoggingConfig
 from srl_train.metrics.errors import TrackerError
 from srl_train.metrics.transcript import transcript
@@ -40,6 +40,10 @@ class Opening:
     """First step to log. Rows at or after this step are logged again after a resume."""
     run_id: str | None = None
     """Identifier of the run in the library, or None for a new run."""
+
+    def options(self, tracker: str) -> dict[str, Any]:
+        """Return the configured arguments of a tracker."""
+        return dict(self.config.tracker_options.get(tracker, {}))  # type: ignore[call-overload]
 
 
 class TrackerRun:
@@ -113,14 +117,9 @@ class WandbRun(TrackerRun):
         import wandb
         from accelerate.tracking import WandBTracker
 
-        own = opening.config.wandb
         super().__init__(WandBTracker(
             opening.config.project,
             name=opening.name,
-            entity=own.entity,
-            group=own.group,
-            tags=list(own.tags) or None,
-            mode=own.mode,
             dir=opening.config.directory or str(opening.folder),
             config=dict(opening.settings),
             id=opening.run_id,
@@ -128,6 +127,7 @@ class WandbRun(TrackerRun):
             allow_val_change=True,
             reinit="create_new",  # A run that the caller has opened stays active.
             settings=wandb.Settings(console="off"),  # Progress is drawn in place and is no log.
+            **opening.options("wandb"),
         ))  # fmt: skip
         self.run_id = self.tracker.run.id
         self._table = wandb.Table
@@ -168,10 +168,10 @@ class TrackioRun(TrackerRun):
         super().__init__(TrackioTracker(
             project,
             name=name,
-            space_id=opening.config.trackio.space_id,
             config=dict(opening.settings),
             resume="never" if opening.run_id is None else "must",
             embed=False,
+            **opening.options("trackio"),
         ))  # fmt: skip
         self.run_id = self.tracker.run.name
         self._table = trackio.Table
@@ -190,10 +190,13 @@ class MlflowRun(TrackerRun):
         from accelerate.tracking import MLflowTracker
 
         self._mlflow: Any = mlflow
-        if opening.config.mlflow.tracking_uri is not None:
-            mlflow.set_tracking_uri(opening.config.mlflow.tracking_uri)
+        options = opening.options("mlflow")
+        if "tracking_uri" in options:
+            mlflow.set_tracking_uri(options.pop("tracking_uri"))
         super().__init__(
-            MLflowTracker(opening.config.project, run_id=opening.run_id, run_name=opening.name)
+            MLflowTracker(
+                opening.config.project, run_id=opening.run_id, run_name=opening.name, **options
+            )
         )
         self.run_id = self.tracker.active_run.info.run_id
         if opening.run_id is None:

@@ -19,9 +19,9 @@ from typing_extensions import TypedDict
 from srl_agents.atomic_files import whole_file
 from srl_agents.episode import Episode
 from srl_envs.errors import DocumentError
-from srl_envs.loading.extras import needed_by
-from srl_envs.loading.untrusted import printable, read_bytes
-from srl_envs.text.view import TextView
+from srl_envs.loading import needed_by
+from srl_envs.text import TextView
+from srl_envs.untrusted import printable, read_bytes
 from srl_extensions.trackers import names
 from srl_extensions.trackers.libraries import Opening, TrackerRun, open_run, table_rows
 from srl_train.config.run import RunConfig

@@ -18,15 +18,16 @@ import numpy as np
 
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
-from srl_agents.llm.answer_trie import AnswerTrie, known_trie
 from srl_agents.llm.backends import background_loop
-from srl_agents.llm.backends.batching import Batcher
-from srl_agents.llm.backends.retrying import RejectedError
+from srl_agents.llm.backends.network import RejectedError
 from srl_agents.llm.backends.token_backend import (
+    AnswerTrie,
+    Batcher,
     Completion,
     Request,
     check_room,
     check_version,
+    known_trie,
 )
 from srl_agents.llm.chat_format import ChatFormat
 from srl_extensions.vllm.client import Sampled, VLLMClient

@@ -12,7 +12,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.errors import BackendError, ServerUnavailable
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 from srl_envs.validation import is_loopback
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_command, add_list, prepare_torch, settings
@@ -76,7 +76,7 @@ def models(args: argparse.Namespace) -> int:
 
 
 def _started(config: Any, logs: Path | None) -> Fleet:
-    from srl_train.config.backend import VLLMBackendConfig
+    from srl_extensions.vllm.config import VLLMBackendConfig
 
     backend = config.backend
     if not isinstance(backend, VLLMBackendConfig) or backend.managed is None:

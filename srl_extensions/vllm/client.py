@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 
 from srl_agents.errors import BackendError, ServerUnavailable
 from srl_agents.llm.backends import background_loop
-from srl_agents.llm.backends.http_client import http_client
-from srl_agents.llm.backends.retrying import (
+from srl_agents.llm.backends.network import (
     RetryPolicy,
     TransientError,
     failures_of,
+    http_client,
     no_answer,
 )
 from srl_agents.llm.sampling import Sampling
-from srl_envs.loading.extras import needed_by
-from srl_envs.loading.untrusted import printable
+from srl_envs.loading import needed_by
+from srl_envs.untrusted import printable
 from srl_extensions.vllm.plugins.gate import OPEN, OWNER
 
 T = TypeVar("T")

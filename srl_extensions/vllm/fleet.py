@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from srl_agents.errors import BackendError, ServerUnavailable, ServingError
 from srl_agents.llm.backends import background_loop
-from srl_agents.llm.backends.retrying import RejectedError
+from srl_agents.llm.backends.network import RejectedError
 from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.routing import Router

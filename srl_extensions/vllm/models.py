@@ -17,11 +17,12 @@ from torch import Tensor
 from srl_agents.errors import PlacementError, ServingError
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.sources import folder_of, source_of
+from srl_agents.llm.backends.huggingface.loading import folder_of, source_of
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.command import ServerSpec, program
+from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.placement import Gpu, find_gpus, place, weights_gib
 from srl_extensions.vllm.publisher import (
@@ -35,13 +36,10 @@ from srl_extensions.vllm.publisher import (
 )
 from srl_extensions.vllm.server import free_port, logs_folder
 from srl_train.checkpoints.adapter_folders import adapter_base
-from srl_train.config.backend import ManagedServersConfig, VLLMBackendConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
-from srl_train.players.learning_models import learning_models
-from srl_train.players.player_spec import TINY
-from srl_train.players.publisher import WeightPublisher
-from srl_train.players.trained_models import configured_notes
+from srl_train.loading import Samplers, SamplerStart, learning_models
+from srl_train.player_names import TINY, notes_of
 
 T = TypeVar("T")
 BASE = "base"
@@ -76,52 +74,28 @@ class TokenFacts:
         return VLLMBackend(fleet.routers[base], facts.pop("tokenizer"), base=base, **facts)
 
 
-@dataclass(frozen=True)
-class ServedModels:
-    """Models that sample in servers."""
-
-    modules: Mapping[str, Any]
-    """Model -> module of its learner, if it learns in this process."""
-    backends: Mapping[str, VLLMBackend]
-    """Model, pool, and frozen model on the adapters' base -> its backend."""
-    publisher: WeightPublisher
-    close: Callable[[], None]
-    """Unloads all publications and ends the servers that were started."""
-
-
-def serve_models(
-    config: RunConfig,
-    backend: VLLMBackendConfig,
-    make_env: Callable[[], Any],
-    bases: Mapping[str, str],
-    frozen: Mapping[str, str],
-    logs: Path | None = None,
-) -> ServedModels:
+def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
     """Load the models to train, start or attach to servers, and publish the first weights.
 
-    Args:
-        config: Configuration of the run.
-        backend: Its section `backend`.
-        make_env: Constructor of the environment.
-        bases: Model -> folder or hub name to train from.
-        frozen: The same for frozen models. Those on the adapters' base sample in the servers, with
-            an adapter of zeros: servers on CPUs confuse the plain base with adapters.
-        logs: Folder of the servers' logs; None is a folder in the cache.
+    Frozen models on the adapters' base sample in the servers, with an adapter of zeros: servers on
+    CPUs confuse the plain base with adapters.
 
     Raises:
         ConfigError: Before anything is loaded, for missing files and programs.
         ServingError: If a server cannot be started.
         BackendError: If a server cannot be reached.
     """
+    backend, make_env, bases = config.backend, start.make_env, config.models.bases
+    assert isinstance(backend, VLLMBackendConfig)
     if backend.managed is not None:
         check_python(backend.managed)
     with ExitStack() as ends:
         folder = ends.enter_context(folder_for_weights(backend.folder))
-        starts = servable(config, make_env, {**bases, **frozen})
-        learning, frozen = ({name: starts[name] for name in own} for own in (bases, frozen))
+        starts = servable(config, make_env, {**bases, **start.frozen})
+        learning, frozen = ({name: starts[name] for name in own} for own in (bases, start.frozen))
         sources = served_bases(config, learning)
         loaded, modules, _ = learning_models(config.models, learning, make_env, config.seed)
-        fleet = open_fleet(config, backend, sources, logs)
+        fleet = open_fleet(config, backend, sources, start.logs)
         ends.callback(fleet.close)
         # Adapters share one base.
         facts = {b: TokenFacts.of(own) for b, own in zip(sources, loaded.values(), strict=False)}
@@ -138,7 +112,7 @@ def serve_models(
             trained = modules[shapes[name]].named_parameters()
             zeros = {n: torch.zeros_like(p) for n, p in trained if p.requires_grad}
             publisher.publish(name, 0, zeros)
-        return ServedModels(modules, backends, publisher, ends.pop_all().close)
+        return Samplers(modules, backends, publisher, ends.pop_all().close)
 
 
 def shapes_of(
@@ -269,7 +243,7 @@ def servable(
     starts = dict(bases)
     embedded = [name for name, base in bases.items() if base == TINY]
     if embedded:
-        notes = configured_notes(config.models, make_env)
+        notes = notes_of(config.models.opponent_notes, make_env)
         folder = str(tiny.folder(make_env, size=tiny.SERVABLE, notes=notes))
         starts |= dict.fromkeys(embedded, folder)
     return starts

@@ -26,10 +26,10 @@ from srl_agents.errors import PlacementError, ServingError
 from srl_agents.llm.backends.registry import is_api_name
 from srl_extensions.vllm import launcher
 from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.config import VLLMBackendConfig
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.models import (
     FIRST_PORT,
-    ServedModels,
     TokenFacts,
     backends_of,
     base_of,
@@ -46,10 +46,10 @@ from srl_extensions.vllm.models import (
 from srl_extensions.vllm.placement import find_gpus
 from srl_extensions.vllm.publisher import ServedPublisher, VersionedSampler, write_weights
 from srl_extensions.vllm.server import ModelServer, Server, free_port, running_servers
-from srl_train.config.backend import VLLMBackendConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import TrainingError
-from srl_train.players.publisher import WeightPublisher
+from srl_train.loading import Samplers
+from srl_train.publisher import WeightPublisher
 
 Caller = Callable[..., Any]
 """Function (method, *arguments) that calls a method of a worker, which may be restarted."""
@@ -230,7 +230,7 @@ class ServerAccess:
     """Limit on the open requests of each server."""
     key: str = field(repr=False)
 
-    def attach(self, config: RunConfig) -> ServedModels:
+    def attach(self, config: RunConfig) -> Samplers:
         """Sample in these servers without loading a model.
 
         Raises:
@@ -246,7 +246,7 @@ class ServerAccess:
             patience=backend.managed.start_timeout,
         )
         backends = backends_of(config, backend, fleet, self.facts, self.names)
-        return ServedModels({}, backends, PublishedElsewhere(), fleet.close)
+        return Samplers({}, backends, PublishedElsewhere(), fleet.close)
 
 
 class PublishedElsewhere(WeightPublisher):

@@ -19,8 +19,8 @@ from pathlib import Path
 import psutil
 
 from srl_agents.errors import ServingError
-from srl_agents.llm.cache_folder import cache_folder
-from srl_envs.loading.untrusted import printable
+from srl_agents.llm.model_folders import cache_folder
+from srl_envs.untrusted import printable
 from srl_extensions.vllm import launcher
 from srl_extensions.vllm.command import MODULE, ServerSpec, arguments, environment, program
 

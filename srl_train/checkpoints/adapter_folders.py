@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import PeftConfig, PeftModel, get_peft_model_state_dict
-from peft.utils import load_peft_weights
-from transformers import AutoTokenizer
-from transformers.utils import find_adapter_config_file
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.sources import not_loaded, reachable_source_of, source_of
-from srl_agents.llm.hub_names import is_gguf
-from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_agents.llm.backends.huggingface.loading import not_loaded, reachable_source_of, source_of
+from srl_agents.llm.model_folders import is_gguf
+from srl_envs.untrusted import read_bytes, read_json
 from srl_envs.validation import shown
 from srl_train.checkpoints.tensor_tree import misfit
 from srl_train.errors import ConfigError
@@ -25,15 +21,15 @@ from srl_train.learners.upstream_warnings import quiet_upstream
 LARGEST_SETTINGS = 2**20
 """Limit of adapter_config.json in bytes."""
 LARGEST_NUMBER = 2**16
-"""Limit of a whole number in adapter_config.json, such as the rank."""
+"""Limit of an integer in adapter_config.json, such as the rank."""
 _PLAIN_STARTS = (True, False, "gaussian")
-"""`init_lora_weights` of adapters whose base is left as it was."""
+"""Values of `init_lora_weights` that do not change the base."""
 
 
 def adapter_base(name: str) -> str | None:
-    """The base of the PEFT adapter in this folder or of this hub name; None for what is none.
+    """Return the base of a PEFT adapter in a folder or on the hub; None for other models.
 
-    Raises BackendError where the adapter does not say, or cannot be read.
+    Raises BackendError if the adapter cannot be read or names no base.
     """
     if is_gguf(name):
         return None
@@ -50,6 +46,8 @@ def adapter_base(name: str) -> str | None:
 
 def _settings_of(name: str, source: str, revised: dict[str, str]) -> dict[str, Any] | None:
     """Return adapter_config.json, or None if there is none; raise BackendError for a wrong one."""
+    from transformers.utils import find_adapter_config_file
+
     try:
         file = find_adapter_config_file(source, **revised)
         if file is None:
@@ -69,7 +67,7 @@ def _wrong_setting(settings: Any) -> str | None:
         return f"its settings must be a mapping, got a {type(settings).__name__}"
     if settings.get("peft_type") != "LORA":
         return f"peft_type must be 'LORA', got {shown(settings.get('peft_type'))}"
-    # The first makes PEFT import a module by its name, the second copies layers of the base.
+    # With the first PEFT imports a module by its name, with the second it copies layers.
     for key in ("megatron_config", "layer_replication"):
         if settings.get(key):
             return f"{key} must be empty, got {shown(settings[key])}"
@@ -85,8 +83,12 @@ def _wrong_setting(settings: Any) -> str | None:
 
 
 def attach(model: Any, adapter: str, name: str = "default") -> Any:
-    """A PeftModel with the adapter under `name`: around `model`, or `model` itself where it is one
-    already. Raises BackendError where the adapter does not fit."""
+    """Load the adapter under `name` into a PeftModel, or into a new PeftModel around `model`.
+
+    Raises BackendError if the adapter does not fit.
+    """
+    from peft import PeftModel
+
     source, revised = source_of(adapter)
     _settings_of(adapter, source, revised)
     try:
@@ -102,9 +104,11 @@ def attach(model: Any, adapter: str, name: str = "default") -> Any:
 
 
 def own_tokenizer(adapter: str) -> Any:
-    """The tokenizer that lies beside an adapter; None where none does."""
+    """Load the tokenizer in an adapter's folder; None if there is none."""
     if not (Path(adapter) / "tokenizer_config.json").is_file():
         return None
+    from transformers import AutoTokenizer
+
     try:
         return AutoTokenizer.from_pretrained(adapter, trust_remote_code=False)
     except (OSError, ValueError) as error:
@@ -112,24 +116,29 @@ def own_tokenizer(adapter: str) -> Any:
 
 
 def go_on_from(model: Any, adapter: str) -> None:
-    """Copy the adapter's weights into the one that `model`, a PeftModel fresh from
-    `lora.adapter_models`, trains. Raises ConfigError where that one is of another make."""
+    """Copy the adapter's weights into the trained adapter of `model`, a new PeftModel.
+
+    Raises ConfigError if the two adapters have different settings.
+    """
     try:
         weights = weights_for(model, adapter, "default", "models.adapters")
     except ConfigError as error:
         raise ConfigError(
-            f"models.base is {error}: give it the same, or merge the adapter into its base first, "
+            f"models.base is {error}: use the same, or merge the adapter into its base first, "
             f"srl export {adapter} FOLDER --merge"
         ) from error
     put(model, "default", weights)
 
 
 def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str, torch.Tensor]:
-    """The weights of a PEFT adapter in a folder or on the hub, for the adapter `name` of `model`.
+    """Load the weights of a PEFT adapter for the adapter `name` of `model`.
 
-    Raises BackendError where it cannot be read, and ConfigError where it is of another make than
-    that one, whose configuration is called `settings`.
+    Raises BackendError if the adapter cannot be read, and ConfigError if its settings differ from
+    those of `name`, which are called `settings`.
     """
+    from peft import PeftConfig
+    from peft.utils import load_peft_weights
+
     source, revised = source_of(adapter)
     _settings_of(adapter, source, revised)
     try:
@@ -150,7 +159,9 @@ def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str,
 
 
 def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
-    """The tensors of the adapter `name` of a PeftModel, as folders name them; not copies."""
+    """Return the live tensors of the adapter `name`, with the names in adapter folders."""
+    from peft import get_peft_model_state_dict
+
     found: dict[str, torch.Tensor] = get_peft_model_state_dict(
         model, adapter_name=name, save_embedding_layers=False
     )
@@ -158,7 +169,7 @@ def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
 
 
 def put(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:
-    """Copy weights, named as folders name them, into the adapter `name` of a PeftModel."""
+    """Copy weights, named as in adapter folders, into the adapter `name` of a PeftModel."""
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for path, tensor in weights.items():
@@ -167,30 +178,34 @@ def put(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:
 
 
 def _difference(theirs: Any, ours: Any, settings: str) -> str:
-    """The settings in which an adapter is not as `settings` says."""
+    """Return the settings of an adapter that differ from `settings`."""
+
+    def described(config: Any) -> dict[str, Any]:
+        targets = config.target_modules or ()
+        names = [targets] if isinstance(targets, str) else targets
+        return {
+            "rank": config.r,
+            "alpha": f"{config.lora_alpha:g}",
+            "use_rslora": config.use_rslora,
+            "target_modules": ", ".join(sorted({name.rpartition(".")[2] for name in names})),
+        }
+
+    wanted = described(ours)
     found = [
-        f"{name} {has} where {settings} has {wanted}"
-        for name, has, wanted in (
-            ("rank", theirs.r, ours.r),
-            ("alpha", f"{theirs.lora_alpha:g}", f"{ours.lora_alpha:g}"),
-            ("use_rslora", theirs.use_rslora, ours.use_rslora),
-            ("target_modules", _layers(theirs), _layers(ours)),
-        )
-        if has != wanted
+        f"{name} {value} where {settings} has {wanted[name]}"
+        for name, value in described(theirs).items()
+        if value != wanted[name]
     ]
     return " and ".join(found) or "weights of other names, shapes or scales"
 
 
-def _layers(settings: Any) -> str:
-    """The layers an adapter targets, each kind once, without the paths to them."""
-    targets = settings.target_modules or ()
-    names = [targets] if isinstance(targets, str) else targets
-    return ", ".join(sorted({name.rpartition(".")[2] for name in names}))
-
-
 def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:
-    """The backend of a PeftModel with its adapter added to the base's own weights; any other as it
-    is. Raises BackendError for an adapter that cannot be merged."""
+    """Merge the adapter of a PeftModel into its base; other backends are returned unchanged.
+
+    Raises BackendError for an adapter that cannot be merged.
+    """
+    from peft import PeftModel
+
     if not isinstance(backend.model, PeftModel):
         return backend
     try:

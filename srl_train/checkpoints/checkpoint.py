@@ -3,13 +3,12 @@
     round_00000012/
       models/model_0.safetensors ...   named tensors, one file per stem
       state.json  state.safetensors    counters, generators, schedulers, strategy state
-      metadata.json                    what a person or a list wants to know
+      metadata.json                    description for listings
       manifest.json                    size and SHA-256 of every file above; written last
 
-A checkpoint is written into a hidden folder beside its place, brought to the disk, and renamed.
-Whatever moment a process is killed at, the folder holds complete checkpoints and hidden leftovers,
-which the next save clears. One process may save into a folder at a time; any number may read.
-Nothing is pickled.
+A checkpoint is written into a hidden folder, synced to disk, and renamed. After a kill at any
+moment the folder contains complete checkpoints and hidden leftovers, which the next save removes.
+One process may save into a folder at a time; any number may read. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.checkpoints.manifest import (
     has_all_files,
     is_inside,
@@ -44,36 +43,35 @@ from srl_train.errors import CheckpointError, CheckpointNotFound
 log = logging.getLogger(__name__)
 _DESCRIBED = ("manifest.json", "metadata.json", "state.json")
 LARGEST_STATE = 2**30
-"""Bytes of state.json, which holds the samples that wait in buffers."""
+"""Limit of state.json in bytes; it contains the samples in buffers."""
 _SAVING, _REPLACED, _REMOVED = ".saving.", ".replaced.", ".removed."
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose every file was found as it was written, tensors as far as sizes tell."""
+    """A checkpoint whose files were verified, tensors by their size."""
 
     path: Path
-    """Its folder."""
     checkpoint_id: str
     round: int
     state: Any
-    """As it was given to `save`, tensors, tuples and integer keys included."""
+    """Argument of `save`, with tensors, tuples and integer keys."""
     metadata: Mapping[str, Any]
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
-        """Name -> tensor (on the CPU) of 'models/model_0' and the like.
+        """Load the tensors of a stem such as 'models/model_0' onto the CPU.
 
         Raises CheckpointError if the checkpoint has no such file.
         """
         return _tensors_in(self.path / f"{stem}.safetensors")
 
     def unusable(self, why: str) -> CheckpointError:
-        """What is raised where a run cannot go on from it."""
+        """Return the error for a run that cannot resume from this checkpoint."""
         return CheckpointError(f"{why}: remove {self.path} to go on from the checkpoint before it")
 
 
 def checkpoint_name(round: int, final: bool = False) -> str:
-    """'round_00000012', for the last one of a run 'final_round_00000012'."""
+    """Return 'round_00000012', or 'final_round_00000012' for the last checkpoint of a run."""
     return f"{'final_' if final else ''}round_{round:08d}"
 
 
@@ -87,14 +85,18 @@ def save(
 ) -> Path:
     """Write a checkpoint, whole or not at all, and return its folder.
 
-    tensors: stem ('models/model_0', 'optimizers/model_0') -> name -> tensor.
-    state: nested mappings, lists, tuples, numbers, text and tensors (see `split_tensors`).
-    metadata: JSON-able, with the number of the "round"; "checkpoint_id" and "timestamp" (UTC, ISO)
-    are added. Numbers that are not finite become null.
+    A checkpoint with the same id is replaced; a kill leaves the old or the new one.
 
-    A checkpoint of the same id is replaced; a kill in between leaves the old or the new one.
-    Raises CheckpointError for a state that cannot be written, and for an id or stem that leads out
-    of the folder.
+    Args:
+        directory: Folder of all checkpoints.
+        checkpoint_id: Name of the checkpoint.
+        tensors: Stem ('models/model_0', 'optimizers/model_0') to named tensors.
+        state: Nested mappings, lists, tuples, numbers, text and tensors.
+        metadata: JSON-compatible data with the number of the "round". "checkpoint_id" and
+            "timestamp" are added. Numbers that are not finite become null.
+
+    Raises:
+        CheckpointError: If the state cannot be written, or a name leads out of the folder.
     """
     for name in (checkpoint_id, *tensors):
         if not is_inside(name):
@@ -126,29 +128,33 @@ def save(
             round=metadata["round"],
             sequence=1 + max(sequences, default=0),
         )
-        _put_in_place(partial, directory, checkpoint_id)
+        target, replaced = directory / checkpoint_id, directory / f"{_REPLACED}{checkpoint_id}"
+        if target.exists():  # a folder cannot be renamed onto another; readers know both names
+            target.rename(replaced)
+        partial.rename(target)
+        to_disk(directory)
+        shutil.rmtree(replaced, ignore_errors=True)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return directory / checkpoint_id
+    return target
 
 
 def load(path: Path) -> Checkpoint:
-    """The checkpoint in a folder, after every file of it was checked: JSON byte by byte, tensors by
-    their size and format (`check` reads those byte by byte as well).
+    """Load the checkpoint in a folder after verifying JSON by bytes and tensors by size.
 
-    Raises CheckpointNotFound if there is none, and CheckpointError naming the first file that is
-    missing or differs from what was written.
+    Raises:
+        CheckpointNotFound: If there is no checkpoint.
+        CheckpointError: If a file is missing or was changed; the message names the file.
     """
     found = find(path.parent, path.name)
     manifest = check(found)
-    # A state holds what it holds, infinities and large buffers among it.
     plain = _read(found / "state.json", constants=True)
     tensors = _tensors_in(found / "state.safetensors")
     try:
         state = join_tensors(tensors, plain)
     except (LookupError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{found / 'state.json'} is no state as this release writes it: {error!r:.200}"
+            f"{found / 'state.json'} is no state of this release: {error!r:.200}"
         ) from error
     return Checkpoint(
         path=found,
@@ -160,8 +166,10 @@ def load(path: Path) -> Checkpoint:
 
 
 def check(folder: Path, *, every_byte: bool = False) -> dict[str, Any]:
-    """The manifest of the checkpoint in this folder, whose files are there as it says; with
-    `every_byte` also the bytes of tensors are as they were written. Raises CheckpointError."""
+    """Verify all files of a checkpoint, tensors by their size, and return its manifest.
+
+    With `every_byte` the bytes of tensors are compared too. Raises CheckpointError.
+    """
     manifest = read_manifest(folder)
     for name in manifest["files"]:
         verify(folder, name, manifest, every_byte=every_byte)
@@ -169,34 +177,24 @@ def check(folder: Path, *, every_byte: bool = False) -> dict[str, Any]:
 
 
 def list_checkpoints(directory: Path) -> list[str]:
-    """Ids of the complete checkpoints, the newest first.
+    """Return the ids of the complete checkpoints, the last saved first.
 
-    Newest is what was saved last. In a run that is the highest round; after a return to an earlier
-    checkpoint the run goes on from there, and its saves are newer than the abandoned higher rounds.
+    After a return to an earlier checkpoint, new saves precede the abandoned higher rounds.
     """
     complete = _complete(directory)
     return sorted(complete, key=lambda name: (complete[name][1]["sequence"], name), reverse=True)
 
 
-def not_whole(directory: Path) -> list[Path]:
-    """Folders of checkpoints that lack a file, or whose manifest cannot be read: none of them is
-    listed, and a run goes on from the newest one that is."""
-    whole = {path for path, _ in _complete(directory).values()}
-    return [
-        path
-        for path in sorted(directory.glob("[!.]*"))
-        if path not in whole and any((path / name).exists() for name in _DESCRIBED)
-    ]
-
-
 def warn_of_those_not_whole(directory: Path) -> None:
-    """Log, each in a line, which checkpoints the newest whole one is read in place of."""
-    for folder in not_whole(directory):
-        log.warning("passed over, for it is not whole: %s (remove it)", folder)
+    """Log a warning for each folder of a checkpoint that is incomplete or cannot be read."""
+    whole = {path for path, _ in _complete(directory).values()}
+    for path in sorted(directory.glob("[!.]*")):
+        if path not in whole and any((path / name).exists() for name in _DESCRIBED):
+            log.warning("passed over, for it is not whole: %s (remove it)", path)
 
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
-    """What metadata.json says, without reading the rest; errors as `load`."""
+    """Read metadata.json without the rest; errors as in `load`."""
     found = find(directory, checkpoint_id)
     verify(found, "metadata.json", read_manifest(found))
     return _mapping(found / "metadata.json")
@@ -226,25 +224,23 @@ def _mapping(file: Path) -> dict[str, Any]:
 
 
 def prune(directory: Path, keep: int) -> list[str]:
-    """Remove all but the newest `keep` checkpoints and return the ids removed; -1 keeps all."""
-    if keep == -1:
-        return []
-    old = list_checkpoints(directory)[keep:]
+    """Remove all but the newest `keep` checkpoints and return the removed ids; -1 keeps all."""
+    old = [] if keep == -1 else list_checkpoints(directory)[keep:]
     complete = _complete(directory)
     for name in old:
         removed = directory / f"{_REMOVED}{name}"
-        shutil.rmtree(removed, ignore_errors=True)  # of a prune that was killed
-        complete[name][0].rename(removed)  # gone at once; the deleting may take its time
+        shutil.rmtree(removed, ignore_errors=True)  # left by a prune that was killed
+        complete[name][0].rename(removed)  # deletion is not atomic, renaming is
         shutil.rmtree(removed)
     return old
 
 
 def _complete(directory: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
-    """Id -> (folder, manifest) of each checkpoint that has all its files."""
+    """Return id to (folder, manifest) of each checkpoint that has all its files."""
     if not directory.is_dir():
         return {}
     found = {}
-    # Sorted: '.replaced.x' comes before 'x', which takes its place where both exist.
+    # Sorted: '.replaced.x' comes before 'x', which replaces it in the result.
     for path in sorted(directory.iterdir()):
         name = path.name.removeprefix(_REPLACED)
         if name.startswith(".") or not path.is_dir():
@@ -270,17 +266,8 @@ def find(directory: Path, checkpoint_id: str) -> Path:
     )
 
 
-def _put_in_place(partial: Path, directory: Path, checkpoint_id: str) -> None:
-    target, replaced = directory / checkpoint_id, directory / f"{_REPLACED}{checkpoint_id}"
-    if target.exists():  # a folder cannot be renamed onto another; readers know both names
-        target.rename(replaced)
-    partial.rename(target)
-    to_disk(directory)
-    shutil.rmtree(replaced, ignore_errors=True)
-
-
 def _clear_leftovers(directory: Path) -> None:
-    """Finish what a killed save or prune left half done."""
+    """Remove or restore the leftovers of a killed save or prune."""
     for path in sorted(directory.iterdir()):
         if path.name.startswith((_SAVING, _REMOVED)):
             shutil.rmtree(path)
@@ -298,7 +285,7 @@ def _write_tensors(file: Path, named: Mapping[str, Tensor]) -> None:
     for name, tensor in named.items():
         kept = tensor.detach().cpu().contiguous()
         storage = kept.untyped_storage().data_ptr()
-        if storage in storages:  # tied weights, views: safetensors wants each on its own
+        if storage in storages:  # safetensors refuses tied weights and views
             kept = kept.clone()
         storages.add(storage)
         written[name] = kept

@@ -11,37 +11,38 @@ from typing import Any
 from huggingface_hub import HfApi
 from peft import PeftModel
 
-from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.progress import no_bars
+from srl_agents.llm.backends.huggingface.loading import no_bars
 from srl_train.checkpoints.adapter_folders import adapter_base, merged
 from srl_train.checkpoints.manifest import is_checkpoint
 from srl_train.checkpoints.model_cards import write_card
 from srl_train.config import yaml_file
 from srl_train.errors import ConfigError, HubError
-from srl_train.players.checkpoint_models import checkpoint_modules
-from srl_train.players.load import load_backend
-from srl_train.players.player_spec import PlayerSpec
-from srl_train.players.trained_models import Loading, config_tree, settings_of_run
+from srl_train.loading import checkpoint_modules, load_backend
+from srl_train.player_names import Loading, PlayerSpec, config_tree, settings_of_run
 from srl_train.run_files import refuse_taken
 
 
 def export(
     named: PlayerSpec, name: str, folder: Path, *, merge: bool = False, trusted: bool = False
 ) -> None:
-    """Write the model `name` of `named` into `folder`, whole or not at all: a whole model, or an
-    adapter, with `merge` added to its base; its tokenizer with the chat template; a README.md.
-    `trusted` is as in `checkpoint_modules`.
+    """Write the model `name` of a player with its tokenizer and model card, whole or not at all.
 
-    Raises ConfigError where the folder holds something, or there is nothing to merge.
+    With `merge` an adapter is merged into its base. Raises ConfigError if the folder is not empty,
+    or there is nothing to merge.
     """
     refuse_taken(folder)
-    # Read as a configuration first: whoever wrote the run, the card says nothing else of it.
+    # The card contains only a validated configuration.
     trained = None
     if named.run is not None:
         trained = yaml_file.to_tree(yaml_file.from_tree(config_tree(named.run)))
-    backend = _loaded(named, name, trusted)
+    if named.run is not None and is_checkpoint(named.run):
+        backends, modules = checkpoint_modules(named.run, [name], "cpu", trusted)
+        backend = backends[name].with_model(modules[name])
+    else:
+        dtype = "auto" if named.run is None else settings_of_run(named.run).loading.dtype
+        backend = load_backend(named.sources[name], _no_environment, Loading("cpu", dtype))
     if merge and not isinstance(backend.model, PeftModel):
-        raise ConfigError(f"{name} is a whole model, there is nothing to merge: leave --merge out")
+        raise ConfigError(f"{name} is a whole model without an adapter, there is nothing to merge")
     if merge:
         backend = merged(backend)
     try:
@@ -52,29 +53,28 @@ def export(
                 backend.model.save_pretrained(partial)
             backend.tokenizer.save_pretrained(partial)
             write_card(partial, name, trained)
-            partial.chmod(0o777 & ~_umask())
+            mask = os.umask(0)
+            os.umask(mask)
+            partial.chmod(0o777 & ~mask)
             os.replace(partial, folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
-        raise ConfigError(
-            f"cannot write {folder} ({error.strerror}): give another place"
-        ) from error
+        raise ConfigError(f"cannot write {folder}: {error.strerror}") from error
 
 
 def push(folder: Path, repository: str, *, private: bool = False) -> str:
-    """Upload an exported folder to the Hugging Face hub; returns its address.
+    """Upload an exported folder to the Hugging Face hub and return its address.
 
-    Raises ConfigError for an adapter whose base nobody else has, and HubError where the hub cannot
-    be reached or refuses.
+    Raises ConfigError for an adapter on a local base, and HubError if the hub refuses.
     """
     under = None
     if (folder / "adapter_config.json").is_file():
         under = adapter_base(str(folder))
     if under is not None and Path(under).exists():
         raise ConfigError(
-            f"{folder} is written, and not pushed: it is an adapter on {under}, which nobody else "
-            "has; export it anew with --merge"
+            f"{folder} is written, and not pushed: it is an adapter on the local folder {under}; "
+            "export it anew with --merge"
         )
     api = HfApi()
     try:
@@ -82,7 +82,7 @@ def push(folder: Path, repository: str, *, private: bool = False) -> str:
         api.upload_folder(
             repo_id=repository, folder_path=folder, commit_message="Export from Core SRL"
         )
-    except Exception as error:  # of httpx, requests or the hub's own kinds, from release to release
+    except Exception as error:  # the classes change between releases of the hub's client
         first = str(error).strip().partition("\n")[0] or type(error).__name__
         raise HubError(
             f"cannot push to {repository} ({first}); the model is in {folder}: log in with "
@@ -91,20 +91,5 @@ def push(folder: Path, repository: str, *, private: bool = False) -> str:
     return str(address)
 
 
-def _loaded(named: PlayerSpec, name: str, trusted: bool) -> HuggingFaceBackend:
-    source = named.sources[name]
-    if named.run is not None and is_checkpoint(named.run):
-        backends, modules = checkpoint_modules(named.run, [name], "cpu", trusted)
-        return backends[name].with_model(modules[name])
-    dtype = "auto" if named.run is None else settings_of_run(named.run).loading.dtype
-    return load_backend(source, _no_environment, Loading("cpu", dtype))
-
-
 def _no_environment() -> Any:
     raise ConfigError("the embedded model is built for a game: train it, and export the run's")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

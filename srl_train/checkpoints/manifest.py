@@ -1,7 +1,7 @@
 """Manifests: the files of a folder with their sizes and SHA-256 digests.
 
-Sizes are always compared, digests where they are cheap (JSON) or asked for: reading all weights of
-a large model once more takes minutes.
+Sizes are always compared. Digests are compared for JSON or on request, because reading all weights
+of a large model takes minutes.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.errors import CheckpointError
 
 FORMAT = 2
-"""Of a checkpoint's folder; raised when an older release could misread a newer checkpoint."""
+"""Format of a checkpoint folder; increased when an older release could misread a newer one."""
 
 _NAME = "manifest.json"
 
 
 def is_checkpoint(place: Path) -> bool:
-    """Whether the folder is a checkpoint's."""
+    """Return True if the folder is a checkpoint."""
     return (place / _NAME).is_file() and (place / "state.json").is_file()
 
 
 def seal(folder: Path, **described: Any) -> None:
-    """Write the manifest of all files in the folder, and bring everything to the disk."""
+    """Write the manifest of all files in the folder and sync everything to disk."""
     manifest = {
         "format": FORMAT,
         **described,
@@ -46,7 +46,7 @@ def seal(folder: Path, **described: Any) -> None:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The folder's manifest; raises CheckpointError if there is none that this release reads."""
+    """Read the folder's manifest. Raises CheckpointError if this release cannot read it."""
     file = folder / _NAME
     try:
         manifest = read_json(read_bytes(file))
@@ -56,29 +56,20 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise CheckpointError(
             f"{file} is not of format {FORMAT}: read {folder.name} with the release that wrote it"
         )
-    if missing := {"checkpoint_id", "round", "sequence", "files"} - manifest.keys():
-        raise CheckpointError(f"{file} lacks {', '.join(sorted(missing))}: {_what_to_do(folder)}")
-    if not _is_sound(manifest):
-        raise CheckpointError(f"{file} is not as this release writes it: {_what_to_do(folder)}")
+    kinds = {"checkpoint_id": str, "round": int, "sequence": int, "files": dict}
+    wrong = [name for name, kind in kinds.items() if type(manifest.get(name)) is not kind]
+    if not wrong:
+        wrong = [
+            f"files.{name!r:.80}"
+            for name, entry in manifest["files"].items()
+            if not isinstance(entry, dict)
+            or type(entry.get("bytes")) is not int
+            or not isinstance(entry.get("sha256"), str)
+            or not is_inside(name)
+        ]
+    if wrong:
+        raise CheckpointError(f"{file}: wrong entries {', '.join(wrong)}: {_what_to_do(folder)}")
     return manifest
-
-
-def _is_sound(manifest: Mapping[str, Any]) -> bool:
-    """Whether every entry is of its type, and every file's name leads into the folder."""
-    files = manifest["files"]
-    if type(manifest["round"]) is not int or type(manifest["sequence"]) is not int:
-        return False
-    return (
-        isinstance(manifest["checkpoint_id"], str)
-        and isinstance(files, Mapping)
-        and all(
-            isinstance(told, Mapping)
-            and type(told.get("bytes")) is int
-            and isinstance(told.get("sha256"), str)
-            and is_inside(name)
-            for name, told in files.items()
-        )
-    )
 
 
 def is_inside(name: str) -> bool:
@@ -88,12 +79,12 @@ def is_inside(name: str) -> bool:
         bool(path.parts)
         and not path.is_absolute()
         and ".." not in path.parts
-        and name.isprintable()  # a NUL or a lone surrogate is in no file's name
+        and name.isprintable()  # no file name contains a NUL or a lone surrogate
     )
 
 
 def has_all_files(folder: Path, manifest: Mapping[str, Any]) -> bool:
-    """Whether every file is there with its size: quick, and blind to changed bytes."""
+    """Return True if every file exists with its size; changed bytes are not detected."""
     files: Mapping[str, Mapping[str, Any]] = manifest["files"]
     try:
         return all((folder / name).stat().st_size == file["bytes"] for name, file in files.items())
@@ -104,26 +95,28 @@ def has_all_files(folder: Path, manifest: Mapping[str, Any]) -> bool:
 def verify(
     folder: Path, name: str, manifest: Mapping[str, Any], *, every_byte: bool = False
 ) -> None:
-    """Raise CheckpointError unless the file is there with its size; JSON, and with `every_byte` any
-    file, byte for byte as it was written."""
+    """Raise CheckpointError unless the file exists with its size.
+
+    The bytes of JSON files, and with `every_byte` of all files, are compared too.
+    """
     file = folder / name
     try:
         there = file.is_file()
-    except OSError:  # no file can have such a name
+    except OSError:  # a name that no file can have
         there = False
     if not there:
         raise CheckpointError(f"{file} is missing: {_what_to_do(folder)}")
-    told = manifest["files"].get(name)
+    entry = manifest["files"].get(name)
     if every_byte or file.suffix == ".json":
-        same = _fingerprint(file) == told
+        same = _fingerprint(file) == entry
     else:
-        same = told is not None and file.stat().st_size == told["bytes"]
+        same = entry is not None and file.stat().st_size == entry["bytes"]
     if not same:
         raise CheckpointError(f"{file} is not as it was written: {_what_to_do(folder)}")
 
 
 def to_disk(path: Path) -> None:
-    """Wait until the file's bytes, or the folder's entries, survive a loss of power."""
+    """Sync a file's bytes or a folder's entries to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Model cards: the README.md beside a saved model."""
+"""Model cards: the README.md of a saved model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from srl_train.players.player_spec import TINY
+from srl_train.player_names import TINY
 from srl_train.run_files import write_whole
 
 _WHOLE = """from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -24,56 +24,62 @@ tokenizer = AutoTokenizer.from_pretrained("FOLDER")"""
 
 
 def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None) -> None:
-    """Describe the model that was saved in `folder`; `trained` is the configuration of the run that
-    trained it as `name`, as plain data."""
+    """Write the card of a saved model; `trained` is the configuration of its run as plain data."""
     adapter = folder / "adapter_config.json"
-    under = None
+    under = start = None
     if adapter.is_file():
         under = json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"]
-    start = _base_of(trained, name) if trained else under
-    told = {"library_name": "transformers" if under is None else "peft"}
-    told["pipeline_tag"] = "text-generation"
-    # The hub knows bases by their names there, and nobody else has this machine's folders.
+    if trained:
+        start, place = trained["models"]["base"], name.rpartition("_")[2]
+        if not isinstance(start, str):  # one base per model
+            start = start[int(place)] if place.isdigit() and int(place) < len(start) else None
+    header = {"library_name": "transformers" if under is None else "peft"}
+    header["pipeline_tag"] = "text-generation"
     origin = under or start
-    if origin and origin != TINY and not Path(origin).exists():
-        told["base_model"] = origin.partition("@")[0]
-    lines = ["---", yaml.safe_dump(told, sort_keys=False).strip(), "---", "", f"# {name}", ""]
-    if under is not None:
-        lines.append(f"A LoRA adapter on `{under}`.")
-    elif start is not None:
-        lines.append(f"A causal language model with all its weights; it began as `{start}`.")
-    else:
-        lines.append("A causal language model with all its weights.")
+    if origin and origin != TINY and not Path(origin).exists():  # the hub has no local folders
+        header["base_model"] = origin.partition("@")[0]
+    kind = "A causal language model." if under is None else f"A LoRA adapter on `{under}`."
+    if under is None and start is not None:
+        kind = f"A causal language model, trained from `{start}`."
+    auto = "AutoModelForCausalLM" if under is None else "AutoPeftModelForCausalLM"
+    library = "transformers" if under is None else "peft"
+    lines = [
+        "---",
+        yaml.safe_dump(header, sort_keys=False).strip(),
+        "---",
+        "",
+        f"# {name}",
+        "",
+        kind,
+    ]
     if trained:
         lines += ["", _training(trained, name)]
-    lines += ["", "```python", _WHOLE if under is None else _ADAPTER, "```", ""]
+    lines += [
+        "",
+        "```python",
+        f"from {library} import {auto}",
+        "from transformers import AutoTokenizer",
+        "",
+        f'model = {auto}.from_pretrained("FOLDER")',
+        'tokenizer = AutoTokenizer.from_pretrained("FOLDER")',
+        "```",
+        "",
+    ]
     write_whole(folder / "README.md", "\n".join(lines))
 
 
-def _base_of(trained: Mapping[str, Any], name: str) -> str | None:
-    base = trained["models"]["base"]
-    place = name.rpartition("_")[2]
-    if not isinstance(base, str):
-        return str(base[int(place)]) if place.isdigit() and int(place) < len(base) else None
-    return base
-
-
 def _training(trained: Mapping[str, Any], name: str) -> str:
-    """In one paragraph what the configuration says of how the model learned."""
+    """Describe the training in one paragraph."""
     environment, rollout = trained["environment"], trained["rollout"]
     algorithm = trained["algorithms"].get(name, trained["algorithm"])
     games = rollout["groups_per_round"]
     if rollout.get("branching") is None:
         games *= rollout["group_size"]
-    stages = [stage for stage in ("sft", "dpo") if trained[stage] is not None]
-    steps = [*(f"{stage}, then" for stage in stages)]
-    return " ".join(
-        [
-            "Trained with Core SRL in the environment",
-            f"`{environment['name']}` (options {json.dumps(environment['options'])}):",
-            *steps,
-            f"{algorithm['name']}, {trained['rounds']} rounds of {games} games planned;",
-            f"mode {trained['mode']['name']}, updates {trained['updates']['strategy']},",
-            f"{trained['models']['count']} models that learn, seed {trained['seed']}.",
-        ]
+    stages = "".join(f"{stage}, then " for stage in ("sft", "dpo") if trained[stage] is not None)
+    return (
+        f"Trained with Core SRL in the environment `{environment['name']}` (options "
+        f"{json.dumps(environment['options'])}): {stages}{algorithm['name']}, "
+        f"{trained['rounds']} rounds of {games} games planned; mode {trained['mode']['name']}, "
+        f"updates {trained['updates']['strategy']}, {trained['models']['count']} trained models, "
+        f"seed {trained['seed']}."
     )

@@ -1,7 +1,6 @@
-"""Nested state (optimizers, schedulers, strategies) as JSON and named tensors, losslessly.
+"""Lossless conversion of nested state to JSON and named tensors, and checks of loaded state.
 
-Plain JSON would turn tuples into lists and the integer keys of an optimizer's state into text;
-both are written as marked objects instead, so that what is read back equals what was written.
+JSON has no tuples and no integer keys, so both are written as marked objects.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ _MARKS = frozenset({_TENSOR, _TUPLE, _PAIRS})
 
 
 def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
-    """(tensors by name, the rest as JSON-able data) of nested mappings, lists and tuples.
+    """Split nested mappings, lists and tuples into (named tensors, JSON-compatible data).
 
-    `join_tensors` gives back an equal value, its tensors equal to the bit. Made for
-    `optimizer.state_dict()`, a scheduler's, a strategy's state. Raises CheckpointError naming the
-    place of anything that is not a tensor, number, text, None, list, tuple or mapping.
+    Raises CheckpointError, with its location, for a value that is not a tensor, number, text, None,
+    list, tuple or mapping.
     """
     tensors: dict[str, Tensor] = {}
 
@@ -54,7 +52,7 @@ def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
 
 
 def join_tensors(tensors: Mapping[str, Tensor], plain: Any) -> Any:
-    """The value that `split_tensors` took apart."""
+    """Join the results of `split_tensors`."""
     if isinstance(plain, list):
         return [join_tensors(tensors, entry) for entry in plain]
     if isinstance(plain, dict):
@@ -72,7 +70,7 @@ def join_tensors(tensors: Mapping[str, Tensor], plain: Any) -> Any:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Nested mappings, lists and plain tuples with what `change` makes of all that they hold."""
+    """Apply `change` to all values in nested mappings, lists and plain tuples."""
     if isinstance(value, Mapping):
         return {key: mapped(entry, change) for key, entry in value.items()}
     if type(value) in (list, tuple):
@@ -96,10 +94,10 @@ def misfit(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str |
 
 
 def refuse_unlike(found: Any, expected: Any, path: str) -> None:
-    """Raise ValueError, which names the place, unless `found` has the structure of `expected`.
+    """Raise ValueError, with the location, unless `found` has the structure of `expected`.
 
-    Mappings need the same keys, lists the same length, and values the same type. Empty mappings and
-    lists of `expected` accept all of their kind, None accepts numbers too, an object() everything.
+    Keys, lengths and types must be equal. An empty mapping or list in `expected` accepts all of its
+    type, None accepts numbers too, an object() everything.
     """
     kind: Any = type(expected)
     if expected is None:
@@ -124,7 +122,7 @@ def refuse_unlike(found: Any, expected: Any, path: str) -> None:
 
 
 def refuse_optimizer_state(state: Mapping[str, Any], optimizer: Any) -> None:
-    """Raise ValueError, which names the place, unless the state is one of this AdamW optimizer."""
+    """Raise ValueError, with the location, unless the state fits this AdamW optimizer."""
     groups = optimizer.state_dict()["param_groups"]
     refuse_unlike(state, {"state": {}, "param_groups": groups}, "optimizer")
     for number, (own, other) in enumerate(zip(state["param_groups"], groups, strict=True)):

@@ -16,9 +16,9 @@ from importlib import metadata
 from types import TracebackType
 from typing import NoReturn
 
-from srl_envs.loading.extras import install_line, needed_by
-from srl_envs.loading.untrusted import printable
+from srl_envs.loading import install_line
 from srl_envs.tables import Plugin, PluginTable
+from srl_envs.untrusted import printable
 from srl_train.cli import notices
 from srl_train.cli.options import Parser, add_command
 from srl_train.errors import ConfigError
@@ -29,19 +29,19 @@ COMMANDS = PluginTable(
         "train": Plugin("srl_train.cli.train", "train several models at once"),
         "collect": Plugin("srl_train.cli.collect", "play episodes and save those worth learning"),
         "eval": Plugin(
-            "srl_train.cli.judging.eval",
+            "srl_extensions.judging.command_eval",
             "score a policy, a model or a run in scenarios with partners unseen in training",
         ),
         "crossplay": Plugin(
-            "srl_train.cli.judging.crossplay",
+            "srl_extensions.judging.command_crossplay",
             "play every pair of policies: payoff matrix, ratings, cross-play gap and rankings",
         ),
-        "rate": Plugin("srl_train.cli.judging.rate", "rate policies from cross-play results"),
+        "rate": Plugin("srl_extensions.judging.command_rate", "rate policies of cross-plays"),
         "exploit": Plugin(
-            "srl_train.cli.judging.exploit", "train a best response to a policy and print its gain"
+            "srl_extensions.judging.command_exploit", "train a best response and print its gain"
         ),
         "compare": Plugin(
-            "srl_train.cli.judging.compare",
+            "srl_extensions.judging.command_compare",
             "compare methods over seeds and environments, with intervals",
         ),
         "serve": Plugin(
@@ -73,7 +73,7 @@ COMMANDS = PluginTable(
 )
 """Subcommands. Each module has `add_arguments(parser)` and `run(args) -> int`."""
 TERMINATED = 128 + signal.SIGTERM
-"""The status after SIGTERM, as shells tell it."""
+"""Exit code after SIGTERM, as in shells."""
 ERROR_MODULES = (
     "srl_envs.errors",
     "srl_agents.errors",
@@ -85,31 +85,35 @@ environment among them, keep their traceback."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code (0 done, 1 reader gone, 2 refused,
-    130 interrupted). Raises SystemExit where it is told to end (143 terminated)."""
+    """Run the command line.
+
+    Returns:
+        0 (done), 1 (the reader of the output ended), 2 (refused) or 130 (interrupted).
+
+    Raises:
+        SystemExit: With code 143 after SIGTERM.
+    """
     if argv is None:  # the console script
         sys.excepthook = print_traceback
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser(*[word for word in words if word in COMMANDS][:1])
     parser.words = words
     args = parser.parse_args(words)
-    if args.print_completion is not None:
-        return _print_completion(args.print_completion)
     if args.command is None:
         parser.print_help()
         return 0
     try:
         with notices.shown(quiet=getattr(args, "quiet", False)) as args.notices:
             return status("srl", args.command, lambda: COMMANDS.load(args.command).run(args))
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        print(f"srl: interrupted{_how_to_go_on(args)}", file=sys.stderr)
+        print(f"srl: interrupted{_how_to_resume(args)}", file=sys.stderr)
         return 130
     except SystemExit as ended:
         if ended.code == TERMINATED:
-            print(f"srl: terminated{_how_to_go_on(args)}", file=sys.stderr)
+            print(f"srl: terminated{_how_to_resume(args)}", file=sys.stderr)
         raise
 
 
@@ -122,33 +126,37 @@ def print_traceback(
 
 
 def status(program: str, command: str, run: Callable[[], int]) -> int:
-    """What `run` returns; 2 for an error of ours or what is not installed, told in one line."""
-    own = _own_errors()
+    """Return the result of `run`, or print a project error or missing extra and return 2."""
+    own = tuple(
+        thing
+        for name in ERROR_MODULES
+        for thing in vars(importlib.import_module(name)).values()
+        if isinstance(thing, type) and issubclass(thing, Exception)
+    )
     try:
         return run()
     except own as error:
         hidden = None if error.__suppress_context__ else error.__context__
         if isinstance(hidden, Exception) and not isinstance(hidden, own):
             raise  # A cleanup failed after an exception that one line would hide.
-        told = " ".join(str(error).split())
+        line = " ".join(str(error).split())
     except ImportError as error:
-        line = install_line(error, f"`{program} {command}`")
-        if line is None:
+        install = install_line(error, f"`{program} {command}`")
+        if install is None:
             raise
-        told = line
-    # It may quote a file.
-    print(f"{program}: error: {printable(told, multiline=False)}", file=sys.stderr)
+        line = install
+    print(f"{program}: error: {printable(line, multiline=False)}", file=sys.stderr)
     return 2
 
 
 class _Parser(Parser):
-    """Its errors name the nearest command, and the setting that an unknown option may mean."""
+    """Parser whose errors suggest the nearest command, or --set for an unknown option."""
 
     words: Sequence[str] = ()
-    """The command line."""
+    """Words of the command line."""
 
     def error(self, message: str) -> NoReturn:
-        """Leave with the message and what may have been meant."""
+        """Exit with the message and a suggestion."""
         wrong = re.search(r"invalid choice: '([^']*)'", message)
         if wrong and (near := difflib.get_close_matches(wrong[1], COMMANDS, n=1)):
             message += f"; did you mean {near[0]!r}?"
@@ -160,16 +168,11 @@ class _Parser(Parser):
 
 
 def _parser(*filled: str) -> _Parser:
-    """The whole parser; only the `filled` commands have their own arguments, so that only their
-    modules, and what those need, are imported."""
+    """Build the parser. Only the modules of `filled` commands are imported for their arguments."""
     parser = _Parser(
         prog="srl", description="Train several language models at once with reinforcement learning."
     )
     parser.add_argument("--version", action="version", version=f"srl {_version()}")
-    parser.add_argument(
-        "--print-completion", choices=("bash", "zsh"), metavar="SHELL",
-        help="print what has bash or zsh complete commands and options (docs/quick_start.md)",
-    )  # fmt: skip
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, plugin in COMMANDS.items():
         chosen = add_command(commands, name, plugin.summary)
@@ -178,23 +181,10 @@ def _parser(*filled: str) -> _Parser:
     return parser
 
 
-def _print_completion(shell: str) -> int:
-    try:
-        with needed_by("completion"):
-            import shtab
-    except ImportError as error:
-        print(f"srl: error: {error}", file=sys.stderr)
-        return 2
-    print(shtab.complete(_parser(*COMMANDS), shell))
-    return 0
-
-
-def _how_to_go_on(args: argparse.Namespace) -> str:
-    """The command that goes on from what an interrupted `srl train` has saved."""
+def _how_to_resume(args: argparse.Namespace) -> str:
+    """Return the command that resumes an interrupted `srl train`."""
     folder = getattr(args, "folder", None)
-    if args.command != "train" or folder is None:
-        return ""
-    if not (folder / "config.yaml").is_file():
+    if args.command != "train" or folder is None or not (folder / "config.yaml").is_file():
         return ""
     return f"; to go on: srl train --resume --out {shlex.quote(str(folder))}"
 
@@ -204,13 +194,3 @@ def _version() -> str:
         return metadata.version("core-srl")
     except metadata.PackageNotFoundError:
         return "(run from a source folder, not installed)"
-
-
-def _own_errors() -> tuple[type[BaseException], ...]:
-    modules = map(importlib.import_module, ERROR_MODULES)
-    return tuple(
-        thing
-        for module in modules
-        for thing in vars(module).values()
-        if isinstance(thing, type) and issubclass(thing, Exception)
-    )

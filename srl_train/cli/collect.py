@@ -1,4 +1,4 @@
-"""`srl collect`: recorded games as training data."""
+"""`srl collect`: recorded episodes as training data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_trust, check_numbers, players_of, settings
 from srl_train.errors import ConfigError
-from srl_train.players.holdout import refuse_levels
-from srl_train.players.player_spec import PLAYERS, parse_player, refuse_missing_folder
-from srl_train.players.trained_models import config_tree
+from srl_train.player_names import PLAYERS, config_tree, parse_player, refuse_missing_folder
+from srl_train.players import refuse_levels
 
 if TYPE_CHECKING:
     from srl_agents.episode import Episode
@@ -26,11 +25,11 @@ OF_ANSWERS = tuple(
     f"models.{name}"
     for name in ("sampling", "agent_sampling", "constrained", "opponent_notes", "dtype")
 )
-"""Settings of how models answer, which a run's models bring along."""
+"""Settings of sampling, which a run's models have in their run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's own arguments."""
+    """Add the command's arguments."""
     parser.add_argument(
         "config", nargs="?", type=Path,
         help="a YAML file (its game, agents and base models), or a run's folder (its trained ones)",
@@ -71,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play, filter, write and tell."""
+    """Play, filter and write episodes."""
     _check(args)
     config, trained = _config(args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -81,16 +80,16 @@ def run(args: argparse.Namespace) -> int:
     from srl_train.data.collect import build_policies, filtered, play_games
     from srl_train.data.demonstrations import parts_of
     from srl_train.environment import build_env
-    from srl_train.players.trained_models import notes_of
+    from srl_train.player_names import notes_of
     from srl_train.run_files import asked_for, refuse_unwritable, write_whole
 
     make_env = partial(build_env, config, trusted=trained is None or args.trust)
     with closing(make_env()) as env:
-        refuse_levels(config.environment, env)  # what is collected is trained on
+        refuse_levels(config.environment, env)  # collected episodes are for training
         agents = list(env.possible_agents)
     for agent in args.agents:
         if agent not in agents:
-            raise ConfigError(f"--agent: no agent {agent!r}: the agents are {', '.join(agents)}")
+            raise ConfigError(f"--agent: no agent {agent!r}; allowed: {', '.join(agents)}")
     wanted = players_of("--players", args.players, agents)
     _refuse_unread(args.overrides, wanted, agents)
     refuse_unwritable("--out", args.out)
@@ -108,17 +107,17 @@ def run(args: argparse.Namespace) -> int:
     )
     with asked_for("--out", args.out):
         if args.format == "messages":
-            notes = notes_of(config.models.opponent_notes, env)
+            notes = notes_of(config.models.opponent_notes, make_env)
             parts = parts_of(kept)
             write_whole(args.out, as_lines(kept, parts, env.unwrapped.text_view, notes))
         else:
             write_jsonl(args.out, kept)
-    tell("\n".join(_told(played, kept)))
+    tell("\n".join(_summary(played, kept)))
     tell(f"written: {args.out}")
     return 0
 
 
-def _told(played: Sequence[Episode], kept: Sequence[Episode]) -> list[str]:
+def _summary(played: Sequence[Episode], kept: Sequence[Episode]) -> list[str]:
     from srl_agents.evaluation.episode_stats import parse_failures
     from srl_train.data.demonstrations import parts_of
 
@@ -161,15 +160,15 @@ def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
 def _refuse_unread(
     overrides: Sequence[str], wanted: Mapping[str, str], agents: Sequence[str]
 ) -> None:
-    """Raise ConfigError for settings of how models answer where only runs' models do."""
+    """Raise ConfigError for settings of sampling if all models are from runs."""
     if set(wanted) != set(agents):
         return
     models = [player for player in map(parse_player, wanted.values()) if player.sources]
     for key in settings(overrides):
         if key.startswith(OF_ANSWERS) and models and all(player.run for player in models):
             raise ConfigError(
-                f"--set {key}: a run's models answer as they trained; give the model's folder, "
-                "such as RUN/models/model_0, to set it here"
+                f"--set {key}: a run's models sample as in training; use the model's folder, "
+                "such as RUN/models/model_0, to change this setting"
             )
 
 
@@ -181,14 +180,11 @@ def _check(args: argparse.Namespace) -> None:
     check_numbers(args)
     if args.episodes % args.group_size:
         raise ConfigError(
-            f"--episodes is {args.episodes}: give a multiple of --group-size ({args.group_size})"
+            f"--episodes is {args.episodes}, must be a multiple of --group-size ({args.group_size})"
         )
     if args.min_return is not None and not math.isfinite(args.min_return):
-        raise ConfigError(f"--min-return is {args.min_return}: give a finite number")
+        raise ConfigError(f"--min-return is {args.min_return}, must be finite")
     if not 0.0 < args.top_fraction <= 1.0:
-        raise ConfigError(f"--top-fraction is {args.top_fraction}: give more than 0, and at most 1")
+        raise ConfigError(f"--top-fraction is {args.top_fraction}, must be in (0, 1]")
     if args.top_fraction < 1 and args.group_size == 1:
-        raise ConfigError(
-            f"--top-fraction is {args.top_fraction}, of the games from each start: give "
-            "--group-size 2 or more"
-        )
+        raise ConfigError(f"--top-fraction is {args.top_fraction}, must be 1 with --group-size 1")

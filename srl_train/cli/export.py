@@ -8,12 +8,12 @@ from pathlib import Path
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_trust, prepare_torch
 from srl_train.errors import ConfigError
-from srl_train.players.player_spec import parse_player
+from srl_train.player_names import parse_player
 from srl_train.run_files import refuse_taken
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's own arguments."""
+    """Add the command's arguments."""
     parser.add_argument(
         "who", metavar="WHO",
         help="a run's or checkpoint's folder (all its models), RUN:model_0 for one of them, a "
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the models, and say where they are."""
+    """Export the models."""
     named = parse_player(args.who)
     if named.kind in ("scripted", "tiny", "api"):
         raise ConfigError(f"{args.who} has no weights of its own to write: give a run or a folder")

@@ -7,15 +7,11 @@ import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from srl_envs.loading.extras import install_line, missing, pip_line
+from srl_envs.loading import install_line, missing, pip_line
 from srl_train.cli.notices import tell
 from srl_train.errors import CheckpointError
 from srl_train.run_files import installed
-
-if TYPE_CHECKING:
-    from srl_envs.registry import Entry
 
 PACKAGES = (
     "core-srl", "numpy", "gymnasium", "pettingzoo", "torch", "transformers", "trl", "peft",
@@ -26,10 +22,9 @@ STRATEGIES = {
     "asynchronous": "each model updates when its own sample budget is full; staleness is bounded",
     "federated": "models learn apart, and take the mean of their weights, weighted by samples",
     "selective": "only the best share of the models updates; patience lets the others in",
-    "population": "clearly worse models go on from better ones, with other hyper-parameters",
+    "population": "clearly worse models copy better ones, with other hyperparameters",
 }
-"""Update strategy -> meaning. A copy of the names in srl_train.config.run, held equal by a test:
-the strategies themselves need torch, and `srl info` answers without it."""
+"""Update strategies. A test compares the names: the strategies themselves require torch."""
 MODES = {
     "cooperative": "each reward is blended with its team's mean",
     "competitive": "each reward gets a bonus for its rank",
@@ -38,11 +33,11 @@ MODES = {
     "zero_sum": "the own team's mean less its rivals'",
     "raw": "the environment's own rewards",
 }
-"""Mode -> meaning; held equal to srl_train.config.run by the same test."""
+"""Modes. A test compares the names."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes."""
+    """Add the command's arguments."""
     parser.add_argument(
         "--devices", action="store_true", help="look for accelerators too (imports torch: seconds)"
     )
@@ -54,26 +49,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the information."""
     if args.verify is not None:
         return _verify(args.verify)
-    from srl_envs import registry
-    from srl_envs.scenarios import lookup
+    from srl_envs import registry, scenarios
 
     print_table("versions", {"python": platform.python_version()} | versions())
-    games = {name: _readiness(registry.entry(name)) for name in registry.names()}
+    games = {}
+    for name in registry.names():
+        entry = registry.entry(name)
+        lacking = missing(entry.extras)
+        games[name] = entry.summary + (f" (not ready: {pip_line(*lacking)})" if lacking else "")
     print_table("environments", games)
-    kept = {name: lookup.names(name, holdout=True) for name in lookup.environments()}
+    kept = {name: scenarios.names(name, holdout=True) for name in scenarios.environments()}
     counts = {
-        name: f"{len(lookup.names(name))}, {len(holdout)} of them held out from training"
+        name: f"{len(scenarios.names(name))}, {len(holdout)} of them held out from training"
         for name, holdout in kept.items()
     }
     print_table("scenarios (srl eval --list)", counts)
     print_table("update strategies (updates.strategy)", STRATEGIES)
     print_table("modes (mode.name)", MODES)
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     machine = {
         "system": f"{platform.system()} {platform.machine()}",
-        "processors": f"{_usable_processors()} usable of {os.cpu_count()}",
+        "processors": f"{usable} usable of {os.cpu_count()}",
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "not set"),
     }
     if args.devices:
@@ -82,18 +81,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _readiness(environment: Entry) -> str:
-    lacking = missing(environment.extras)
-    needed = f" (not ready: {pip_line(*lacking)})" if lacking else ""
-    return f"{environment.description}{needed}"
-
-
 def _verify(folder: Path) -> int:
-    from srl_train.checkpoints import checkpoint  # only here: it takes torch
+    from srl_train.checkpoints import checkpoint  # imports torch
 
-    saved = sorted((folder / "checkpoints").glob("[!.]*")) or [folder]
     damaged = 0
-    for one in saved:
+    for one in sorted((folder / "checkpoints").glob("[!.]*")) or [folder]:
         try:
             checkpoint.check(one, every_byte=True)
             tell(f"whole: {one}")
@@ -104,16 +96,16 @@ def _verify(folder: Path) -> int:
 
 
 def versions() -> dict[str, str]:
-    """Package -> installed version, or how it is missing; nothing is imported for it."""
+    """Return the installed versions by package, without importing a package."""
     return {name: installed(name) or "not installed" for name in PACKAGES}
 
 
 def accelerators() -> dict[str, str]:
-    """What torch can compute on. Imports torch."""
+    """Return the devices that torch can use. Imports torch."""
     try:
         import torch
     except ImportError as error:
-        return {"accelerators": f"unknown: {install_line(error, 'telling them') or error}"}
+        return {"accelerators": f"unknown: {install_line(error, 'the list') or error}"}
     found = {"torch threads": str(torch.get_num_threads())}
     for index in range(torch.cuda.device_count()):
         card = torch.cuda.get_device_properties(index)
@@ -125,14 +117,8 @@ def accelerators() -> dict[str, str]:
     return found
 
 
-def _usable_processors() -> int:
-    if hasattr(os, "sched_getaffinity"):  # Linux: what this process may use
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def print_table(title: str, rows: Mapping[str, str]) -> None:
-    """Names with what they stand for, in two columns."""
+    """Print two columns."""
     width = max(map(len, rows), default=0)
     tell(f"{title}:")
     for name, value in rows.items():

@@ -1,7 +1,4 @@
-"""Output of commands: results on stdout, log messages on stderr.
-
-Whatever others wrote into it steers no terminal.
-"""
+"""Output of commands: results on stdout, log messages on stderr, without control characters."""
 
 from __future__ import annotations
 
@@ -11,40 +8,38 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 
 PACKAGES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl")
 
 
 def tell(text: object = "") -> None:
-    """Print what a command has to say, which may hold words and names of others."""
-    print(printable(text), flush=True)  # into a pipe too, where nothing more may come for long
+    """Print the result of a command."""
+    print(printable(text), flush=True)
 
 
 class Screen(Protocol):
-    """Something that draws on the terminal, and lets others write in between."""
+    """Owner of the terminal."""
 
     def say(self, line: str) -> None:
-        """A line that stays."""
-        ...
+        """Print a line that stays."""
 
     def status(self, line: str) -> None:
-        """What is going on right now."""
-        ...
+        """Show the current activity."""
 
 
 class Notices(logging.Handler):
-    """Warnings stay; everything below tells what is going on, and is left out where quiet."""
+    """Handler that prints warnings as lines, and other messages as the current activity."""
 
     def __init__(self, command: str = "srl") -> None:
         super().__init__()
         self._command = command
 
     screen: Screen | None = None
-    """Where lines go through, if something is drawn on the terminal."""
+    """Owner of the terminal, if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show the record."""
+        """Print the record."""
         line = printable(record.getMessage(), multiline=False)
         warning = record.levelno >= logging.WARNING
         if warning:
@@ -63,7 +58,7 @@ class Notices(logging.Handler):
 def shown(
     *, quiet: bool, command: str = "srl", packages: Sequence[str] = PACKAGES
 ) -> Iterator[Notices]:
-    """Show what the packages say within the block, in the name of the command."""
+    """Print the log messages of the packages within the block."""
     handler = Notices(command)
     loggers = [logging.getLogger(name) for name in packages]
     levels = [logger.level for logger in loggers]

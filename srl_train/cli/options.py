@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from srl_agents.seeding import MOST
 from srl_envs.errors import DocumentError
-from srl_envs.loading.strict_yaml import read_yaml
-from srl_envs.loading.untrusted import printable
+from srl_envs.loading import read_yaml
+from srl_envs.untrusted import printable
 from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS, within
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
-    from srl_train.players.player_spec import PlayerSpec
-    from srl_train.players.resolver import Resolver
+    from srl_train.player_names import PlayerSpec
+    from srl_train.players import Resolver
 
 OF_MODELS = ("temperature", "max_new_tokens", "constrained")
+"""Options for models."""
 OF_MODELS_HERE = ("device", "threads")
-"""Options that only models read, and only models that run on this machine."""
+"""Options for models on this machine."""
 COUNTS = ("episodes", "samples", "group_size")
 
 
@@ -34,16 +35,18 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_command(commands: Any, name: str, purpose: str, **how: Any) -> argparse.ArgumentParser:
-    """One of several commands: what it is for is told of each in a list, and by its own --help."""
-    told = {"help": purpose, "description": f"{purpose[0].upper()}{purpose[1:]}."}
-    parser: argparse.ArgumentParser = commands.add_parser(name, **told, **how)
+    """Add a command with its purpose in the list of commands and in its own --help."""
+    description = f"{purpose[0].upper()}{purpose[1:]}."
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=purpose, description=description, **how
+    )
     return parser
 
 
 def add_list(
     parser: argparse.ArgumentParser, flag: str, metavar: str, what: str, dest: str | None = None
 ) -> None:
-    """An option that may be repeated; a list, empty where it is not given."""
+    """Add an option that may be repeated; its value is a list, empty by default."""
     parser.add_argument(
         flag, dest=dest, action="append", default=[], metavar=metavar,
         help=f"{what}; may be repeated",
@@ -51,17 +54,17 @@ def add_list(
 
 
 def add_seed(parser: argparse.ArgumentParser, what: str = "all randomness comes from it") -> None:
-    """--seed, 0 by default."""
+    """Add --seed, 0 by default."""
     parser.add_argument("--seed", type=int, default=0, metavar="S", help=f"{what} (default: 0)")
 
 
 def add_record(parser: argparse.ArgumentParser) -> None:
-    """--out, for a file of results."""
+    """Add --out, for a file of results."""
     parser.add_argument("--out", type=Path, metavar="FILE", help="write everything there as JSON")
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """--trust, in the same words for every command that reads what others wrote."""
+    """Add --trust, for commands that read files of other users."""
     parser.add_argument(
         "--trust", action="store_true",
         help="of runs, checkpoints and records: import the code, open the files and ask the models "
@@ -70,7 +73,7 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
 
 
 def add_constrained(parser: argparse.ArgumentParser) -> None:
-    """--constrained and --no-constrained."""
+    """Add --constrained and --no-constrained."""
     parser.add_argument(
         "--constrained", action=argparse.BooleanOptionalAction,
         help="let models write legal answers only (default: as they trained, else not)",
@@ -78,7 +81,7 @@ def add_constrained(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_settings(parser: argparse.ArgumentParser) -> None:
-    """How the models among the players answer, and where they run."""
+    """Add the options of models."""
     parser.add_argument(
         "--temperature", type=float, help="of models' answers (default: as the run trained, else 1)"
     )
@@ -97,15 +100,15 @@ def add_model_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
-    """Dotted name -> value, of each KEY=VALUE; raises ConfigError for anything else."""
+    """Return dotted names and values of KEY=VALUE texts. Raises ConfigError for other texts."""
     return dict(setting(text, flag) for text in texts)
 
 
 def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
-    """(dotted name, value) of KEY=VALUE; raises ConfigError for anything else."""
+    """Return (dotted name, value) of KEY=VALUE. Raises ConfigError for other texts."""
     key, equals, value = text.partition("=")
     if not equals:
-        raise ConfigError(f"{flag} {text!r}: give KEY=VALUE, such as algorithm.learning_rate=1e-3")
+        raise ConfigError(f"{flag} {text!r}: must be KEY=VALUE, such as max_cycles=10")
     try:
         return key.strip(), read_yaml(value)
     except DocumentError as error:
@@ -113,7 +116,7 @@ def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
 
 
 def check_numbers(args: argparse.Namespace) -> None:
-    """Raise ConfigError for a count, a seed or a number of threads that there cannot be."""
+    """Raise ConfigError for a count, a seed or a number of threads out of range."""
     given = {name: value for name, value in vars(args).items() if value is not None}
     for name in COUNTS:
         within(f"--{name.replace('_', '-')}", given.get(name, 1), 1, MOST_EPISODES)
@@ -136,13 +139,13 @@ def players_of(
             raise ConfigError(f"{flag} {word}: no agent {agent!r}, give one of {', '.join(agents)}")
         given = own if equals else everyone
         if agent in given:
-            raise ConfigError(f"{flag} gives {agent} to {given[agent]} and to {who}: give one")
+            raise ConfigError(f"{flag} gives {agent} to both {given[agent]} and {who}")
         given[agent] = who
     shared = agents if usual is None else usual
     if everyone and not shared:
         [who] = everyone.values()
         raise ConfigError(
-            f"{flag} {who}: no agent is a partner yet: give AGENT={who} for one of "
+            f"{flag} {who}: there are no partners by default; use AGENT={who} for one of "
             f"{', '.join(agents)}"
         )
     return {agent: who for agent in shared for who in everyone.values()} | own
@@ -151,7 +154,7 @@ def players_of(
 def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec], named: str) -> Resolver:
     """Who makes the players; raises ConfigError for settings that none of them reads, or that one
     cannot have. `named` are the players in words."""
-    from srl_train.players.resolver import Resolver, SamplingOverrides
+    from srl_train.players import Resolver, SamplingOverrides
 
     resolver = Resolver(
         overrides=SamplingOverrides(args.temperature, args.max_new_tokens, args.constrained),
@@ -171,19 +174,19 @@ def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec], name
 
 
 def refuse_unread(options: Mapping[str, object], readers: str) -> None:
-    """Raise ConfigError for an option that was given, and that nobody reads who plays."""
+    """Raise ConfigError for an option that has a value and no effect."""
     for name, value in options.items():
         if value is not None:
             raise ConfigError(f"--{name.replace('_', '-')} is for {readers}: leave it out")
 
 
 def prepare_torch(threads: int | None = None) -> None:
-    """Set what our models are best run with, and load transformers, which takes seconds."""
-    # Its threads cost more than they save on batches of a few short texts.
+    """Load transformers with the settings for our models."""
+    # The tokenizer's threads cost more than they save on batches of a few short texts.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # its bars would be drawn over what we print
+    logging.disable_progress_bar()  # the bars would be drawn over our output
     if threads is not None:
         import torch
 

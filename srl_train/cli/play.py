@@ -17,7 +17,7 @@ from srl_agents.policy import Policy
 from srl_agents.rollout import PlaySettings, play_many
 from srl_envs import registry
 from srl_envs.games.cheap_talk import message_in
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_constrained,
@@ -30,16 +30,16 @@ from srl_train.cli.options import (
     settings,
 )
 from srl_train.errors import ConfigError
-from srl_train.players.player_spec import PLAYERS, parse_player
-from srl_train.players.resolver import Resolver, SamplingOverrides
+from srl_train.player_names import PLAYERS, parse_player
+from srl_train.players import Resolver, SamplingOverrides
 from srl_train.run_files import asked_for, refuse_unwritable
 
-LONG = 50  # rounds: from here on a person is told how to play fewer
-ENDINGS = ("winner", "outcome")  # in the last infos of games that have them
+LONG = 50  # rounds of a game from which a shorter one is suggested
+ENDINGS = ("winner", "outcome")  # keys of the last infos
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's own arguments."""
+    """Add the command's arguments."""
     parser.add_argument("env", metavar="ENV", help="an environment's name (see `srl info`)")
     parser.add_argument("--agent", help="yours (default: the first)")
     who = f"who plays the other agents (default: uniform, any legal move): {PLAYERS}; "
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play, and say what came of it. Leaving early is no error."""
+    """Play and print the results. Leaving early is no error."""
     check_numbers(args)
     options = settings(args.options)
     reset_options = settings(args.reset_options, "--reset")
@@ -80,9 +80,9 @@ def _play(
 ) -> int:
     agent = env.possible_agents[0] if args.agent is None else args.agent
     if agent not in env.possible_agents:
-        raise ConfigError(f"--agent is {agent!r}: the agents are {', '.join(env.possible_agents)}")
+        raise ConfigError(f"--agent is {agent!r}; allowed: {', '.join(env.possible_agents)}")
     if getattr(env.unwrapped, "text_view", None) is None:
-        raise ConfigError(f"{args.env} has no text_view, so nobody can say how it reads")
+        raise ConfigError(f"{args.env} has no text_view and cannot be played in words")
     if args.record is not None:
         refuse_unwritable("--record", args.record)
     human = Human(env.unwrapped.text_view, _ask, tell, hears_words=_talks(env))
@@ -97,15 +97,15 @@ def _play(
     for seed in range(first, first + args.episodes):
         tell(f"{args.env}, seed {seed}. You are {agent}.\n")
         game = make_env()
-        telling = _Telling(game, agent)
-        how: PlaySettings = {"reset_options": [reset_options], "spectator": telling}
+        narrator = _Narrator(game, agent)
+        how: PlaySettings = {"reset_options": [reset_options], "spectator": narrator}
         try:
             episodes += play_many(lambda: game, policies, [seed], **how)  # noqa: B023
-        except KeyboardInterrupt:  # while a model was at work; at the prompt it is an answer
-            telling.tell_end("interrupted")
+        except KeyboardInterrupt:  # during a model's turn; at the prompt it is an answer
+            narrator.tell_end("interrupted")
             raise
         failure = episodes[-1].failure
-        telling.tell_end(None if failure is None else failure.partition(": ")[2])
+        narrator.tell_end(None if failure is None else failure.partition(": ")[2])
         if failure is not None:
             break
     if args.record is not None:
@@ -115,8 +115,8 @@ def _play(
     return 0 if human.left or episodes[-1].failure is None else 2
 
 
-class _Telling:
-    """A spectator of the person's game, who tells what happens in it."""
+class _Narrator:
+    """Spectator that prints the turns of the person's game."""
 
     def __init__(self, env: Any, agent: str) -> None:
         self._env, self._agent = env, agent
@@ -135,8 +135,8 @@ class _Telling:
             tell(f"\n{self._env.render()}")
 
     def tell_end(self, failure: str | None) -> None:
-        """What came of the game, or of as much of it as was played."""
-        if self._episode is None:  # it has not begun
+        """Print the results of the game, or of its played part."""
+        if self._episode is None:  # before the first turn
             return
         how = "The game is over" if failure is None else f"The game ended early ({failure})"
         tell(f"\n{how} after {len(self._episode.turns)} rounds.")
@@ -148,7 +148,7 @@ class _Telling:
 
     def _in_words(self, step: AgentStep) -> str:
         action = step.decision.action
-        if isinstance(action, str):  # whatever is written is a move
+        if isinstance(action, str):  # free text
             return f'"{action}"'
         words: str = self._env.unwrapped.text_view.answers(step.agent)[int(action)]
         said = message_in(step.decision.text or "") if _talks(self._env) else ""
@@ -156,7 +156,7 @@ class _Telling:
 
 
 def _talks(env: Any) -> bool:
-    """Whether what is said beside a move counts for anything in this game."""
+    """Return True if messages have an effect in this game."""
     return any(getattr(env.unwrapped, name, False) for name in ("messages", "keyword_rewards"))
 
 
@@ -171,7 +171,7 @@ def _ask(prompt: str) -> str | None:
 def _opponents(
     others: Sequence[str], args: argparse.Namespace, make_env: Callable[[], Any]
 ) -> dict[str, Policy]:
-    """Agent -> policy, for all agents but the person's."""
+    """Return the policies of all agents but the person's."""
     who = dict.fromkeys(others, "uniform") | players_of("--opponent", args.opponent, others)
     players = {agent: parse_player(name) for agent, name in who.items()}
     if any(player.is_local_model for player in players.values()):

@@ -10,7 +10,7 @@ from srl_agents.evaluation.progress import announced
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, prepare_torch, settings
 from srl_train.errors import ConfigError
-from srl_train.players.assignment import refuse_wrong_names
+from srl_train.players import refuse_wrong_names
 
 if TYPE_CHECKING:
     from srl_train.config.run import RunConfig
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's own arguments."""
+    """Add the command's arguments."""
     parser.add_argument(
         "config", nargs="?", type=Path,
         help="a YAML file; left out with --resume, the run's own config.yaml is read",
@@ -36,15 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train, then say where everything is."""
+    """Train, then print the summary."""
     folder, config = _folder_and_config(args)
-    args.folder = folder  # to be told where the run is interrupted
+    args.folder = folder  # read after an interrupt
     refuse_wrong_names(config)
     from srl_train.metrics.sinks import SINKS
 
     for name in SINKS:
         SINKS.load(name).check(config)
-    # Only now: what is wrong or missing should not be told after torch was loaded.
+    # Errors above are reported before torch is loaded.
     with announced("loading torch, transformers and TRL"):
         prepare_torch()
         from srl_train import processes
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     sinks = () if args.quiet else (progress,)
     args.notices.screen = None if args.quiet else progress
     with Trainer(config, folder, sinks=sinks, progress=False) as trainer:
-        trainer.lock()  # Loading the models of a run that is refused would cost its memory.
+        trainer.lock()  # before the models are loaded
         if args.resume and not trainer.resume():
             tell("no checkpoint was saved yet: the run starts from the beginning")
         if processes.is_main():
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _announce(trainer: Trainer, resumed: bool) -> None:
-    """What really started, where several processes were asked for, and from where it goes on."""
+    """Print the number of processes and the round of a resume."""
     from srl_train.checkpoints.checkpoint import warn_of_those_not_whole
 
     run = trainer.run

@@ -1,109 +1,61 @@
-"""Backends that sample for the models in training: their configuration section."""
+"""Section `backend` of a run: its base class, and sampling in the trainer's process."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field
 
-from srl_train.config.bounds import MOST_EPISODES, MOST_MODELS
-from srl_train.config.section import Names, Section, chosen_by
+from srl_agents.llm.backends.registry import BACKENDS
+from srl_train.config.section import Section, shown
 from srl_train.errors import ConfigError
 
-SET_BY_US = ("host", "model", "port", "served-model-name", "uds")
-"""Options of vLLM by which a server would not be where, or what, the run takes it for; its host
-would let other machines in, for the endpoints that take weights ask for no key."""
-OPTION_NAME = re.compile(r"[a-z][a-z0-9._-]*")
-
-
-class ManagedServersConfig(Section):
-    """Servers that the run starts, watches and ends itself."""
-
-    python: str | None = None
-    """Interpreter of the environment in which vLLM is installed; null takes the trainer's own."""
-    base_port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    """Port of the first server; the next ones have the following ports. null takes free ones, from
-    8001 on."""
-    replicas: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
-    """Servers for each base, among which requests are shared."""
-    gpus: Annotated[tuple[int, ...], Field(strict=False, min_length=1)] | None = None
-    """GPUs that the servers may use, as torch counts; null takes all that are there, and the
-    CPU where there are none. Leave one to the trainer where memory is short."""
-    max_model_len: Annotated[int, Field(ge=1)] | None = None
-    """Longest context in tokens; null takes the model's own."""
-    memory_fraction: Annotated[float, Field(gt=0, le=1)] = 0.9
-    """Of a GPU's memory that the servers on it may fill, in all."""
-    max_restarts: Annotated[int, Field(ge=0)] = 10
-    """Of each server in a run; where it dies once more, the run stops."""
-    start_timeout: Annotated[float, Field(gt=0)] = 600.0
-    """Seconds until a started server has to answer."""
-    options: Mapping[str, str | int | float | bool] = {}
-    """Further options of `vllm serve`, by their names without dashes in front."""
-
-    @field_validator("options")
-    @classmethod
-    def _check_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        for name in options:
-            # vLLM takes the beginning of an option's name for the option.
-            if any(own.startswith(name.replace("_", "-")) for own in SET_BY_US):
-                raise ConfigError(
-                    f"options: got {name!r}, which the run sets itself: see base_port and models"
-                )
-            if not OPTION_NAME.fullmatch(name):
-                raise ConfigError(
-                    f"options: got {name!r}: give an option's name in small letters, without "
-                    "dashes in front, and its value apart"
-                )
-        return options
-
-
-class PublishSection(Section):
-    """What the rules of publication share."""
-
-    CHOICE: ClassVar = "when"
-
-
-class PublishUpdatesConfig(PublishSection):
-    """New weights are published after a number of updates."""
-
-    when: Literal["updates"] = "updates"
-    """When new weights reach the servers: after a number of `updates`, or where they bring a
-    `gain` in evaluation."""
-    every: Annotated[int, Field(ge=1)] = 1
-    """The model's updates between two publications; samples are off-policy in between."""
-
-
-class PublishGainConfig(PublishSection):
-    """New weights are published where they do better than those that play."""
-
-    when: Literal["gain"] = "gain"
-    """When new weights reach the servers: after a number of `updates`, or where they bring a
-    `gain` in evaluation."""
-    min_gain: float = 0.0
-    """Least gain in mean raw reward of the model's agents, per turn; without it the servers go
-    back to the weights before, unless samples of those would be too stale to train on."""
-    episodes: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16
-    """Games of an evaluation, the same games every time."""
+if TYPE_CHECKING:
+    from srl_train.config.run import RunConfig
 
 
 class BackendSection(Section):
-    """What the backends share."""
+    """Base class of the section `backend`.
+
+    Each sampling backend for models in training has a subclass, with `name` as a Literal. The class
+    attributes and properties say what the rest of a run depends on.
+    """
 
     CHOICE: ClassVar = "name"
+    SAMPLERS: ClassVar[str]
+    """`module:function` that opens the samplers: (config, start: SamplerStart) -> Samplers
+    (srl_train.loading)."""
+    PLACED_SERVERS: ClassVar[str | None] = None
+    """`module:class` that runs the backend's servers in actors of a cluster
+    (srl_extensions/cluster/README.md); None if there are no servers."""
+    IN_PROCESS: ClassVar[bool] = True
+    """True if models sample from the modules that learn, in the learner's process."""
+
+    name: str
+    """Name of the backend in BACKENDS."""
 
     @property
-    def publish_lag(self) -> int:
-        """Largest age, in updates, of the weights that sample."""
+    def divergence_limit(self) -> float | None:
+        """Mean difference in log-probability between sampler and learner at which training stops;
+        None if both are one module."""
+        return None
+
+    @property
+    def publication_lag(self) -> int:
+        """Largest number of updates that samplers are behind the learner by configuration."""
         return 0
+
+    def check_run(self, config: RunConfig) -> None:
+        """Raise ConfigError for other sections that do not work with this backend."""
 
 
 class TransformersBackendConfig(BackendSection):
     """Models sample in the trainer's process, by transformers."""
 
     READ_WHERE: ClassVar = {"kept_tokens": ("batched is true", lambda own: own.batched)}
+
+    SAMPLERS: ClassVar = "srl_train.loading:open_samplers"
 
     name: Literal["transformers"] = "transformers"
     """What samples for the models in training: `transformers` in the trainer's process, or `vllm`
@@ -116,86 +68,39 @@ class TransformersBackendConfig(BackendSection):
     the longest unused go first and are read again. null keeps all in play."""
 
 
-class VLLMBackendConfig(BackendSection):
-    """Models sample in vLLM servers, to which every update is published."""
-
-    name: Literal["vllm"] = "vllm"
-    """What samples for the models in training: `transformers` in the trainer's process, or `vllm`
-    in servers (docs/agents/serving.md)."""
-    servers: Names = ()
-    """Addresses of running servers, such as http://127.0.0.1:8001: of adapters any number that
-    serve their base, of whole models one for each, in order."""
-    managed: ManagedServersConfig | None = None
-    """Servers that the run starts itself, in place of `servers`."""
-    seeded: bool = False
-    """Every answer has a seed of its own: repeatable as far as vLLM is, and slower, for answers
-    are no longer asked for in groups."""
-    concurrency: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 64
-    """Calls under way at once to each server."""
-    deadline: Annotated[float, Field(gt=0)] = 600.0
-    """Seconds in which a call is answered, all retries and restarts included; then its episode
-    fails."""
-    max_divergence: Annotated[float, Field(gt=0)] = 0.1
-    """Between sampler and trainer, in log-probability: the mean absolute difference over the
-    tokens of an update at which training stops."""
-    probe_tolerance: Annotated[float, Field(gt=0)] | None = None
-    """Largest difference in log-probability between learner and server on the tokens that check a
-    publication; null is 0.001 for models.dtype float32, 0.5 for bfloat16."""
-    publish: Annotated[
-        PublishUpdatesConfig | PublishGainConfig,
-        Field(discriminator="when"),
-        chosen_by("when", "updates"),
-    ] = PublishUpdatesConfig()
-    """When new weights reach the servers."""
-    keep_versions: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
-    """Past versions of each model that stay loaded beside the newest, for going back."""
-    folder: str | None = None
-    """Where published weights are written; servers on other machines must see it under the same
-    path. null takes a temporary folder."""
-
-    @property
-    def publish_lag(self) -> int:
-        """Largest age, in updates, of the weights that sample."""
-        return self.publish.every - 1 if isinstance(self.publish, PublishUpdatesConfig) else 0
-
-    @model_validator(mode="after")
-    def _check(self) -> VLLMBackendConfig:
-        if bool(self.servers) == (self.managed is not None):
-            raise ConfigError(
-                "servers: give addresses of running servers here, or a section `managed` for "
-                "servers that the run starts, and not both"
-            )
-        for url in self.servers:
-            if not _is_address(url):
-                raise ConfigError(
-                    f"servers: got {url!r}: give addresses such as http://127.0.0.1:8001, without "
-                    "user, password and path"
-                )
-        if len({url.rstrip("/").removesuffix("/v1") for url in self.servers}) < len(self.servers):
-            raise ConfigError(f"servers: got {list(self.servers)}: give each server once")
-        return self
+SECTION = TransformersBackendConfig
 
 
-def _is_address(url: str) -> bool:
-    """Whether it is a server's: a scheme of HTTP, a host, and a port where there is one."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:  # a port beyond 65535, or half an IPv6 address
-        return False
-    return (
-        url.isprintable()
-        and parts.scheme in ("http", "https")
-        and bool(parts.hostname)
-        and port != 0
-        and "@" not in parts.netloc
-        and parts.path.rstrip("/") in ("", "/v1")
-        and not (parts.query or parts.fragment)
-    )
+def backend_sections() -> list[type[BackendSection]]:
+    """Return the section class of each backend in BACKENDS that samples for models in training."""
+    modules = [BACKENDS.load(name) for name in BACKENDS]
+    return [module.SECTION for module in modules if hasattr(module, "SECTION")]
 
 
-BackendConfig = Annotated[
-    TransformersBackendConfig | VLLMBackendConfig,
-    Field(discriminator="name"),
-    chosen_by("name", "transformers"),
-]
+def _read(tree: Any) -> Any:
+    """Build the section from the class that BACKENDS lists under its `name`."""
+    if not isinstance(tree, Mapping):
+        return tree
+    tree = {"name": "transformers", **tree}
+    name = tree["name"]
+    listed = BACKENDS.load(name) if isinstance(name, str) and name in BACKENDS else None
+    kind = getattr(listed, "SECTION", None)
+    if kind is None or not tree.keys() <= kind.model_fields.keys():
+        kinds = backend_sections()  # An error names the other backends, so all have to be known.
+        if kind is None:
+            allowed = " or ".join(repr(one.model_fields["name"].default) for one in kinds)
+            raise ConfigError(f"name: got {shown(name)}: give one of {allowed}")
+    return kind.model_validate(tree)
+
+
+class _AnyBackend:
+    """JSON Schema of the section: one of those in BACKENDS."""
+
+    def __get_pydantic_json_schema__(self, _: Any, handler: Any) -> dict[str, Any]:
+        definition = handler.generate_json_schema.generate_inner
+        kinds = backend_sections()
+        return {"oneOf": [definition(kind.__pydantic_core_schema__) for kind in kinds]}
+
+
+BackendConfig = Annotated[BackendSection, BeforeValidator(_read), _AnyBackend()]
+"""The section of any backend in BACKENDS; its module is imported when a configuration names it."""

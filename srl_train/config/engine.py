@@ -6,10 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from srl_train.config.backend import (
-    TransformersBackendConfig,
-    VLLMBackendConfig,
-)
+from srl_train.config.backend import BackendSection
 from srl_train.config.bounds import MOST_MODELS
 from srl_train.config.section import Section, chosen_by
 from srl_train.errors import ConfigError
@@ -76,27 +73,15 @@ class RayEngineConfig(EngineSection):
             )
         return self
 
-    def check_backend(self, backend: TransformersBackendConfig | VLLMBackendConfig) -> None:
-        """Raise ConfigError where models cannot sample there, and for settings of servers that are
-        not placed."""
-        if not isinstance(backend, VLLMBackendConfig):
-            for name in ("server_cpus", "server_gpus"):
-                if (got := getattr(self, name)) != type(self).model_fields[name].default:
-                    raise ConfigError(
-                        f"engine.{name}: got {got:g}, for model servers where backend.name is "
-                        f"'vllm', it is {backend.name!r}: leave it out"
-                    )
-        elif (managed := backend.managed) is None:
-            raise ConfigError(
-                "backend.servers: got addresses where engine.name is 'ray', whose players could "
-                "ask a server that was started anew before the driver has published to it again: "
-                "give backend.managed, for servers that Ray places"
-            )
-        elif managed.gpus is not None:
-            raise ConfigError(
-                "backend.managed.gpus: got GPUs where engine.name is 'ray', which places "
-                "servers on nodes and GPUs itself: leave them out, and see engine.server_gpus"
-            )
+    def check_backend(self, backend: BackendSection) -> None:
+        """Raise ConfigError for settings of servers if the backend has none."""
+        for name in ("server_cpus", "server_gpus"):
+            got = getattr(self, name)
+            if backend.IN_PROCESS and got != type(self).model_fields[name].default:
+                raise ConfigError(
+                    f"engine.{name}: got {got:g}, for model servers where backend.name is "
+                    f"'vllm', it is {backend.name!r}: leave it out"
+                )
 
 
 EngineConfig = Annotated[

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from srl_train.config.section import Section, chosen_by
+from srl_train.config.section import Section
 
 
-class MatchmakingSection(Section):
-    """What the kinds of matchmaking share."""
+class MatchmakingConfig(Section):
+    """Assignment of models to the agents that `seats` does not name (docs/training/populations.md).
 
-    CHOICE: ClassVar = "name"
-
-
-class FixedConfig(MatchmakingSection):
-    """The models are dealt to the agents that `seats` leaves, in turn, for the whole run."""
-
-    name: Literal["fixed"] = "fixed"
-    """Who plays the agents that `seats` leaves in a group of games: all models, dealt in turn
-    (`fixed`), or models that are drawn, of which there may be more (docs/training/populations.md).
-    """
-    rotate: bool = False
-    """Whether the models move on by one of these agents from group to group."""
-
-
-class DrawnConfig(MatchmakingSection):
-    """Models are drawn for every group of games."""
-
-    name: Literal["uniform", "round_robin", "rating"] = "uniform"
-    """Who plays the agents that `seats` leaves in a group of games: all models, dealt in turn
-    (`fixed`), or models that are drawn, of which there may be more (docs/training/populations.md).
+    `fixed` assigns all models in turn, `rotating` also moves them by one agent from group to group.
+    The others draw models for each group of episodes; there may be more models than agents.
     """
 
-
-MatchmakingConfig = Annotated[
-    FixedConfig | DrawnConfig, Field(discriminator="name"), chosen_by("name", "fixed")
-]
+    name: Literal["fixed", "rotating", "uniform", "round_robin", "rating"] = "fixed"
+    """Assignment of models to agents (docs/training/populations.md)."""

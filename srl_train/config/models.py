@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.sampling import Sampling
+from srl_agents.scripted.registry import POLICIES, is_scripted
 from srl_train.config.bounds import MOST_EPISODES, MOST_MODELS, MOST_RANK, MOST_TOKENS
-from srl_train.config.player_names import PlayerName
-from srl_train.config.section import Names, Section, chosen_by
+from srl_train.config.section import Names, Section, nearest, shown
 from srl_train.errors import ConfigError
-from srl_train.players.api_models import refuse_for_apis
 
 EMBEDDED_TOKENS = 4
 """Of an answer of the embedded model, which answers in a word."""
+
+_FORM = re.compile("[A-Za-z][A-Za-z0-9_-]{0,63}")
+_LEARNS = re.compile(r"model_\d+")
+
+
+def _of_the_form(name: str) -> str:
+    if not _FORM.fullmatch(name):
+        raise ValueError(
+            "a name of at most 64 letters (A to Z, a to z), digits, '_' and '-', a letter first"
+        )
+    return name
+
+
+PlayerName = Annotated[str, AfterValidator(_of_the_form)]
+"""Name that is valid in RUN:NAME, in records, for PEFT modules and for adapters of servers."""
 
 
 class AdapterConfig(Section):
@@ -120,7 +135,17 @@ class ModelsConfig(Section):
                 f"base: got a list of {len(self.base)} models where count is {self.count}: "
                 "give one name, or one per model"
             )
-        refuse_for_apis(self.bases.values(), self.frozen_models, constrained=self.constrained)
+        for base in filter(is_api_name, self.bases.values()):
+            raise ConfigError(
+                f"base: got {base!r}, and a model behind an API cannot be trained: use it as a "
+                f"frozen one, models.frozen_models: {{coach: {base!r}}} and seats: {{SEAT: coach}}"
+            )
+        for name in filter(is_api_name, self.frozen_models.values()):
+            if self.constrained:
+                raise ConfigError(
+                    "constrained: it lets models write legal answers only, and "
+                    f"{name} cannot be restricted to them over its API: leave it off"
+                )
         still = [base for base in self.frozen_models.values() if not is_api_name(base)]
         if self.quantization is not None and self.adapters is None and not still:
             raise ConfigError(
@@ -156,38 +181,75 @@ def _without_doubles(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-class PoolSection(Section):
-    """Snapshots of models that learn, to play against (docs/training/self_play.md)."""
+class PoolConfig(Section):
+    """Snapshots of models in training, to play against (docs/training/self_play.md)."""
 
-    CHOICE: ClassVar = "draw"
+    READ_WHERE: ClassVar = {"nash_games": ("draw is 'nash'", lambda own: own.draw == "nash")}
 
     of: Annotated[Names, Field(min_length=1), AfterValidator(_without_doubles)] = ("model_0",)
-    """The models whose past versions are in the pool."""
+    """Models whose past versions are in the pool."""
     every: Annotated[int, Field(ge=1)] = 5
     """Rounds between two snapshots; the first is taken before the first round."""
     keep: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 8
-    """The newest snapshots of each model that are kept, beside its first."""
+    """Number of the newest snapshots of each model that are kept, in addition to its first."""
+    draw: Literal["uniform", "latest", "prioritized", "nash"] = "uniform"
+    """Distribution over the snapshots (docs/training/self_play.md)."""
     draw_each: Literal["round", "group"] = "round"
-    """How long one plays the pool's agents: a round, or a group of games; groups that drew the same
-    are played at once, one draw after another."""
-
-
-class SimplePool(PoolSection):
-    """Snapshots are drawn evenly, by age, or by the games of training."""
-
-    draw: Literal["uniform", "latest", "prioritized"] = "uniform"
-    """Which one plays the pool's agents (docs/training/self_play.md)."""
-
-
-class NashPool(PoolSection):
-    """Snapshots are drawn by the equilibrium of the games that they play with each other."""
-
-    draw: Literal["nash"] = "nash"
-    """Which one plays the pool's agents (docs/training/self_play.md)."""
+    """Whether a snapshot plays for a round or for a group of episodes."""
     nash_games: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16
-    """Games of a new snapshot with each other one in the pool, in each of the two places."""
+    """Episodes of a new snapshot against each other one, in each of the two assignments."""
 
 
-PoolConfig = Annotated[
-    SimplePool | NashPool, Field(discriminator="draw"), chosen_by("draw", "uniform")
-]
+def with_seated_models(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the configuration with the models that `seats` names directly as frozen models.
+
+    'tiny' and names with '/' or ':' mean models, unless they have the form 'module:Class'. Nothing
+    is loaded. Raises ConfigError where two names would give one frozen model.
+    """
+    seats, models = tree.get("seats"), tree.get("models", {})
+    if not isinstance(seats, Mapping) or not isinstance(models, Mapping | Section):
+        return tree
+    section = dict(models)
+    frozen, pools = section.get("frozen_models", {}), tree.get("opponent_pools", {})
+    if not isinstance(frozen, Mapping) or not isinstance(pools, Mapping):
+        return tree
+    named = {who for who in seats.values() if isinstance(who, str) and _is_model(who)}
+    direct = sorted(named - {*frozen, *pools})
+    called = {who: "frozen_" + re.sub(r"[^A-Za-z0-9_-]+", "_", who)[-50:] for who in direct}
+    if len({*called.values(), *frozen}) < len(called) + len(frozen):
+        raise ConfigError(f"seats: give {' and '.join(direct)} names in models.frozen_models")
+    section["frozen_models"] = {**frozen, **{name: who for who, name in called.items()}}
+    seated = {agent: called.get(str(who), who) for agent, who in seats.items()}
+    return {**tree, "models": section, "seats": seated} if direct else tree
+
+
+def _is_model(who: str) -> bool:
+    return (who == "tiny" or "/" in who or ":" in who) and not is_scripted(who)
+
+
+def refuse_wrong_players(
+    seats: Mapping[str, str], models: Iterable[str], sections: Mapping[str, Iterable[str]]
+) -> None:
+    """Raise ConfigError for a name of `sections` (dotted path -> names) that is taken or unused.
+
+    If a seat has an unknown player, the error is about the seat.
+    """
+    taken = set(models)
+    for section, players in sections.items():
+        for name in players:
+            if name in taken or name in POLICIES:
+                raise ConfigError(f"{section}.{name}: another player is called that: rename it")
+            if _LEARNS.fullmatch(name):
+                raise ConfigError(
+                    f"{section}.{name}: models that learn are called model_0, model_1, ...: "
+                    "rename it"
+                )
+        taken |= set(players)
+    for section, players in sections.items():
+        for name in players:
+            if name not in seats.values():
+                for agent, who in seats.items():
+                    if who not in taken and not is_scripted(who):
+                        fix = nearest(who, sorted({*taken, *POLICIES}))
+                        raise ConfigError(f"seats.{shown(agent, str)}: got {shown(who)}: {fix}")
+                raise ConfigError(f"{section}.{name}: it sits nowhere: name it in `seats`")

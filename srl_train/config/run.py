@@ -8,13 +8,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from srl_agents import seeding
-from srl_agents.llm.backends.registry import is_api_name
 from srl_envs import registry
+from srl_train.config import capabilities
 from srl_train.config.backend import (
     BackendConfig,
-    PublishUpdatesConfig,
     TransformersBackendConfig,
-    VLLMBackendConfig,
 )
 from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS
 from srl_train.config.engine import EngineConfig, LocalEngineConfig, RayEngineConfig
@@ -27,12 +25,16 @@ from srl_train.config.learning.updates import (
     PopulationConfig,
     SynchronizedConfig,
     UpdatesConfig,
-    check_critics,
 )
 from srl_train.config.logging import LoggingConfig
-from srl_train.config.matchmaking import FixedConfig, MatchmakingConfig
-from srl_train.config.models import ModelsConfig, PoolConfig
-from srl_train.config.player_names import PlayerName, refuse_wrong_players, with_seated_models
+from srl_train.config.matchmaking import MatchmakingConfig
+from srl_train.config.models import (
+    ModelsConfig,
+    PlayerName,
+    PoolConfig,
+    refuse_wrong_players,
+    with_seated_models,
+)
 from srl_train.config.section import Section
 from srl_train.credit import CreditConfig, PlainCredit
 from srl_train.errors import ConfigError
@@ -130,7 +132,7 @@ class RunConfig(Section):
     """Agent -> player: `model_<i>`, a frozen model, a pool, a scripted policy, MODULE:CLASS
     (docs/agents/own_opponent.md), `tiny`, a model's folder or hub name, RUN:model_0 or
     openai:MODEL. The models that learn play all other agents, as `matchmaking` says."""
-    matchmaking: MatchmakingConfig = FixedConfig()
+    matchmaking: MatchmakingConfig = MatchmakingConfig()
     """Who plays the agents that `seats` leaves (docs/training/populations.md)."""
     opponent_pools: Mapping[PlayerName, PoolConfig] = {}
     """Name -> past versions of models to play against; `seats` says where
@@ -189,9 +191,8 @@ class RunConfig(Section):
         self._check_updates()
         self._check_players()
         self._check_credit()
-        self._check_branching()
-        self._check_parallel()
         self._check_backend()
+        capabilities.check(self)
         return self
 
     def replaced(self, **changes: Any) -> Self:
@@ -219,6 +220,14 @@ class RunConfig(Section):
         """Model -> samples it gathers before it updates, for those that have a budget."""
         updates = self.updates
         return updates.sample_budget if isinstance(updates, AsynchronousConfig) else {}
+
+    @property
+    def averages_running_critics(self) -> bool:
+        """True if a model with a running value normalization is averaged with another one."""
+        groups = getattr(self.updates, "groups", ()) or [tuple(self.learned_by)]
+        averaged = [model for group in groups if len(group) > 1 for model in group]
+        own = [self.learned_by[model] for model in averaged]
+        return any(isinstance(o, PpoConfig) and o.value_normalisation == "running" for o in own)
 
     def _check_names(self) -> None:
         groups: tuple[tuple[str, ...], ...] = ()
@@ -263,9 +272,8 @@ class RunConfig(Section):
     def _check_updates(self) -> None:
         if isinstance(self.updates, FederatedConfig):
             self.updates.check_run(self.rounds)
-        check_critics(self.updates, self.learned_by)
         if isinstance(self.updates, PopulationConfig):
-            self.updates.check_run(self.learned_by, self.engine.play_ahead)
+            self.updates.check_run(self.learned_by)
 
     def _check_players(self) -> None:
         models = self.models
@@ -277,122 +285,27 @@ class RunConfig(Section):
                     f"opponent_pools.{pool}: got models of different bases, {sorted(own)}: "
                     "give each base a pool of its own"
                 )
-            if settings.draw_each == "group" and self.engine.play_ahead:
-                raise ConfigError(
-                    f"opponent_pools.{pool}.draw_each: got 'group' where play_ahead is true: "
-                    "a draw plays after another, not all of a round at once: give 'round', or "
-                    "leave play_ahead out"
-                )
         named = {
             "models.frozen_models": models.frozen_models,
             "opponent_pools": self.opponent_pools,
         }
         refuse_wrong_players(self.seats, models.names, named)
-        references = any(own.beta for own in self.learned_by.values())
-        if self.dpo is not None and models.adapters is not None and references:
-            raise ConfigError(
-                "dpo: it and a beta above 0 both keep a reference adapter: with models.adapters "
-                "give one of them"
-            )
 
     def _check_credit(self) -> None:
         name = self.credit.name
-        for own in self.learned_by.values():
-            if name != "per_agent" and isinstance(own, PpoConfig):
-                raise ConfigError(
-                    f"credit.name: got {name!r}, and PPO's critic assigns credit itself: leave it "
-                    "at 'per_agent', or choose the algorithm grpo"
-                )
-            if name != "per_agent" and isinstance(own, GrpoConfig) and own.scale_rewards != "group":
-                raise ConfigError(
-                    f"algorithm.scale_rewards: got {own.scale_rewards!r}, which is read where "
-                    f"credit.name is 'per_agent', it is {name!r}: set credit.scale"
-                )
+        scales = {own.scale_rewards for own in self.learned_by.values() if own.name == "grpo"}
+        if name != "per_agent" and (len(scales) > 1 or "batch" in scales):
+            raise ConfigError(
+                f"algorithm.scale_rewards must be 'group' or 'none', equal for all models, where "
+                f"credit.name is {name!r}; got {', '.join(sorted(scales))}"
+            )
         if name == "hierarchical" and self.mode.name != "hierarchical":
             raise ConfigError(
-                f"credit.name: got 'hierarchical' where mode.name is {self.mode.name!r}: nobody "
+                f"credit.name: got 'hierarchical' where mode.name is {self.mode.name!r}: no agent "
                 "leads; set mode.name to 'hierarchical'"
             )
-        if name == "opponent_model" and self.mode.name == "hierarchical":
-            raise ConfigError(
-                "credit.name: got 'opponent_model' where mode.name is 'hierarchical': followers "
-                "that hear their leader do not choose at the same time; give another of the two"
-            )
-
-    def _check_branching(self) -> None:
-        refused = {
-            "credit.name": self.credit.name != "per_agent" and self.credit.name,
-            "algorithm.name": any(o.name == "ppo" for o in self.learned_by.values()) and "ppo",
-            "mode.name": self.mode.name == "hierarchical" and self.mode.name,
-            "engine.name": self.engine.name == "ray" and self.engine.name,
-            "engine.play_ahead": self.engine.play_ahead,
-            "updates.sample_budget": dict(self.sample_budget),
-        }
-        for setting, got in refused.items():
-            if got and self.rollout.branching is not None:
-                raise ConfigError(
-                    f"{setting}: got {got!r} beside rollout.branching, in which the answers to one "
-                    "situation are a group of GRPO's: leave one of the two out"
-                )
-
-    def _check_parallel(self) -> None:
-        learned = self.learned_by.values()
-        refused = {
-            "models.adapters": self.models.adapters is not None,
-            "opponent_pools": bool(self.opponent_pools),
-            "updates.strategy 'population'": isinstance(self.updates, PopulationConfig),
-            "sft": self.sft is not None,
-            "dpo": self.dpo is not None,
-            "the algorithm ppo": any(isinstance(own, PpoConfig) for own in learned),
-            "a moving reference": any(own.reference == "moving" for own in learned),
-            "a model behind an API": any(map(is_api_name, self.models.frozen_models.values())),
-        }
-        for what, there in refused.items():
-            if there and self.parallel == "fsdp":
-                raise ConfigError(
-                    f"parallel: got 'fsdp', which {what} cannot be trained with: leave it at 'ddp'"
-                )
 
     def _check_backend(self) -> None:
         if isinstance(self.engine, RayEngineConfig):
             self.engine.check_backend(self.backend)
-        if not isinstance(self.backend, VLLMBackendConfig):
-            return
-        models, backend = self.models, self.backend
-        if self.parallel == "fsdp":
-            raise ConfigError("backend.name: got 'vllm', for models of one process: see parallel")
-        if models.quantization is not None:
-            raise ConfigError(
-                f"models.quantization: got {models.quantization!r} where backend.name is 'vllm', "
-                "whose servers hold the base as it is: the two would differ; leave it out"
-            )
-        if models.adapters is None and self.opponent_pools:
-            raise ConfigError(
-                "opponent_pools: past versions play through vllm as adapters: give models.adapters"
-            )
-        if models.adapters is None and backend.servers and len(backend.servers) != models.count:
-            raise ConfigError(
-                f"backend.servers: got {len(backend.servers)} where {models.count} whole models "
-                "train: give one for each, in order, or models.adapters for models on one base"
-            )
-        bound = self.updates.max_staleness
-        rule = backend.publish
-        drawn = {name for name, own in self.opponent_pools.items() if own.draw == "nash"}
-        if drawn and rule != PublishUpdatesConfig():
-            raise ConfigError(
-                f"backend.publish: got weights that reach servers late beside 'nash' in "
-                f"opponent_pools.{min(drawn)}.draw: a snapshot's games are played by its model, "
-                "which has to play as it is: leave one of the two out"
-            )
-        if self.engine.play_ahead and self.opponent_pools:
-            raise ConfigError(
-                "engine.play_ahead: got true beside opponent_pools where backend.name is 'vllm': a "
-                "snapshot is compared with its server by a module that is learning then: leave out "
-                "one of them"
-            )
-        if isinstance(rule, PublishUpdatesConfig) and rule.every - 1 > bound:
-            raise ConfigError(
-                f"backend.publish.every: got {rule.every}: samples would be {rule.every - 1} "
-                f"updates old and are dropped after {bound} (updates.max_staleness): give "
-                f"{bound + 1} or less"
-            )
+        self.backend.check_run(self)

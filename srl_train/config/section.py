@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 from srl_train.errors import ConfigError
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]

@@ -1,6 +1,6 @@
 """Run configurations from YAML files, mappings and command-line overrides, and back to YAML.
 
-YAML is read strictly (srl_envs.loading.strict_yaml).
+YAML is read strictly (srl_envs.loading).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from srl_envs.errors import DocumentError
-from srl_envs.loading.strict_yaml import MAX_YAML, read_yaml
-from srl_envs.loading.untrusted import read_bytes
+from srl_envs.loading import MAX_YAML, read_yaml
+from srl_envs.untrusted import read_bytes
 from srl_train.config.run import RunConfig
 from srl_train.config.section import Section, one_line, shown
 from srl_train.errors import ConfigError

@@ -1,4 +1,4 @@
-"""Chat data: recorded games as message lists, and JSONL files of them."""
+"""Chat data: episodes as message lists, and JSONL files of chats."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from srl_agents.episode import Episode
 from srl_agents.llm.chat_format import ChatFormat, Turn
 from srl_agents.llm.opponent_notes import PartnerNotes
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
 from srl_train.data.demonstrations import Demonstration, Part, records, turns_of, words_of
 from srl_train.errors import DataError
 
 Chat = Sequence[dict[str, str]]
-"""Messages: role and content each; one of the system or none, then user and assistant in turns."""
+"""Messages with role and content: optionally system, then user and assistant in turns."""
 WANTED = (
     "a line of JSON per game, as `srl collect` writes them, or per chat, "
     '{"messages": [{"role": ..., "content": ...}, ...]}'
@@ -24,7 +24,7 @@ WANTED = (
 def messages_of(
     episode: Episode, agent: str, view: TextView, notes: PartnerNotes | None = None
 ) -> Chat:
-    """The agent's part of the game as a player was told it and answered it, rules first."""
+    """Return the agent's part of the episode as messages, rules first."""
     messages = []
     steps = episode.steps_of(agent)
     for turn, step in zip(turns_of(steps, view, [0] * len(steps), notes), steps, strict=True):
@@ -41,7 +41,7 @@ def as_lines(
     view: TextView,
     notes: PartnerNotes | None = None,
 ) -> str:
-    """One line of JSON per part, {"messages": [...]}."""
+    """Return one line of JSON per part, {"messages": [...]}."""
     return "".join(
         json.dumps({"messages": messages_of(episodes[index], agent, view, notes)}) + "\n"
         for index, agent in parts
@@ -49,12 +49,12 @@ def as_lines(
 
 
 def read_chats(path: str | Path) -> list[Chat]:
-    """The chats of a file; raises DataError naming file and line."""
+    """Read the chats of a file. Raises DataError with file and line."""
     return [_checked(record, where) for where, record in records(path, WANTED)]
 
 
 def lesson(chat: Chat, form: ChatFormat) -> Demonstration:
-    """The chat as the model's own template writes it; its answers alone are imitated."""
+    """Tokenize the chat with the model's template; only its answers are imitated."""
     ids: list[int] = []
     answers: list[int] = []
     observations: list[int] = []
@@ -62,11 +62,11 @@ def lesson(chat: Chat, form: ChatFormat) -> Demonstration:
     spoken = chat[1:] if chat[0]["role"] == "system" else chat
     for user, assistant in zip(spoken[::2], spoken[1::2], strict=True):
         turn = Turn(user["content"], rules=None if ids else system, last=ids[-1] if ids else None)
-        [told] = form.prompts([turn])
-        said = (*form.answer(assistant["content"]), form.end_of_turn)
-        observations += [int(bool(ids))] * len(told) + [0] * len(said)
-        answers += [0] * len(told) + [1] * len(said)
-        ids += (*told, *said)
+        [prompt] = form.prompts([turn])
+        answer = (*form.answer(assistant["content"]), form.end_of_turn)
+        observations += [int(bool(ids))] * len(prompt) + [0] * len(answer)
+        answers += [0] * len(prompt) + [1] * len(answer)
+        ids += (*prompt, *answer)
     return Demonstration(tuple(ids), tuple(answers), tuple(observations))
 
 

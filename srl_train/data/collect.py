@@ -1,4 +1,4 @@
-"""Collection of games as training data: who plays, and which trajectories are kept."""
+"""Collection of episodes as training data: players and filters."""
 
 from __future__ import annotations
 
@@ -8,65 +8,31 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from srl_agents.episode import Decision, Episode
+from srl_agents.episode import Episode
 from srl_agents.errors import PolicyError
-from srl_agents.evaluation.scenarios import LONG_AFTER
-from srl_agents.policy import AgentObservation, Policy, SyncPolicy, waits
-from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
-from srl_agents.scripted.registry import POLICIES, classic_policy
+from srl_agents.evaluation.episode_stats import LONG_AFTER
+from srl_agents.policy import Policy
+from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many
+from srl_agents.scripted.registry import classic_policy, is_held_out
 from srl_agents.scripted.registry import names as policy_names
 from srl_agents.seeding import generator, of_games
+from srl_envs import loading
 from srl_envs.errors import UntrustedError
-from srl_envs.loading import references
-from srl_envs.text.view import TextView
 from srl_train.config.run import RunConfig
 from srl_train.data.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
-from srl_train.players.assignment import matchmaking_of
-from srl_train.players.player_spec import PlayerSpec, models_of_run, parse_player
-from srl_train.players.resolver import Resolver
-from srl_train.players.trained_models import ModelSettings
-
-
-class InWords:
-    """A policy whose actions are also said in the game's words, so that models learn from it."""
-
-    def __init__(self, policy: SyncPolicy, view: TextView) -> None:
-        """`policy` chooses, `view` has the words."""
-        self.name = policy_name(policy)
-        self._policy, self._view = policy, view
-
-    def start(self, seed: int) -> Any:
-        """The policy's own memory."""
-        return self._policy.start(seed)
-
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[Any]
-    ) -> tuple[list[Decision], list[Any]]:
-        """The policy's decisions, with their words."""
-        decisions, memories = self._policy.act(seen, states)
-        said = [
-            choice
-            if choice.text is not None
-            else dataclasses.replace(choice, text=self._view.answers(one.agent)[int(choice.action)])
-            for one, choice in zip(seen, decisions, strict=True)
-        ]
-        return said, memories
-
-
-def in_words(policy: Policy, view: TextView) -> Policy:
-    """The policy with words for its actions; one that waits for a language model has its own."""
-    return policy if waits(policy) else InWords(policy, view)
+from srl_train.plan import in_words
+from srl_train.player_names import ModelSettings, PlayerSpec, models_of_run, parse_player
+from srl_train.players import Resolver, matchmaking_of
 
 
 def scripted_player(name: str, env: Any) -> Policy:
-    """Return the scripted policy of that name, whose actions are also said in words.
+    """Return the scripted policy of that name, with words for its actions.
 
     Raises:
-        ConfigError: The policy cannot play, or is kept for evaluation while the games are trained
-            on.
+        ConfigError: If the policy cannot play, or is reserved for evaluation.
     """
-    if name in POLICIES and POLICIES[name].holdout:
+    if is_held_out(name):
         offered = ", ".join(policy_names(env, holdout=False))
         raise ConfigError(f"{name} is kept for evaluation (srl eval): give one of {offered}")
     try:
@@ -85,10 +51,7 @@ def play_games(
     group_size: int = 1,
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
 ) -> list[Episode]:
-    """`games` games, `group_size` in a row from the same start; the same ones for one seed.
-
-    See `starts_of` for `stage`.
-    """
+    """Play `games` episodes, `group_size` in a row from the same start; see `starts_of`."""
     env_seeds, policy_seeds, options = starts_of(games, seed, stage=stage, group_size=group_size)
     return play_many(
         make_env,
@@ -103,10 +66,10 @@ def play_games(
 def starts_of(
     games: int, seed: int, *, stage: int | None = None, group_size: int = 1
 ) -> tuple[list[int], list[int], list[dict[str, Any]]]:
-    """(reset seed, seed of the policies, reset options) of each of `games` games to learn from.
+    """Return the reset seeds, policy seeds and reset options of episodes to learn from.
 
-    A `stage` of training has games of its own, by its number. As in evaluations, a game that
-    changes over training is in its last phase.
+    Each `stage` of training has separate starts. An environment that changes over training is in
+    its last phase, as in evaluations.
     """
     rng = generator(seed, "collecting") if stage is None else generator(seed, "stage", stage)
     return *of_games(rng, games, group_size), [{"episode": LONG_AFTER}] * games
@@ -120,11 +83,14 @@ def filtered(
     top_fraction: float = 1.0,
     drop_parse_failures: bool = False,
 ) -> list[Episode]:
-    """The games with a part that passes, each with the agents whose part does in its `extra`.
+    """Return the episodes with a selected part, with the selected agents in their `extra`.
 
-    A part is one agent's play of one game: of `agents`, with at least `min_return` (raw), all its
-    answers read with `drop_parse_failures`, and among the best `top_fraction` of those left of the
-    same start and agent.
+    Args:
+        episodes: Episodes to select from.
+        agents: Agents to select, all by default.
+        min_return: Smallest raw return of a part.
+        top_fraction: Share of the best parts per start and agent.
+        drop_parse_failures: Select only parts without parse failures.
     """
     played = [episode for episode in episodes if episode.failure is None]
     parts = [
@@ -154,16 +120,17 @@ def build_policies(
     *,
     trusted: bool = False,
 ) -> dict[str, Policy]:
-    """Agent -> policy.
+    """Return the policies by agent.
 
-    `wanted` says who plays which agent, by a name as `parse_player` takes it; a run's models are
-    dealt to its agents in turn. The other agents are played as `config` says, by the models of the
-    run in `trained`, or by their bases; where it draws models, as the first game of an evaluation
-    is. A run's models of `wanted` answer as they trained, all others as `config.models` says. With
-    `trained`, the configuration is that run's, and may be anybody's: models elsewhere that it names
-    are loaded, or asked behind an API, only where it is `trusted`. Raises ConfigError, also for
-    agents of a pool where nothing was trained, and for policies that are kept for evaluation: what
-    is collected is trained on.
+    Args:
+        config: Configuration that assigns all agents that `wanted` does not.
+        make_env: Constructor of the environment.
+        wanted: Agent to a player's name, see `parse_player`.
+        trained: Run folder of `config`, whose models play; without it, their base models play.
+        trusted: Load models outside the run that the run's configuration names.
+
+    Raises:
+        ConfigError: If a player is unknown, an untrained pool, or reserved for evaluation.
     """
     with closing(make_env()) as env:
         players = _players(config, env, wanted, trained, trusted)
@@ -202,7 +169,7 @@ def _players(
             players[agent] = parse_player(there[name])
         elif name in config.opponent_pools and trained is None:
             raise ConfigError(
-                f"{agent} is held by the pool {name!r}, and nothing was trained yet: give "
+                f"{agent} is played by the pool {name!r}, which is not trained yet: use "
                 f"--players {agent}=WHO, such as {agent}=RUN:{name} for the past versions of a run"
             )
         elif name in config.opponent_pools:
@@ -210,11 +177,11 @@ def _players(
         else:
             who = named.get(name, name)
             try:
-                with nullcontext() if trained is None or trusted else references.closed():
+                with nullcontext() if trained is None or trusted else loading.closed():
                     players[agent] = parse_player(who)
             except UntrustedError as error:
                 raise ConfigError(
-                    f"{trained}/config.yaml gives {agent} to {who}, which is not of that run: give "
-                    f"--players {agent}=WHO, or --trust (trusted=True) to have it as it says"
+                    f"{trained}/config.yaml gives {agent} to {who}, which is not in that run: use "
+                    f"--players {agent}=WHO, or --trust (trusted=True)"
                 ) from error
     return players

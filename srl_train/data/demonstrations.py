@@ -15,41 +15,40 @@ from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
 from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import read_json
-from srl_envs.text.view import ParseFailure, TextView
+from srl_envs.text import ParseFailure, TextView
+from srl_envs.untrusted import read_json
 from srl_train.errors import DataError
 
 KEPT = "kept_agents"
-"""In an episode's `extra`: the agents whose part is to be learned from; all where it is missing."""
+"""Key in an episode's `extra` for the agents to learn from; all agents if it is missing."""
 
 Part = tuple[int, str]
 """(index of the episode, agent)."""
 Returns = Callable[[Episode], Mapping[str, float]]
-"""Episode -> agent -> what its game was worth."""
+"""Function from an episode to the value of each agent's part."""
 
 
 @dataclass(frozen=True)
 class Demonstration:
-    """One agent's part of a game: a conversation, and which of its tokens are learned."""
+    """One agent's part of an episode: a conversation and masks of the learned tokens."""
 
     input_ids: tuple[int, ...]
     answers: tuple[int, ...]
-    """Per token: 1 in an answer that is to be imitated, its end of turn included."""
+    """1 per token of an answer to imitate, including the end of turn."""
     observations: tuple[int, ...]
-    """Per token: 1 in what the environment told after an answer; the rules and the first
-    situation follow from nothing that was done."""
+    """1 per token of an observation after an answer; not the rules and the first observation."""
 
     @property
     def tokens(self) -> int:
-        """How many the model reads in one pass."""
+        """Number of tokens in one forward pass."""
         return len(self.input_ids)
 
 
 def read_episodes(path: str | Path, environment: str, agents: Sequence[str]) -> list[Episode]:
-    """The games of a file that came to their end; those that failed are left out.
+    """Read the complete episodes of a file, without failed ones.
 
-    Raises DataError naming file and line where a line is no episode, or one of another game than
-    `environment` with `agents`.
+    Raises DataError, with file and line, for a line that is no episode of `environment` with
+    `agents`.
     """
     episodes = []
     for number, line in numbered_lines(path):
@@ -59,13 +58,13 @@ def read_episodes(path: str | Path, environment: str, agents: Sequence[str]) -> 
             raise DataError(f"{path}, line {number}: {error}") from error
         if episode.environment != environment:
             raise DataError(
-                f"{path}, line {number}: a game of {episode.environment}, the run plays "
-                f"{environment}: give games of the run's own environment"
+                f"{path}, line {number}: environment is {episode.environment}, must be the run's "
+                f"({environment})"
             )
         if sorted(episode.seats) != sorted(agents):
             raise DataError(
-                f"{path}, line {number}: a game of {len(episode.seats)} agents, "
-                f"{', '.join(episode.seats)}; the run has {', '.join(agents)}"
+                f"{path}, line {number}: agents are {', '.join(episode.seats)}, must be the run's "
+                f"({', '.join(agents)})"
             )
         if episode.failure is None and episode.turns:
             episodes.append(episode)
@@ -73,7 +72,7 @@ def read_episodes(path: str | Path, environment: str, agents: Sequence[str]) -> 
 
 
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """(number from 1, text) of each line that is not empty; raises DataError naming the file."""
+    """Yield (number from 1, text) of each line that is not empty; raises DataError."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -86,9 +85,9 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def records(path: str | Path, wanted: str) -> Iterator[tuple[str, Any]]:
-    """("FILE, line N", the value of its JSON) of each line that is not empty.
+    """Yield ("FILE, line N", JSON value) of each line that is not empty.
 
-    Raises DataError naming file and line, which tells what is `wanted`.
+    Raises DataError with file, line and the `wanted` content.
     """
     for number, line in numbered_lines(path):
         where = f"{path}, line {number}"
@@ -99,15 +98,14 @@ def records(path: str | Path, wanted: str) -> Iterator[tuple[str, Any]]:
 
 
 def begins_with_episode(path: str | Path, wanted: str) -> bool:
-    """Whether the file's first line is meant as an episode; raises DataError as `records`, and for
-    a file without lines."""
+    """Return True if the file's first line is an episode. Raises DataError for an empty file."""
     for _, record in records(path, wanted):
         return isinstance(record, dict) and "schema_version" in record
     raise DataError(f"{path} is empty: give {wanted}")
 
 
 def parts_of(episodes: Sequence[Episode], agents: Iterable[str] | None = None) -> list[Part]:
-    """Every part of the episodes that may be learned from, of `agents` or of all."""
+    """Return all parts of the episodes to learn from, of `agents` or of all agents."""
     wanted = None if agents is None else set(agents)
     return [
         (index, agent)
@@ -127,26 +125,24 @@ def best_of(
     min_return: float | None = None,
     top_fraction: float = 1.0,
 ) -> list[Part]:
-    """Those of at least `min_return`, and of these the best `top_fraction` (rounded up) of each
-    agent's games from each start, in order.
+    """Return the parts with at least `min_return`, and of these the best share, in order.
 
-    Over all starts and agents the rank would be theirs: an easy start, or the better place, would
-    take what a hard one is due. Equal returns go to whoever comes first. Raises DataError for a
-    `top_fraction` below 1 where every start was played once: there is nothing to rank.
+    The best `top_fraction` (rounded up) is selected per start and agent, so that easy starts and
+    better positions are not preferred. Of equal returns the first is selected.
+
+    Raises:
+        DataError: If `top_fraction` is below 1 and every start was played once.
     """
     worth = [returns(episode) for episode in episodes]
     if top_fraction < 1 and parts and len(_alike(parts, episodes)) == len(parts):
         raise DataError(
-            f"top_fraction is {top_fraction:g}, of each start's games, and each of {len(parts)} "
-            "parts is the only one of its start and agent: give games in groups "
-            "(srl collect --group-size)"
+            f"top_fraction is {top_fraction:g}, must be 1: each of {len(parts)} parts is the only "
+            "one of its start and agent (srl collect --group-size plays several)"
         )
     good = [part for part in parts if min_return is None or worth[part[0]][part[1]] >= min_return]
     kept: set[Part] = set()
     for own in _alike(good, episodes).values():
-        places = math.ceil(
-            top_fraction * len(own) - 1e-9
-        )  # 0.07 * 100 is 7.000000000000001 in floats
+        places = math.ceil(top_fraction * len(own) - 1e-9)  # 0.07 * 100 > 7 in floats
         kept.update(sorted(own, key=lambda part: -worth[part[0]][part[1]])[:places])
     return [part for part in good if part in kept]
 
@@ -154,7 +150,7 @@ def best_of(
 def _alike(
     parts: Sequence[Part], episodes: Sequence[Episode]
 ) -> dict[tuple[str, int, str], list[Part]]:
-    """The parts of one agent in the games from one start, together."""
+    """Group parts by start and agent."""
     found: dict[tuple[str, int, str], list[Part]] = {}
     for index, agent in parts:
         episode = episodes[index]
@@ -171,8 +167,10 @@ def demonstration(
     notes: PartnerNotes | None = None,
     drop_parse_failures: bool = True,
 ) -> Demonstration:
-    """The agent's part of the episode; answers that could not be read are imitated only without
-    `drop_parse_failures`."""
+    """Tokenize the agent's part of the episode.
+
+    Answers with parse failures are imitated only without `drop_parse_failures`.
+    """
     steps = episode.asked_of(agent)
     ids: list[int] = []
     answers: list[int] = []
@@ -188,53 +186,39 @@ def demonstration(
 def conversation(
     steps: Sequence[AgentStep], view: TextView, chat: ChatFormat, notes: PartnerNotes | None = None
 ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """(what the agent was told, what it answered), turn by turn, as tokens of `chat`.
+    """Return (prompt, answer) as tokens of `chat` for each turn.
 
-    The recorded tokens are taken as they were sampled where `chat` writes the very same: same
-    tokenizer, same template, same words. Anything else is written anew, from the recorded
-    situations and answers; an action without words is answered in the view's. `notes` are those
-    that the run's models are told.
+    Recorded tokens are used if `chat` gives the same tokens: same tokenizer, template and text.
+    Otherwise the recorded observations and answers are tokenized again, with the view's words for
+    an action without text. `notes` are the opponent notes in the prompts.
     """
 
-    def told(last: Sequence[int]) -> list[tuple[int, ...]]:
-        return chat.prompts(turns_of(steps, view, last, notes))
+    def prompts(answers: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        return chat.prompts(turns_of(steps, view, [ids[-1] for ids in answers], notes))
 
-    found = _as_recorded(steps, chat, told)
-    if found is not None:
-        return found
+    tokens = [step.decision.tokens for step in steps]
+    recorded = [(one.prompt_ids, one.completion_ids) for one in tokens if one is not None]
+    if len(recorded) == len(steps) and all(answer for _, answer in recorded):
+        written = prompts([answer for _, answer in recorded])
+        if all(
+            mine == theirs and chat.text(answer) == step.decision.text
+            for mine, (theirs, answer), step in zip(written, recorded, steps, strict=True)
+        ):
+            return recorded
     answers = [(*chat.answer(words_of(step, view)), chat.end_of_turn) for step in steps]
-    return list(zip(told([ids[-1] for ids in answers]), answers, strict=True))
+    return list(zip(prompts(answers), answers, strict=True))
 
 
 def words_of(step: AgentStep, view: TextView) -> str:
-    """The answer as it was written, or how the game calls the action."""
+    """Return the recorded answer, or the view's words for the action."""
     text = step.decision.text
     return view.answers(step.agent)[int(step.decision.action)] if text is None else text
-
-
-def _as_recorded(
-    steps: Sequence[AgentStep],
-    chat: ChatFormat,
-    told: Callable[[Sequence[int]], list[tuple[int, ...]]],
-) -> list[tuple[tuple[int, ...], tuple[int, ...]]] | None:
-    tokens = [step.decision.tokens for step in steps]
-    recorded = [(one.prompt_ids, one.completion_ids) for one in tokens if one is not None]
-    if len(recorded) < len(steps) or not all(said for _, said in recorded):
-        return None
-    same = all(
-        mine == theirs and chat.text(said) == step.decision.text
-        for mine, (theirs, said), step in zip(
-            told([said[-1] for _, said in recorded]), recorded, steps, strict=True
-        )
-    )
-    return recorded if same else None
 
 
 def turns_of(
     steps: Sequence[AgentStep], view: TextView, last: Sequence[int], notes: PartnerNotes | None
 ) -> list[Turn]:
-    """What the agent was told before each turn, by the code that tells it to a player; `last` are
-    the final tokens of its answers."""
+    """Return the prompts of each turn as in rollouts; `last` are the answers' final tokens."""
     turns = []
     failure: ParseFailure | None = None
     history: History = ()

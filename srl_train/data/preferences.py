@@ -13,14 +13,14 @@ from typing import Any
 from srl_agents.episode import Episode
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.opponent_notes import PartnerNotes
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
 from srl_train.data.demonstrations import Part, conversation, records
 from srl_train.errors import DataError
 from srl_train.trajectory import Game
 
 Tokens = tuple[int, ...]
 References = Sequence[tuple[float, float]]
-"""Of each pair, the log-probabilities of (chosen, rejected) under the reference."""
+"""Log-probabilities of (chosen, rejected) under the reference, per pair."""
 
 COLUMNS = ("prompt", "chosen", "rejected")
 WANTED = "episodes of `srl collect`, or preferences"
@@ -28,24 +28,23 @@ WANTED = "episodes of `srl collect`, or preferences"
 
 @dataclass(frozen=True)
 class Preference:
-    """Two answers to one situation, as tokens."""
+    """Two answers to one prompt, as tokens."""
 
     prompt_ids: Tokens
-    """The whole conversation up to the answer."""
+    """Conversation up to the answer."""
     chosen_ids: Tokens
     rejected_ids: Tokens
     reference: tuple[float, float] | None = None
-    """Log-probabilities of both (chosen, rejected) under the model that the trained one is held
-    to; None until they are known."""
+    """Log-probabilities of (chosen, rejected) under the reference, once known."""
 
     @property
     def tokens(self) -> int:
-        """How many the model reads in one pass: the prompt with either answer."""
+        """Number of tokens in one forward pass: the prompt with either answer."""
         return 2 * len(self.prompt_ids) + len(self.chosen_ids) + len(self.rejected_ids)
 
 
 def with_references(pairs: Sequence[Preference], references: References) -> list[Preference]:
-    """The pairs with their log-probabilities under the reference."""
+    """Return the pairs with their log-probabilities under the reference."""
     return [
         dataclasses.replace(pair, reference=(float(better), float(worse)))
         for pair, (better, worse) in zip(pairs, references, strict=True)
@@ -62,12 +61,11 @@ def preferences(
     notes: PartnerNotes | None = None,
     min_return_gap: float = 0.0,
 ) -> list[Preference]:
-    """Pairs of different answers of one agent in games from the same start, after the very same
-    conversation, the better first.
+    """Return pairs of different answers of one agent after the same start and conversation.
 
-    An answer is worth the mean, over the games in which it was given, of the rewards from its turn
-    to the end. It is better where that is more by over `min_return_gap`. Games of a group go
-    different ways, so most pairs stand at the beginning of games.
+    The value of an answer is the mean reward-to-go over the episodes that contain it. A pair's
+    values differ by more than `min_return_gap`. Most pairs are from the first turns, because
+    episodes of a group diverge.
     """
     worth: dict[tuple[str, int, str, Tokens], dict[Tokens, list[float]]] = {}
     games = [game_of(episode) for episode in episodes]
@@ -93,10 +91,9 @@ def preferences(
 
 
 def read_preferences(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a file in TRL's formats: `prompt`, `chosen` and `rejected` are text each, or
-    lists of messages ({"role": ..., "content": ...}) each, alike in the whole file.
+    """Read the rows of a file in TRL's formats, all with text or all with lists of messages.
 
-    Raises DataError naming file and line.
+    Raises DataError with file and line.
     """
     rows: list[dict[str, Any]] = []
     for where, record in records(path, WANTED):

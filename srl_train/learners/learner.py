@@ -1,121 +1,130 @@
 """The Learner protocol: one trainable model and its optimizer, stepped from outside.
 
-Between `compute_gradients` and `apply_gradients` all models meet: that is where the update
-strategies work.
+Update strategies work on the gradients of all models between `compute_gradients` and
+`apply_gradients`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
-from srl_train.data.preferences import Preference, References
-from srl_train.processes import Parallelism
-from srl_train.samples import TokenSample
+    from srl_train.processes import Parallelism
+    from srl_train.samples import TokenSample
+
+
+CRITIC = "critic."
+"""Prefix of the critic's parameters among a model's names."""
+
+
+def without_critic(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the parameters of the policy, without those of its critic."""
+    return {name: own for name, own in weights.items() if not name.startswith(CRITIC)}
 
 
 class Learned(NamedTuple):
-    """What came of one update."""
+    """Result of one update."""
 
     metrics: Mapping[str, float]
     left_out: Sequence[tuple[int, str]]
-    """Optimizer steps that were not taken: (number, the parameter whose gradient was not
-    finite)."""
+    """Skipped optimizer steps: (number, parameter with a gradient that is not finite)."""
 
 
 class Learner(Protocol):
-    """One model that learns."""
+    """One trainable model with its optimizer."""
 
     name: str
     """model_0, model_1, ..."""
 
     def learn(self, samples: Sequence[TokenSample], seed: int, version: int) -> Learned:
-        """One update, all its steps, each with the model's own gradients; see `begin_update`.
+        """Run one update with the model's own gradients; arguments as in `begin_update`.
 
-        A step whose gradient is not finite is not taken.
+        A step whose gradient is not finite is skipped.
         """
-        ...
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
-        """Take the samples of one update; returns how many optimizer steps it will be at most.
+        """Start one update and return the largest number of its optimizer steps.
 
-        Groups are contiguous and of equal size. All randomness of the update is from `seed`;
-        `version` is the model's update count now, which samples may lag behind.
+        Args:
+            samples: Samples in contiguous groups of equal size.
+            seed: Seed of all randomness in the update.
+            version: The model's update count. Samples may come from older versions.
         """
-        ...
 
     def compute_gradients(self) -> dict[str, Tensor] | None:
-        """The next step's gradients by parameter name, not yet clipped, owned by the caller.
+        """Return the next step's gradients by parameter name, unclipped, owned by the caller.
 
-        None where the learner wants no further step of this update; the rest are None too.
+        None ends the update: all further calls return None too.
         """
-        ...
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
-        """Clip, then one optimizer and scheduler step; None leaves the model as it is."""
-        ...
+        """Clip, then take one optimizer and scheduler step; None leaves the model unchanged."""
 
     def end_update(self) -> dict[str, float]:
-        """The update's metrics, averaged over its steps."""
-        ...
+        """Return the update's metrics, averaged over its steps."""
 
     def weights(self) -> dict[str, Tensor]:
-        """The trainable parameters by name: the live tensors, detached."""
-        ...
+        """Return the trainable parameters by name: the live tensors, detached."""
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Copy the given values into the trainable parameters."""
-        ...
 
     def reference(self) -> dict[str, Tensor]:
-        """What holds the model back, by parameter name: the live tensors; empty without any."""
-        ...
+        """Return the live tensors of the reference model by parameter name; empty without one."""
 
     def set_reference(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy the given values into the reference, where there is one."""
-        ...
+        """Copy the given values into the reference model, if there is one."""
 
     def save_model(self, folder: Any) -> None:
-        """Write the model as its users load it: a Hugging Face folder, or a PEFT adapter."""
-        ...
+        """Write the model as a Hugging Face folder or a PEFT adapter."""
 
     def optimizer_state(self) -> dict[str, Any]:
-        """The optimizer's state_dict."""
-        ...
+        """Return the optimizer's state_dict."""
 
     def load_optimizer_state(self, state: Mapping[str, Any]) -> None:
-        """Restore what `optimizer_state` gave."""
-        ...
+        """Restore a result of `optimizer_state`."""
 
     def refuse_state(self, state: Mapping[str, Any]) -> None:
         """Raise ValueError unless `restore` can load the state; change nothing."""
-        ...
 
     def counters(self) -> dict[str, Any]:
-        """Plain data: schedule position and step counts."""
-        ...
-
-    def hyperparameters(self) -> dict[str, float]:
-        """Those that `scale` takes, as they are now; `counters` and `optimizer_state` hold them."""
-        ...
-
-    def scale(self, factors: Mapping[str, float]) -> None:
-        """Multiply these hyper-parameters, by their names in the configuration."""
-        ...
-
-    def parallelism(self) -> Parallelism:
-        """What it really runs on: how many processes, sharing the model how."""
-        ...
+        """Return the schedule's position and the step counts as plain data."""
 
     def load_counters(self, counters: Mapping[str, Any]) -> None:
-        """Restore what `counters` gave."""
-        ...
+        """Restore a result of `counters`."""
+
+    def hyperparameters(self) -> dict[str, float]:
+        """Return the current values of the hyperparameters that `scale` accepts."""
+
+    def scale(self, factors: Mapping[str, float]) -> None:
+        """Multiply hyperparameters, named as in the configuration, by factors."""
+
+    def parallelism(self) -> Parallelism:
+        """Return the number of processes and how the model is shared between them."""
+
+
+class StageLearner(Learner, Protocol):
+    """One model that learns from fixed data, in a `with` block; an update is one pass."""
+
+    losses: list[float]
+    """Losses of the last update, step by step."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *reason: object) -> None: ...
+
+    def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Tokenize rows of preference files as TRL does (DPO only)."""
+
+    def reference_logprobs(self, samples: Sequence[Any]) -> Any:
+        """Return (chosen, rejected) log-probabilities per pair, or None if they are not needed."""
 
 
 def state_of(learner: Learner) -> dict[str, Any]:
-    """All that training changes of it; the live tensors."""
+    """Return everything that training changes in a learner, as live tensors."""
     return {
         "weights": learner.weights(),
         "optimizer": learner.optimizer_state(),
@@ -125,32 +134,9 @@ def state_of(learner: Learner) -> dict[str, Any]:
 
 
 def restore(learner: Learner, state: Mapping[str, Any]) -> None:
-    """Put it where `state_of` found it, or another of the same model."""
+    """Load a result of `state_of` into a learner of the same model."""
     learner.set_weights(state["weights"])
     learner.load_optimizer_state(state["optimizer"])
     learner.load_counters(state["counters"])
     if state["reference"]:
         learner.set_reference(state["reference"])
-
-
-class StageLearner(Learner, Protocol):
-    """One model that learns from fixed data, in a `with` block; an update is one pass over it.
-
-    Afterwards the model learns in rounds again, with the Learner that it has for them.
-    """
-
-    losses: list[float]
-    """Of the last update, step by step."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *reason: object) -> None: ...
-
-    def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Preference]:
-        """Rows of preference files as TRL itself tokenises them; of DPO alone."""
-        ...
-
-    def reference_logprobs(self, samples: Sequence[Any]) -> References | None:
-        """(chosen, rejected) of each pair under the model as it stands; None where learning does
-        not need to know it."""
-        ...

@@ -1,8 +1,8 @@
 """LoRA adapters of several models on one shared base model.
 
-Each learner gets a model object of its own, so that zeroing, clipping and parking gradients can
-never touch another model's adapter; the objects share the base's parameter tensors. A further
-object carries all adapters side by side for rollouts: one batch answers for all models.
+Each learner has a module of its own, so that clearing and clipping gradients never affects another
+model's adapter. The modules share the base's tensors. One more module contains all adapters for
+rollouts: a single batch samples from all models.
 """
 
 from __future__ import annotations
@@ -13,116 +13,120 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-from peft import LoraConfig, get_peft_model
 
-from srl_agents.llm.backends.huggingface.quantization import shared_states
+from srl_agents.llm.backends.huggingface.loading import shared_states
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
 
 ADAPTER = "default"
-"""How TRL calls the adapter of a PeftModel that it was handed."""
+"""TRL's name for the adapter of a PeftModel."""
 
 
 def share(base: Any) -> Any:
-    """A new module tree over the very same weights as `base`: parameters, buffers, and the scales
-    of quantised layers."""
-    held = [*base.parameters(), *base.buffers(), *shared_states(base)]
-    return copy.deepcopy(base, {id(one): one for one in held})
+    """Return a new module tree over the tensors of `base`, including quantization states."""
+
+    tensors = [*base.parameters(), *base.buffers(), *shared_states(base)]
+    return copy.deepcopy(base, {id(one): one for one in tensors})
 
 
 def adapter_models(
     base: Any, names: Sequence[str], config: AdapterConfig, seed: int
 ) -> dict[str, Any]:
-    """One PeftModel per name over `base`'s tensors, all adapters equal at the start.
+    """Return one PeftModel per name over `base`'s tensors, with equal initial adapters.
 
-    Equal starts (A drawn from `seed`, B zero) are what makes averaging adapters meaningful. Raises
-    ConfigError for target modules that the base lacks.
+    Averaging adapters requires equal starts (A drawn from `seed`, B zero).
+
+    Raises:
+        ConfigError: If a target module is not in the base.
     """
+    from peft import get_peft_model
+
     check_targets(base, config.target_modules)
     base.requires_grad_(False)
     models = {}
     for name in names:
         with isolated_randomness(seed), quiet_upstream():
             models[name] = get_peft_model(share(base), lora_config(config), adapter_name=ADAPTER)
-        # TRL rounds the adapters of a model that carries such a mark to bfloat16, in which small
-        # steps of AdamW are lost; ours are trained in float32, whatever their base.
+        # TRL casts the adapters of models with these marks to bfloat16, which loses small steps of
+        # AdamW. Adapters are trained in float32 on every base.
         for mark in ("is_loaded_in_4bit", "is_loaded_in_8bit"):
             vars(models[name].get_base_model()).pop(mark, None)
     return models
 
 
 def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) -> Any:
-    """One PeftModel that carries every model's adapter under the model's name.
+    """Return one PeftModel with every model's adapter under the model's name.
 
-    The adapters' parameters are the learners' own tensors: what a learner changes, this plays.
+    The adapters are the learners' own tensors, so updates are visible at once.
     """
+    from peft import get_peft_model
+
     first, *others = models
-    with isolated_randomness(0), quiet_upstream():  # its own first values are replaced below
+    with isolated_randomness(0), quiet_upstream():  # the initial values are replaced below
         together = get_peft_model(share(base), lora_config(config), adapter_name=first)
         for name in others:
             together.add_adapter(name, lora_config(config))
     places = dict(together.named_modules())
     for name, model in models.items():
         for path, module in model.named_modules():
-            if path.rpartition(".")[2] not in ("lora_A", "lora_B"):
-                continue
-            places[path][name].weight = module[ADAPTER].weight
+            if path.rpartition(".")[2] in ("lora_A", "lora_B"):
+                places[path][name].weight = module[ADAPTER].weight
     together.requires_grad_(False)
     for model in models.values():  # the line above froze the shared tensors too
-        _unfreeze(model)
+        for name, parameter in model.named_parameters():
+            if "lora_" in name:
+                parameter.requires_grad_(True)
     return together
 
 
 def check_adapter_names(names: Iterable[str]) -> None:
-    """Raise ConfigError for an opponent pool called like an attribute of torch's ModuleDict, in
-    which PEFT holds adapters by their names and which refuses such a key."""
-    own = torch.nn.ModuleDict()
+    """Raise ConfigError for a pool named like an attribute of ModuleDict, which PEFT cannot use."""
+    attributes = torch.nn.ModuleDict()
     for name in names:
-        if hasattr(own, name):
+        if hasattr(attributes, name):
             raise ConfigError(
-                f"opponent_pools: got {name!r}, which adapters cannot be called, as PEFT holds "
-                "them in a torch.nn.ModuleDict and it has an attribute of that name: rename the "
-                "pool, or leave models.adapters out"
+                f"opponent_pools: {name!r} cannot name an adapter, because torch.nn.ModuleDict "
+                "has an attribute of that name; rename the pool"
             )
 
 
 def check_targets(base: Any, targets: str | Sequence[str]) -> None:
-    """Raise ConfigError for a name that fits no linear layer: beside others, PEFT would pass over
-    it. Adapters of embeddings have parameters of another kind, which `side_by_side` cannot share.
+    """Raise ConfigError for a target that matches no linear layer; PEFT would ignore it.
+
+    Adapters of embeddings have other parameters, which `side_by_side` cannot share.
     """
     if targets == "all-linear":
         return
-    layers = [path for path, module in base.named_modules()
-              if getattr(getattr(module, "weight", None), "ndim", 0) == 2
-              and not isinstance(module, torch.nn.Embedding)]  # fmt: skip
+    layers = [
+        path
+        for path, module in base.named_modules()
+        if getattr(getattr(module, "weight", None), "ndim", 0) == 2
+        and not isinstance(module, torch.nn.Embedding)
+    ]
     names = sorted({path.rpartition(".")[2] for path in layers})
-    offered = f"give 'all-linear', or a list of some of {', '.join(names)}"
+    allowed = f"allowed: 'all-linear', or a list of some of {', '.join(names)}"
     if not targets:
-        raise ConfigError(f"models.adapters.target_modules is empty: {offered}")
+        raise ConfigError(f"models.adapters.target_modules is empty; {allowed}")
     for name in [targets] if isinstance(targets, str) else targets:
-        try:  # a single text is a regular expression to PEFT, a list has ends of paths
+        try:  # PEFT reads a string as a regular expression, a list as ends of paths
             pattern = re.compile(name if name is targets else rf"(.*\.)?{re.escape(name)}")
         except re.error as error:
             raise ConfigError(
-                f"models.adapters.target_modules is {name!r}, no regular expression ({error}): "
-                f"{offered}"
+                f"models.adapters.target_modules: {name!r} is no regular expression ({error}); "
+                f"{allowed}"
             ) from error
         if not any(map(pattern.fullmatch, layers)):
             raise ConfigError(
-                f"models.adapters.target_modules: {name!r} fits no linear layer's path: {offered}"
+                f"models.adapters.target_modules: {name!r} fits no linear layer; {allowed}"
             )
 
 
-def _unfreeze(model: Any) -> None:
-    for name, parameter in model.named_parameters():
-        if "lora_" in name:
-            parameter.requires_grad_(True)
+def lora_config(config: AdapterConfig) -> Any:
+    """Return the settings as PEFT's LoraConfig."""
+    from peft import LoraConfig
 
-
-def lora_config(config: AdapterConfig) -> LoraConfig:
-    """The settings as PEFT takes them."""
     modules = config.target_modules
     return LoraConfig(
         task_type="CAUSAL_LM",

@@ -1,64 +1,74 @@
 """GRPO learner on TRL's GRPOTrainer, stepped from outside.
 
-TRL keeps the advantages, the clipped loss, the reference model, clipping, the schedule and the
-metrics. It is handed episodes that were already played, through its `rollout_func`, and never
-runs a loop of its own.
+TRL computes the advantages, the clipped loss, clipping, the schedule and the metrics, and owns the
+reference model. It receives episodes that were already played through its `rollout_func`.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from datasets import Dataset
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import Tensor
-from trl import GRPOTrainer
+from torch.utils.checkpoint import checkpoint
+from transformers import Trainer, get_scheduler
+from trl import GRPOConfig, GRPOTrainer
 
 from srl_train import processes
 from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
-from srl_train.errors import TrainingError
-from srl_train.learners.answer_logprobs import Choices, answer_log_probs, choices_of
+from srl_train.config.section import shown
+from srl_train.errors import ConfigError, TrainingError
+from srl_train.learners.critics import JointState
+from srl_train.learners.logprobs import (
+    Choices,
+    Divergence,
+    answer_log_probs,
+    choices_of,
+    divergence,
+    sampler_weights,
+)
 from srl_train.learners.lora import ADAPTER
-from srl_train.learners.sampler_weights import Divergence, divergence, sampler_weights
-from srl_train.learners.trl_options import grpo_arguments
 from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
 from srl_train.samples import TokenSample, per_token
 
 REFERENCE = "ref"
-"""The adapter that it adds where something holds the model back: a copy of that one."""
+"""TRL's name for the copy of the adapter that serves as the reference model."""
+_CHECKPOINTING_OPTIONS = {"every_n_layers", "offload", *inspect.signature(checkpoint).parameters}
+_CHECKPOINTING_OPTIONS -= {"function", "args", "kwargs"}
 
 
 class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
-    """GRPOTrainer for samples that were played before, in games.
+    """GRPOTrainer for samples that were already played.
 
-    Log-probabilities are computed of the tokens that the model chose, and 0 elsewhere. What a
-    sample brings is a column of the batch, which TRL shuffles and splits with all others:
+    Log-probabilities are computed for tokens that the model chose, and are 0 elsewhere. Samples add
+    these columns to the batch, which TRL shuffles and splits with its own:
 
-    - `choices`: the model's own tokens, each with the ids that it was chosen from.
-    - `old_per_token_logps`, of samples from older weights or another engine: the ratio is taken to
-      the log-probabilities as sampled.
-    - `advantages`, of samples that bring theirs turn by turn, in place of TRL's own.
-    - `sampler_weights`, where what sampled is corrected for: the losses of tokens are multiplied by
-      them, and the ratio is taken to this model as the update began.
+    - `choices`: the model's tokens with their allowed ids.
+    - `old_per_token_logps`, for samples of older weights or another engine: the log-probabilities
+      at sampling time, which the ratio refers to.
+    - `advantages`, for samples with an advantage per turn; they replace TRL's.
+    - `sampler_weights`, with a sampler correction: factors of the token losses. The ratio then
+      refers to this model at the start of the update.
     """
 
     surrogate: SurrogateConfig
-    """Its settings, for the correction."""
-
     sampled_elsewhere: bool = False
-    """Whether other weights sampled, or the same weights in another engine."""
+    """True if other weights, or another engine, sampled."""
     version: int | None = None
-    """The model's update count; None once the update's first step has changed its weights."""
+    """The model's update count; None after the update's first step changed the weights."""
     divergences: list[Divergence]
-    """From what sampled, of each pass over samples of the same weights."""
+    """Divergence from the sampler in each pass over samples of the same weights."""
     newest_logps: Tensor
-    """Log-probabilities (B, T) as taken last, detached."""
+    """Latest log-probabilities (B, T), detached."""
     choices: Sequence[Choices]
-    """Of the rows whose log-probabilities are taken next."""
+    """Choices of the rows in the next forward pass."""
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         samples: list[TokenSample] = [row["sample"] for row in inputs]
@@ -78,7 +88,7 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         self.choices = inputs["choices"]
         if "sampler_weights" in inputs:
-            own: Tensor = inputs["advantages"]  # every loss that is corrected is linear in them
+            own: Tensor = inputs["advantages"]  # every corrected loss is linear in the advantages
             own = own[:, None] if own.dim() == 1 else own
             inputs = {**inputs, "advantages": own * inputs["sampler_weights"]}
         loss: Tensor = super()._compute_loss(model, inputs)
@@ -91,9 +101,9 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     @torch.no_grad()
     def _corrected(self, batch: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Log-probabilities under the model as the update begins, and each token's weight."""
+        """Return the log-probabilities at the start of the update and each token's weight."""
         completion, settings = batch["completion_ids"], self.surrogate
-        now = batch.get("old_per_token_logps")  # TRL's own, where an update has several steps
+        now = batch.get("old_per_token_logps")  # computed by TRL if an update has several steps
         if now is None:
             now, _, _ = self._get_per_token_logps_and_entropies(
                 self.model,
@@ -154,23 +164,27 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
 
 def advantages_of(samples: Sequence[TokenSample], completion_ids: Tensor) -> Tensor:
-    """Advantages (B, T) like `completion_ids`: each answer's tokens have their turn's, all other
-    tokens have 0."""
+    """Return advantages (B, T): those of the turn on answer tokens, 0 on all other tokens."""
     advantages = torch.zeros(completion_ids.shape, device=completion_ids.device)
     for row, sample in zip(advantages, samples, strict=True):
         if sample.advantages is None:
-            raise ValueError("either all samples of an update bring advantages, or none does")
+            raise ValueError("either all samples of an update contain advantages, or none")
         values = per_token(sample, sample.advantages)
         row[: len(values)] = torch.tensor(values)
     return advantages
 
 
 class PlayedLearner(SteppedLearner):
-    """What GRPO and PPO share: TRL's clipped surrogate on samples that were already played."""
+    """Learner with TRL's clipped surrogate on samples that were already played.
+
+    `group_size` consecutive samples are compared. `planned_updates` is the length of the schedule.
+    `max_divergence` limits the mean difference in log-probability from another sampling engine;
+    None if this process samples. Only critics use `discount` (per turn) and `joint`.
+    """
 
     _config: SurrogateConfig
     _make_trainer: Callable[..., Any]
-    """A PlayedGRPOTrainer, from TRL's arguments."""
+    """Constructor of a PlayedGRPOTrainer."""
 
     def __init__(
         self,
@@ -183,35 +197,38 @@ class PlayedLearner(SteppedLearner):
         temperature: float,
         planned_updates: int,
         max_divergence: float | None = None,
+        discount: float = 1.0,
+        joint: JointState | None = None,
         seed: int = 0,
     ) -> None:
-        """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours.
-
-        `group_size` samples in a row are compared with each other, `temperature` is what they are
-        drawn at, `planned_updates` the length of the learning-rate schedule in updates;
-        `max_divergence` says that another engine samples, and how far it may be from this one.
-        """
         super().__init__(name, config, model, seed)
         self._group_size = group_size
         self._samples: Sequence[TokenSample] = ()
         self._max_divergence = max_divergence
+        _check_model(config.trl, model)
         steps = planned_updates * self.steps_per_update
+        arguments = {
+            **common_arguments(config, model, steps, config.gradient_accumulation_steps),
+            "per_device_train_batch_size": group_size,
+            "steps_per_generation": config.minibatches * config.gradient_accumulation_steps,
+            "num_generations": group_size,
+            "num_iterations": config.num_iterations,
+            "temperature": temperature,
+            "epsilon": config.clip_range,
+            "beta": config.beta,
+            "loss_type": config.loss,
+            **self._own_arguments(),
+        }
         with isolated_randomness(seed), quiet_upstream():
             trainer = self._make_trainer(
                 model=model,
                 reward_funcs=_episode_return,
-                args=grpo_arguments(
-                    {
-                        **surrogate_arguments(config, model, steps, group_size, temperature),
-                        **self._own_arguments(),
-                    },
-                    config.trl,
-                ),
+                args=grpo_arguments(arguments, config.trl),
                 train_dataset=_prompts(),
                 processing_class=tokenizer,
                 rollout_func=lambda prompts, trainer: self._played(),
             )
-            # TRL tests the last token of an episode only: `_mask` tests that of each answer.
+            # TRL tests only the last token of an episode: `_mask` tests that of each answer.
             trainer.mask_truncated_completions = False
             trainer.surrogate = config
             self._step_from_outside(trainer, steps)
@@ -222,51 +239,52 @@ class PlayedLearner(SteppedLearner):
         return self._config.minibatches * self._config.num_iterations
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
-        """Take the samples of one update; returns its number of optimizer steps.
+        """Start one update and return its number of optimizer steps.
 
-        `version` is the model's update count now: ratios of samples from older weights are taken
-        to the log-probabilities as sampled. Of several processes each takes all samples and
-        trains on its share; TRL compares the members of a group across them. A moving reference
-        becomes the model's weights where `version` is a multiple of `reference_every`; TRL's own
-        sync_ref_model does so in its own loop, and not for adapters. Raises TrainingError where the
-        samples do not divide into groups, minibatches and processes.
+        Every process receives all samples and trains on its share. A moving reference model becomes
+        a copy of the model every `reference_every` versions.
+
+        Raises:
+            TrainingError: If the samples do not divide into groups, minibatches and processes.
         """
-        self._check_number(samples)
+        config, parts = self._config, self._config.minibatches
+        accumulated = parts * config.gradient_accumulation_steps
+        sizes = {
+            "rollout.group_size": self._group_size,
+            "algorithm.minibatches": parts,
+            "minibatches x gradient_accumulation_steps": accumulated,
+            "processes x minibatches x gradient_accumulation_steps": accumulated
+            * processes.count(),
+        }
+        for what, size in sizes.items():
+            if not samples or len(samples) % size:
+                raise TrainingError(
+                    f"{self.name} has {len(samples)} samples for an update, "
+                    f"must be a multiple of {what} ({size})"
+                )
         self._begin(seed)
-        if self._config.reference == "moving" and version % self._config.reference_every == 0:
+        if config.reference == "moving" and version % config.reference_every == 0:
+            # TRL's sync_ref_model runs only in its own loop, and not for adapters.
             self.set_reference(self.weights())
         older = any(s.version != version for s in samples)  # in any process
         self._samples = samples = processes.share_of(samples)
         self._trainer.sampled_elsewhere = older or self._max_divergence is not None
-        self._trainer._step = 0  # a multiple of its generation period: it asks for our samples
+        self._trainer._step = 0  # a multiple of the generation period: TRL requests samples
         self._trainer.version, self._trainer.divergences = version, []
         return self.steps_per_update
 
-    def _check_number(self, samples: Sequence[TokenSample]) -> None:
-        parts = self._config.minibatches
-        sizes = {"rollout.group_size": self._group_size, "algorithm.minibatches": parts}
-        parts *= self._config.gradient_accumulation_steps
-        sizes["minibatches x gradient_accumulation_steps"] = parts
-        sizes["processes x minibatches x gradient_accumulation_steps"] = parts * processes.count()
-        for what, size in sizes.items():
-            if not samples or len(samples) % size:
-                raise TrainingError(
-                    f"{self.name} has {len(samples)} samples for an update: "
-                    f"give a multiple of {what} ({size})"
-                )
-
     def compute_gradients(self) -> dict[str, Tensor] | None:
-        """The next step's gradients.
+        """Return the next step's gradients.
 
-        Raises TrainingError where another engine sampled with other probabilities than ours: the
-        mean absolute difference in log-probability, over the tokens of the update's first step, is
-        above `max_divergence`.
+        Raises:
+            TrainingError: If the log-probabilities of another sampling engine differ by more than
+                `max_divergence` on average over the tokens of the update's first step.
         """
         first = self._steps_done == 0
         gradients = super().compute_gradients()
         if first:
             self._compare_with_sampler()
-            self._trainer.version = None  # from here on the weights are others
+            self._trainer.version = None  # the weights change from here on
         return gradients
 
     def _compare_with_sampler(self) -> None:
@@ -284,18 +302,18 @@ class PlayedLearner(SteppedLearner):
         if limit is not None and not mean <= limit:
             raise TrainingError(
                 f"{self.name}: sampler and trainer differ by {mean:.3g} in log-probability, on "
-                f"average over {int(tokens)} tokens; backend.max_divergence is "
-                f"{limit:g}: is the server's dtype, or its base, another one?"
+                f"average over {int(tokens)} tokens; backend.max_divergence is {limit:g}. "
+                "Compare the server's dtype and base model with the trainer's"
             )
 
     def end_update(self) -> dict[str, float]:
-        """TRL's metrics since `begin_update`, averaged."""
+        """Return TRL's metrics since `begin_update`, averaged."""
         self._samples = ()
         self._trainer._buffered_inputs = None
         return super().end_update()
 
     def reference(self) -> dict[str, Tensor]:
-        """TRL's reference model, or its reference adapter; empty with a beta of 0."""
+        """Return the tensors of TRL's reference model or adapter; empty if beta is 0."""
         trainer = self._trainer
         if not trainer.beta:
             return {}
@@ -308,17 +326,20 @@ class PlayedLearner(SteppedLearner):
         return {name: held.get_parameter(there).detach() for name, there in names.items()}
 
     def counters(self) -> dict[str, Any]:
-        """The schedule, the steps so far, and where an adaptive entropy bonus stands."""
+        """Return the schedule, the steps and the state of an adaptive entropy bonus."""
         trainer = self._trainer
-        entropy = [trainer.entropy_coef, trainer._last_world_entropy]
-        return {**super().counters(), **({"entropy": entropy} if _adapts(trainer) else {})}
+        found = super().counters()
+        # Before the first update TRL's entropy is an infinity, which is no plain data.
+        if trainer.use_adaptive_entropy and math.isfinite(trainer._last_world_entropy):
+            found["entropy"] = [trainer.entropy_coef, trainer._last_world_entropy]
+        return found
 
     def _first_counters(self) -> dict[str, Any]:
         own = super()._first_counters()
         return own | ({"entropy": [0.0, None]} if "entropy" in own else {})
 
     def load_counters(self, counters: Mapping[str, Any]) -> None:
-        """Restore what `counters` gave."""
+        """Restore a result of `counters`."""
         super().load_counters(counters)
         if "entropy" in counters:
             self._trainer.entropy_coef, self._trainer._last_world_entropy = counters["entropy"]
@@ -336,7 +357,7 @@ class PlayedLearner(SteppedLearner):
         }
 
     def _mask(self, sample: TokenSample) -> list[int]:
-        """Return the mask of a sample, 0 on answers that were cut off where the settings say so."""
+        """Return the mask of a sample, 0 on truncated answers if they are configured as masked."""
         mask, trainer = list(sample.mask), self._trainer
         if self._config.trl.get("mask_truncated_completions"):
             ends = {*trainer.eos_token_ids, trainer._tokenizer.pad_token_id}
@@ -347,7 +368,7 @@ class PlayedLearner(SteppedLearner):
 
 
 class GrpoLearner(PlayedLearner):
-    """One model under GRPO; see the Learner protocol for the methods."""
+    """One model under GRPO."""
 
     _config: GrpoConfig
     _make_trainer = PlayedGRPOTrainer
@@ -358,7 +379,7 @@ class GrpoLearner(PlayedLearner):
 
 @cache
 def _prompts() -> Dataset:
-    """What TRL wants to see and nobody reads; to make it takes a quarter of a learner's time."""
+    """Return a data set that TRL requires and never reads; building it is slow."""
     return Dataset.from_list([{"prompt": "-"}] * 4)
 
 
@@ -368,23 +389,55 @@ def _episode_return(
     return [one.episode_return for one in sample]
 
 
-def _adapts(trainer: Any) -> bool:
-    # Before the first update TRL holds an infinity, which is not plain data.
-    return bool(trainer.use_adaptive_entropy) and math.isfinite(trainer._last_world_entropy)
+_STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False}
 
 
-def surrogate_arguments(
-    config: SurrogateConfig, model: Any, steps: int, group_size: int, temperature: float
-) -> dict[str, Any]:
-    """GRPOConfig's arguments for played samples, advantages left out."""
-    return {
-        **common_arguments(config, model, steps, config.gradient_accumulation_steps),
-        "per_device_train_batch_size": group_size,
-        "steps_per_generation": config.minibatches * config.gradient_accumulation_steps,
-        "num_generations": group_size,
-        "num_iterations": config.num_iterations,
-        "temperature": temperature,
-        "epsilon": config.clip_range,
-        "beta": config.beta,
-        "loss_type": config.loss,
-    }
+def _check_model(options: Mapping[str, Any], model: Any) -> None:
+    config = model.config.get_text_config()
+    if options.get("router_aux_loss_coef") and not hasattr(config, "output_router_logits"):
+        raise ConfigError(
+            f"trl.router_aux_loss_coef is {options['router_aux_loss_coef']}, must be left out: "
+            f"{model.config.model_type} is no mixture of experts with router logits"
+        )
+
+
+def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOConfig:
+    """Build TRL's GRPOConfig.
+
+    Args:
+        own: Arguments that the learner sets.
+        options: The `trl` section of the configuration.
+
+    Raises:
+        ConfigError: If TRL, the schedule or the optimizer refuses an argument.
+    """
+    unknown = {*options.get("activation_checkpointing_kwargs", ())} - _CHECKPOINTING_OPTIONS
+    if unknown:
+        raise ConfigError(
+            f"trl.activation_checkpointing_kwargs has {', '.join(map(repr, sorted(unknown)))}; "
+            f"allowed: {', '.join(sorted(_CHECKPOINTING_OPTIONS))}"
+        )
+    part = "trl"
+    kinds = get_type_hints(GRPOConfig)
+    try:
+        for part, value in ((f"trl.{name}", value) for name, value in options.items()):
+            TypeAdapter(kinds[part.removeprefix("trl.")], config=_STRICT).validate_python(value)
+        part = "trl"
+        arguments = GRPOConfig(**{**own, **options})
+        part = f"trl.lr_scheduler_kwargs with the schedule {arguments.lr_scheduler_type.value}"
+        get_scheduler(
+            arguments.lr_scheduler_type,
+            torch.optim.SGD([torch.zeros(1)]),
+            num_warmup_steps=arguments.get_warmup_steps(arguments.max_steps),
+            num_training_steps=arguments.max_steps,
+            scheduler_specific_kwargs=dict(arguments.lr_scheduler_kwargs or {}),
+        )
+        part = f"trl: the optimizer {arguments.optim.value}"
+        kind, settings = Trainer.get_optimizer_cls_and_kwargs(arguments)
+        kind([torch.zeros(1, requires_grad=True)], **settings)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ConfigError(f"{part}: {first['msg']}, got {shown(first['input'])}") from None
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{part}: {error}") from error
+    return arguments

@@ -1,36 +1,52 @@
-"""Learners from fixed data on TRL trainers: the parts shared by SFT and DPO."""
+"""SFT and DPO learners on TRL's SFTTrainer and DPOTrainer, stepped from outside.
+
+TRL computes the losses, clipping, the schedule and the metrics. It receives conversations and pairs
+as tokens.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
+import datasets
 import numpy as np
+import torch
 from datasets import Dataset
+from torch import Tensor
+from trl import DPOConfig as TrlDpoConfig
+from trl import DPOTrainer, SFTTrainer
+from trl import SFTConfig as TrlSftConfig
 
 from srl_train import processes
-from srl_train.config.learning.offline import OfflineConfig
-from srl_train.data.preferences import Preference, References
+from srl_train.config.learning.offline import DpoConfig, OfflineConfig, SftConfig
+from srl_train.data.demonstrations import Demonstration
+from srl_train.data.preferences import COLUMNS, Preference, References
+from srl_train.learners.trl_grpo import REFERENCE
 from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
 
 T = TypeVar("T")
 
+IGNORED = -100
+"""Label of tokens without loss, in TRL as in torch."""
+
 
 class OfflineLearner(SteppedLearner):
-    """One model on a fixed list of samples; an update is one pass over it in batches.
+    """One model on a fixed list of samples, in a `with` block; an update is one pass in batches.
 
-    Used in a `with` block: TRL puts a forward of its own on the model, and afterwards the model
-    gets back the one that it came with, which other learners of the same model rely on.
+    TRL replaces the model's forward, which the end of the block restores for other learners.
+    `planned_steps` is the length of the learning-rate schedule.
     """
 
     _config: OfflineConfig
     TRAINER: ClassVar[Callable[..., Any]]
     ARGUMENTS: ClassVar[Callable[..., Any]]
-    """The trainer's configuration in TRL."""
+    """Class of the trainer's configuration in TRL."""
     ROWS: ClassVar[Sequence[Mapping[str, Any]]]
-    """All that TRL's constructor looks at; batches are handed to each step."""
+    """Data set for TRL's constructor; each step receives its own batch."""
 
     def __init__(
         self,
@@ -42,15 +58,12 @@ class OfflineLearner(SteppedLearner):
         planned_steps: int,
         seed: int = 0,
     ) -> None:
-        """Build the trainer around `model`, a PreTrainedModel or PeftModel that stays ours;
-        `planned_steps` is the length of the learning-rate schedule."""
         super().__init__(name, config, model, seed)
         self._model = model
         self._patched = model.get_base_model() if hasattr(model, "peft_config") else model
         self._forward = vars(self._patched).get("forward")
         self._batches: list[list[Any]] = []
         self.losses: list[float] = []
-        """Of the last update, step by step."""
         with isolated_randomness(seed), quiet_upstream():
             trainer = self.TRAINER(
                 model=model,
@@ -80,15 +93,15 @@ class OfflineLearner(SteppedLearner):
             self._patched.forward = self._forward
 
     def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Preference]:
-        """See StageLearner."""
+        """Tokenize rows of preference files as TRL does (DPO only)."""
         raise NotImplementedError
 
     def reference_logprobs(self, samples: Sequence[Any]) -> References | None:
-        """See StageLearner."""
+        """Return (chosen, rejected) log-probabilities per pair, or None if they are not needed."""
         return None
 
     def begin_update(self, samples: Sequence[Any], seed: int, version: int) -> int:
-        """One pass over the samples, in an order drawn from `seed`; returns its steps."""
+        """Start one pass over the samples, shuffled by `seed`; return its number of steps."""
         self._begin(seed)
         order = np.random.default_rng(seed).permutation(len(samples))
         size = self._config.batch_size
@@ -99,16 +112,185 @@ class OfflineLearner(SteppedLearner):
         return len(self._batches)
 
     def end_update(self) -> dict[str, float]:
-        """TRL's metrics since `begin_update`, averaged."""
+        """Return TRL's metrics since `begin_update`, averaged."""
         self._batches = []
         self.losses = list(self._trainer._metrics["train"]["loss"])
         metrics = super().end_update()
-        metrics.pop("num_tokens", None)  # of the trainer's life, which ends when a run is stopped
+        metrics.pop("num_tokens", None)  # counts from the trainer's start, so a resume changes it
         return metrics
 
     def _own(self, batch: Sequence[T]) -> Sequence[T]:
-        """This process's share of a batch; all of it where equal shares are not to be had."""
+        """Return this process's share of a batch, or all of it if shares would be unequal."""
         return batch if len(batch) % processes.count() else processes.share_of(batch)
 
-    def _next_batch(self) -> list[Any]:
-        return self._batches[self._steps_done]
+
+class WeightedSFTTrainer(SFTTrainer):  # type: ignore[misc]
+    """SFTTrainer with token weights: its loss is the sum of -weight x log-probability.
+
+    A batch contains `weights` (B, T), which are multiplied into the log-probabilities before TRL's
+    own reduction.
+    """
+
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
+    ) -> Any:
+        """Return the weighted sum; `num_items_in_batch` is ignored, weights are normalized."""
+        batch = dict(inputs)
+        weights: Tensor = batch.pop("weights")
+
+        def weighted(module: Any, arguments: Any, output: Any) -> Any:
+            output.log_probs = output.log_probs * weights[:, 1:]  # of the next tokens
+            return output
+
+        hook = model.register_forward_hook(weighted)
+        try:
+            return super().compute_loss(model, batch, return_outputs, num_items_in_batch=1)
+        finally:
+            hook.remove()
+
+
+class SftLearner(OfflineLearner):
+    """One model under supervised learning.
+
+    loss = answer_weight x mean over answer tokens + observation_weight x mean over observation
+    tokens of the negative log-probability, means over the batch.
+    """
+
+    TRAINER = WeightedSFTTrainer
+    ARGUMENTS = TrlSftConfig
+    ROWS = ({"input_ids": [0, 0], "labels": [0, 0]},)
+    _config: SftConfig
+
+    def _own_arguments(self) -> dict[str, Any]:
+        return {"dataset_kwargs": {"skip_prepare_dataset": True}}
+
+    def _inputs(self) -> dict[str, Tensor]:
+        batch: Sequence[Demonstration] = self._batches[self._steps_done]
+        weights: Sequence[list[float]] = self._weights(batch)
+        batch, weights = self._own(batch), self._own(weights)
+        rows = []
+        for one, own in zip(batch, weights, strict=True):
+            labelled = zip(one.input_ids, own, strict=True)
+            labels = [token if weight else IGNORED for token, weight in labelled]
+            rows.append({"input_ids": list(one.input_ids), "labels": labels})
+        inputs: dict[str, Tensor] = self._trainer.data_collator(rows)
+        table = torch.zeros(inputs["input_ids"].shape)
+        for row, own in zip(table, weights, strict=True):
+            row[: len(own)] = torch.tensor(own)
+        return {**inputs, "weights": table}
+
+    def _weights(self, batch: Sequence[Demonstration]) -> list[list[float]]:
+        """Return weights per token whose weighted sum is the loss.
+
+        The first token of a conversation is never predicted.
+        """
+        # TRL adds the processes' sums. Processes that all train on the whole batch count less.
+        alike = processes.count() * len(self._own(batch)) / len(batch)
+        answers = sum(sum(one.answers[1:]) for one in batch)
+        observations = sum(sum(one.observations[1:]) for one in batch)
+        answer = self._config.answer_weight / max(1, answers) / alike
+        observation = self._config.observation_weight / max(1, observations) / alike
+        return [
+            [
+                answer * is_answer + observation * is_observation
+                for is_answer, is_observation in zip(one.answers, one.observations, strict=True)
+            ]
+            for one in batch
+        ]
+
+
+class PreparedDPOTrainer(DPOTrainer):  # type: ignore[misc]
+    """DPOTrainer whose batches contain their tokens and reference log-probabilities."""
+
+    def _prepare_dataset(
+        self, dataset: Any, processing_class: Any, args: Any, dataset_name: str
+    ) -> Any:
+        if dataset_name == "train":  # the rows of the constructor
+            return dataset
+        return super()._prepare_dataset(dataset, processing_class, args, dataset_name)
+
+    def _precompute_ref_logps(self, dataset: Any, name: str, batch_size: int) -> Any:
+        return dataset
+
+
+class DpoLearner(OfflineLearner):
+    """One model under DPO.
+
+    The reference is the model at the start of the stage. TRL computes its log-probabilities once,
+    so no second model is kept.
+    """
+
+    TRAINER = PreparedDPOTrainer
+    ARGUMENTS = TrlDpoConfig
+    ROWS = (dict.fromkeys(COLUMNS, "-"),)
+    _config: DpoConfig
+
+    def _own_arguments(self) -> dict[str, Any]:
+        return {
+            "precompute_ref_log_probs": True,
+            "disable_dropout": False,  # it would stay disabled after the stage
+            "beta": self._config.beta,
+            "loss_type": [self._config.loss],
+            "label_smoothing": self._config.label_smoothing,
+        }
+
+    def __exit__(self, *reason: object) -> None:
+        super().__exit__(*reason)
+        if REFERENCE in getattr(self._model, "peft_config", ()):
+            self._model.delete_adapter(REFERENCE)
+
+    def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Preference]:
+        """Tokenize rows of preference files as TRL does."""
+        if not rows:
+            return []
+        with quiet_upstream(), _without_bars():
+            trainer = self._trainer
+            found = trainer._prepare_dataset(
+                Dataset.from_list([dict(row) for row in rows]),
+                trainer.processing_class,
+                trainer.args,
+                "preference",
+            )
+        return [Preference(*(tuple(row[f"{column}_ids"]) for column in COLUMNS)) for row in found]
+
+    def reference_logprobs(self, samples: Sequence[Preference]) -> References:
+        """Return (chosen, rejected) log-probabilities of each pair, computed by TRL."""
+        trainer = self._trainer
+        trainer.model.eval()
+        found: list[tuple[float, float]] = []
+        with quiet_upstream():
+            for start in range(0, len(samples), self._config.batch_size):
+                batch = samples[start : start + self._config.batch_size]
+                inputs = trainer._prepare_inputs(self._collated(batch))
+                chosen, rejected = trainer.compute_ref_log_probs(trainer.model, inputs)
+                found += zip(map(float, chosen), map(float, rejected), strict=True)
+        return found
+
+    def _inputs(self) -> dict[str, Tensor]:
+        return self._collated(self._own(self._batches[self._steps_done]))
+
+    def _collated(self, batch: Sequence[Preference]) -> dict[str, Tensor]:
+        rows = []
+        for pair in batch:
+            row: dict[str, Any] = {f"{c}_ids": list(getattr(pair, f"{c}_ids")) for c in COLUMNS}
+            if pair.reference is not None:
+                row["ref_chosen_logps"], row["ref_rejected_logps"] = pair.reference
+            rows.append(row)
+        inputs: dict[str, Tensor] = self._trainer.data_collator(rows)
+        return inputs
+
+
+@contextlib.contextmanager
+def _without_bars() -> Iterator[None]:
+    """Hide the progress bars of `datasets`, which would be drawn over ours."""
+    shown = not datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            datasets.enable_progress_bars()

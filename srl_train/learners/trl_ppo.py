@@ -1,8 +1,7 @@
 """PPO learner: TRL's clipped surrogate with advantages from a critic.
 
-Of TRL's GRPOTrainer three methods are extended, none is replaced: what a batch is made of, the
-loss and the optimizer. Formulas and
-settings: docs/training/ppo.md.
+Three methods of TRL's GRPOTrainer are extended: batch creation, the loss and the optimizer.
+Formulas and settings: docs/training/ppo.md.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from srl_train import processes
 from srl_train.config.learning.learners import PpoConfig
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import (
-    CRITIC,
     CRITICS,
     CentralCritic,
     Critic,
@@ -34,6 +32,7 @@ from srl_train.learners.critics import (
     total_length,
     with_closings,
 )
+from srl_train.learners.learner import CRITIC
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.returns import (
@@ -52,7 +51,7 @@ _TOO_FAR = 1.5  # times target_kl
 
 
 class PlayedPPOTrainer(PlayedGRPOTrainer):
-    """GRPOTrainer with a critic: advantages (B, T) by GAE, and the value loss beside TRL's own."""
+    """GRPOTrainer with a critic: advantages (B, T) by GAE, and the value loss added to TRL's."""
 
     def __init__(
         self,
@@ -63,19 +62,18 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         seats: Sequence[str],
         **kwargs: Any,
     ) -> None:
-        """`critic` lies where the model does; `seats` are what its states tell apart."""
         super().__init__(*args, **kwargs)
         self.critic = critic
         self.settings = settings
         self.discount = discount
         self.seats = seats
         self.scale = ValueScale() if settings.value_normalisation == "running" else None
-        """What the critic's values are in; None for units of return."""
+        """Scale of the critic's values; None for units of return."""
         self.divergence: list[tuple[float, float]] = []
-        """(sum, tokens) of the divergence from the policy that played, of each pass."""
+        """(sum, tokens) of the divergence from the sampling policy in each pass."""
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """TRL's, and the critic's parameters as a group of their own, without weight decay."""
+        """Add the critic's parameters to TRL's optimizer as a group without weight decay."""
         super().create_optimizer(model)
         rate = self.settings.value_learning_rate
         parameters = [p for p in self.critic.parameters() if p.requires_grad]
@@ -85,20 +83,20 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch = super()._generate_and_score_completions(inputs)
-        # Tensors with a row per sample: TRL shuffles and splits them with all others.
+        # TRL shuffles and splits these tensors, which have a row per sample, with its own.
         return {**batch, **self._estimates(batch, [row["sample"] for row in inputs])}
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         with self._watched_backbone() as seen:
             policy_loss: Tensor = super()._compute_loss(model, inputs)
-        [hidden] = seen  # one pass forward for both losses
+        [hidden] = seen  # one forward pass for both losses
         self._note_divergence(inputs)
         loss = self._value_loss(inputs, self.critic(inputs, hidden))
         self._metrics["train"]["value_loss"].append(loss.item())
         return policy_loss + self.settings.value_coefficient * loss
 
     def _value_loss(self, batch: Mapping[str, Any], values: Tensor) -> Tensor:
-        """Half the squared error, clipped as in PPO2, weighted so that a step's passes add up."""
+        """Return half the squared error, clipped as in PPO2, weighted so that passes add up."""
         errors = (values - batch["returns"]) ** 2
         limit = self.settings.value_clip
         if limit is not None:
@@ -109,7 +107,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         return loss
 
     def _note_divergence(self, batch: Mapping[str, Any]) -> None:
-        """Schulman's k3 estimate of KL(policy that played || policy now), over answer tokens."""
+        """Record Schulman's k3 estimate of KL(sampling policy || policy), over answer tokens."""
         mask = batch["completion_mask"] * batch["tool_mask"]
         old = batch.get("old_per_token_logps")
         ratio = torch.zeros_like(self.newest_logps) if old is None else self.newest_logps - old
@@ -118,7 +116,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
 
     @contextmanager
     def _watched_backbone(self) -> Iterator[list[Tensor]]:
-        """Inside, the policy's last hidden states are collected as they are computed."""
+        """Collect the policy's last hidden states within the block."""
         seen: list[Tensor] = []
         backbone = backbone_of(self.accelerator.unwrap_model(self.model))
         handle = backbone.register_forward_hook(
@@ -132,8 +130,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     def _estimates(
         self, batch: Mapping[str, Any], samples: Sequence[TokenSample]
     ) -> dict[str, Tensor]:
-        """advantages (B, T), and per action, padded to (B, K): old_values, returns, value_weights
-        and what the critic reads."""
+        """Return advantages (B, T) and, per action (B, K), the tensors of the value loss."""
         like = batch["completion_ids"]
         actions = [actions_of(s, self.settings.level, self.discount) for s in samples]
         counts = [len(one.spans) for one in actions]
@@ -144,10 +141,10 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         if self.settings.critic == "central":
             batch["states"] = joint_states(samples, self.seats).to(like.device)
         cut = [s.closing_ids is not None for s in samples]
-        # What was shown last is valued, and learned by no pass of the loss: it is in this alone.
+        # The last observation of truncated episodes is valued here, and trained in no pass.
         valued = with_closings(batch, samples, self.seats) if any(cut) else batch
-        said = self._values_now(valued).double().cpu().numpy()
-        values = said if self.scale is None else self.scale.restore(said)
+        raw = self._values_now(valued).double().cpu().numpy()
+        values = raw if self.scale is None else self.scale.restore(raw)
         values, last = values[:, : max(counts)], np.where(cut, values[:, -1], 0.0)
 
         advantages: list[Floats] = []
@@ -159,7 +156,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
             advantages.append(found)
             returns.append(found + row[:count])
         old = np.concatenate([row[:count] for row, count in zip(values, counts, strict=True)])
-        # Of all processes' samples: they are explained, normalised and weighed as one update.
+        # The samples of all processes are normalized and weighted as one update.
         old, _ = _whole(old)
         all_returns, _ = _whole(np.concatenate(returns))
         explained = explained_variance(old, all_returns)
@@ -175,56 +172,54 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
             flat = standardized(flat, processes.gather(kinds))
         elif self.settings.normalize_advantages == "update":
             flat = standardized(flat)
-        # As TRL's token mean: an optimizer step's share of the update's actions, on average; over
-        # processes the gradients' mean is taken.
+        # Like TRL's token mean: an optimizer step has, on average, this share of the actions, and
+        # gradients are averaged over processes.
         weight = self.settings.minibatches * processes.count() / len(flat)
         flat = flat[own]
 
         spread = torch.zeros(like.shape)
-        told = torch.zeros(places.shape)
+        targets = torch.zeros(places.shape)
         weights = torch.zeros(places.shape)
         first = 0
         for number, (count, one) in enumerate(zip(counts, actions, strict=True)):
             for (start, stop), value in zip(one.spans, flat[first : first + count], strict=True):
                 spread[number, start:stop] = float(value)
-            told[number, :count] = torch.from_numpy(returns[number]).float()
+            targets[number, :count] = torch.from_numpy(returns[number]).float()
             weights[number, :count] = weight
             first += count
-        kept = ("value_positions", "states")
         return {
             "advantages": spread.to(like.device),
-            "returns": told.to(like.device),
-            "old_values": torch.from_numpy(said[:, : max(counts)]).float().to(like.device),
+            "returns": targets.to(like.device),
+            "old_values": torch.from_numpy(raw[:, : max(counts)]).float().to(like.device),
             "value_weights": weights.to(like.device),
-            **{name: batch[name] for name in kept if name in batch},
+            **{name: batch[name] for name in ("value_positions", "states") if name in batch},
         }
 
     @torch.no_grad()
     def _values_now(self, batch: Mapping[str, Any]) -> Tensor:
-        """(B, K) by the critic as it is, without dropout, in parts of TRL's batch size."""
-        names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask",
-                 "value_positions", "states")  # fmt: skip
+        """Return the critic's values (B, K) without dropout, in parts of TRL's batch size."""
+        names = ["prompt_ids", "prompt_mask", "completion_ids", "completion_mask"]
+        names += ["value_positions", "states"]
         rows = {name: batch[name] for name in names if name in batch}
         backbone = backbone_of(self.accelerator.unwrap_model(self.model))
         self.model.eval()
         self.critic.eval()
-        found = []
-        for start in range(0, len(batch["completion_ids"]), self.args.per_device_train_batch_size):
-            stop = start + self.args.per_device_train_batch_size
-            part = {name: tensor[start:stop] for name, tensor in rows.items()}
+        found, size = [], self.args.per_device_train_batch_size
+        for start in range(0, len(batch["completion_ids"]), size):
+            part = {name: tensor[start : start + size] for name, tensor in rows.items()}
             hidden = last_hidden(backbone, part) if self.critic.reads_policy else None
             found.append(self.critic(part, hidden))
         self.critic.train()
-        self.model.train()  # TRL tells training from evaluation by this
+        self.model.train()  # TRL derives its own mode from this
         return torch.cat(found)
 
 
 class PpoLearner(PlayedLearner):
-    """One model under PPO; see the Learner protocol for the methods.
+    """One model under PPO; arguments as in PlayedLearner.
 
-    The critic's parameters are among the weights and gradients, named "critic. ...": strategies
-    average them with all others, checkpoints hold them. Their gradient is clipped apart from the
-    policy's, so that a critic that is far off does not slow the policy down.
+    The weights and gradients include the critic's, named "critic. ...": strategies average them,
+    checkpoints contain them. Their gradient is clipped separately, so that a large value error does
+    not slow the policy down.
     """
 
     _config: PpoConfig
@@ -241,12 +236,7 @@ class PpoLearner(PlayedLearner):
         seed: int = 0,
         **settings: Any,
     ) -> None:
-        """Build critic and trainer around `model`, a PreTrainedModel or PeftModel that stays ours.
-
-        `discount` is per turn, `joint` what a central critic is shown; `settings` as for GRPO, of
-        which `group_size` only says how many samples make a batch.
-        """
-        with isolated_randomness(seed):  # equal in all models: averaging wants equal starts
+        with isolated_randomness(seed):  # averaging requires equal starts
             critic = CRITICS[config.critic](model, joint)
         critic.to(next(model.parameters()).device)
         self._make_trainer = partial(
@@ -267,40 +257,37 @@ class PpoLearner(PlayedLearner):
         return {"entropy_coef": self._config.entropy_coef}
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
-        """Take the samples of one update; returns its number of optimizer steps at most."""
+        """Start one update and return the largest number of its optimizer steps."""
         if not isinstance(self._trainer.critic, CentralCritic):
-            self._check_room(samples)
+            self._check_length(samples)
         endless = self._trainer.discount == 1.0 and any(s.closing_ids for s in samples)
         if endless and not self._warned:
             self._warned = True
             _LOG.warning(
-                "%s: games are cut off without telling their time, and at a rollout.discount of 1 "
-                "a game without end has no finite value: give a discount below 1, or tell the "
-                "time left (tells_time of with_text)",
+                "%s: episodes are truncated and observations do not contain the time left, so that "
+                "values are not finite at a rollout.discount of 1: lower the discount, or set "
+                "tells_time of with_text",
                 self.name,
             )
         self._stopped = False
         return super().begin_update(samples, seed, version)
 
-    def _check_room(self, samples: Sequence[TokenSample]) -> None:
-        """Raise TrainingError where what an agent was shown last does not fit the model's
-        context."""
+    def _check_length(self, samples: Sequence[TokenSample]) -> None:
+        """Raise TrainingError if the last observation of an episode exceeds the model's context."""
         text = self._trainer.accelerator.unwrap_model(self._trainer.model).config.get_text_config()
         limit = getattr(text, "max_position_embeddings", None)
-        longest = max(
-            (len(s.prompt_ids) + total_length(s) for s in samples if s.closing_ids), default=0
-        )
-        if limit is not None and longest > limit:
+        lengths = [len(s.prompt_ids) + total_length(s) for s in samples if s.closing_ids]
+        if limit is not None and max(lengths, default=0) > limit:
             raise TrainingError(
-                f"{self.name}: a game that was cut off has {longest} tokens with what was shown "
-                f"last, the model reads {limit}: play fewer turns, shorten the texts, or tell the "
-                "time left (tells_time of with_text)"
+                f"{self.name}: a truncated episode has {max(lengths)} tokens with its last "
+                f"observation, must be at most {limit}, the model's context: play fewer turns, "
+                "shorten the texts, or set tells_time of with_text"
             )
 
     def compute_gradients(self) -> dict[str, Tensor] | None:
-        """The next step's gradients; None once the policy has moved further than target_kl.
+        """Return the next step's gradients, or None once the policy exceeds target_kl.
 
-        During the critic's warm-up they are the critic's own alone.
+        During the critic's warm-up they are those of the critic.
         """
         if self._stopped:
             return None
@@ -329,25 +316,24 @@ class PpoLearner(PlayedLearner):
         super().apply_gradients(gradients)
 
     def end_update(self) -> dict[str, float]:
-        """The update's metrics, averaged over its steps."""
+        """Return the update's metrics, averaged over its steps."""
         return {**super().end_update(), "stopped_early": float(self._stopped)}
 
     def counters(self) -> dict[str, Any]:
-        """The schedule, the steps so far, and what the critic's values are in."""
+        """Return the schedule, the steps and the scale of the critic's values."""
         scale = self._trainer.scale
         return {**super().counters(), **({"value_scale": scale.state()} if scale else {})}
 
     def load_counters(self, counters: Mapping[str, Any]) -> None:
-        """Restore what `counters` gave."""
+        """Restore a result of `counters`."""
         super().load_counters(counters)
         if self._trainer.scale:
             self._trainer.scale.load_state(counters["value_scale"])
 
     def save_model(self, folder: Path) -> None:
-        """Write the policy as its users load it, and what trains of its critic in `critic/`.
+        """Write the policy, and the critic's trained parameters and value scale in `critic/`.
 
-        A folder below: some loaders read every safetensors file of a model's own folder. With value
-        normalisation the mean and deviation that its values are in stand there too.
+        Some loaders read every safetensors file in the model's own folder.
         """
         super().save_model(folder)
         if not processes.is_main():
@@ -360,7 +346,7 @@ class PpoLearner(PlayedLearner):
 
 
 def _whole(own: Floats) -> tuple[Floats, slice]:
-    """The numbers of all processes, and where this one's are among them."""
+    """Return the numbers of all processes and the slice of this process."""
     parts = processes.gather([own])
     start = sum(len(part) for part in parts[: processes.index()])
     return np.concatenate(parts), slice(start, start + len(own))

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet_upstream() -> Iterator[None]:
-    """Quiet these messages, and nothing else.
+    """Suppress exactly these messages within the block.
 
-    Contract tests watch the experimental rollout_func; the deprecated names of transformers are
-    used by TRL and PEFT, not by us, and go with their next releases.
+    Contract tests watch the experimental rollout_func. TRL and PEFT call the deprecated names.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "You are using 'rollout_func'", UserWarning)

@@ -1,4 +1,4 @@
-"""Activity of a run: from when to when it played rounds, and each model learned from them."""
+"""Activity of a run: the time spans of rollouts and of each model's learning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from srl_train.metrics.errors import MetricsError
 from srl_train.metrics.sinks import JsonlSink, read_metrics
 
 PLAY = "play"
-"""Who is busy while games are under way; models have their own names."""
+"""Name of the spans of rollouts; other spans have the model's name."""
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,18 @@ class Span:
     """One line of activity.jsonl."""
 
     who: str
-    """`play`, or a model."""
+    """`play` or a model."""
     round: int
-    """The round that was played, or learned from."""
+    """Round of the rollout or of the update."""
     start: float
-    """Seconds since the run began, the time between two sittings left out."""
+    """Seconds since the start of the run, without the time between stop and resume."""
     end: float
 
 
 class Activity:
-    """Who is busy now, and the record of it. Its methods may be called from any thread."""
+    """Current activities, recorded in the file `path` from round `from_round` on. Thread-safe."""
 
     def __init__(self, path: Path | None, from_round: int = 0) -> None:
-        """Goes on with the file where it is there, without its spans of `from_round` and later;
-        None keeps no record. Raises MetricsError for a damaged file."""
         self._sink = None if path is None else JsonlSink(path, resume_from_round=from_round)
         before = [] if path is None else read_activity(path)
         self._zero = time.perf_counter() - max((span.end for span in before), default=0.0)
@@ -47,11 +45,11 @@ class Activity:
         self._seconds = dict.fromkeys(("rollout", "train", "overlap"), 0.0)
 
     def now(self) -> float:
-        """Seconds since the run began."""
+        """Return the seconds since the start of the run."""
         return time.perf_counter() - self._zero
 
     def begin(self, who: str, round_number: int) -> int:
-        """`who` is busy with a round from now on; returns the span's number."""
+        """Start a span and return its number."""
         with self._lock:
             self._count()
             self._started += 1
@@ -59,7 +57,7 @@ class Activity:
             return self._started
 
     def end(self, span: int) -> None:
-        """It is no more."""
+        """End a span and record it."""
         with self._lock:
             self._count()
             who, number, start = self._open.pop(span)
@@ -67,8 +65,8 @@ class Activity:
                 self._sink.write(asdict(Span(who, number, start, self._since)))
 
     def seconds(self) -> dict[str, float]:
-        """Seconds since the last call in which there was play (`rollout`), learning (`train`), and
-        both (`overlap`)."""
+        """Return the seconds of rollouts (`rollout`), learning (`train`) and both (`overlap`)
+        since the last call."""
         with self._lock:
             self._count()
             counted, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
@@ -80,7 +78,7 @@ class Activity:
             self._sink.close()
 
     def _count(self) -> None:
-        """Add the time since the last change to what has gone on in it."""
+        """Add the time since the last change to the current activities."""
         now = self.now()
         busy = {who == PLAY for who, _, _ in self._open.values()}
         passed, self._since = now - self._since, now
@@ -90,7 +88,7 @@ class Activity:
 
 
 def read_activity(path: str | os.PathLike[str]) -> list[Span]:
-    """The spans of a file, in the order in which they ended.
+    """Read the spans of a file, in the order in which they ended.
 
     Raises MetricsError, with the line's number, for a damaged line before the last.
     """
@@ -98,7 +96,7 @@ def read_activity(path: str | os.PathLike[str]) -> list[Span]:
 
 
 def span(path: str | os.PathLike[str], place: int, row: Mapping[str, Any]) -> Span:
-    """The span of one line. Raises MetricsError, with the line's number, for what is none."""
+    """Return the span of one line. Raises MetricsError, with the line's number, if it is none."""
     kinds = {"who": str, "round": int, "start": int | float, "end": int | float}
     if row.keys() != kinds.keys() or not all(isinstance(row[n], kinds[n]) for n in kinds):
         raise MetricsError(
@@ -106,7 +104,7 @@ def span(path: str | os.PathLike[str], place: int, row: Mapping[str, Any]) -> Sp
         )
     if not 0 <= row["start"] < row["end"] < math.inf:
         raise MetricsError(
-            f"{path}: line {place} lasts from {row['start']} to {row['end']}: give seconds from 0 "
-            "on, the end after the start"
+            f"{path}: line {place} lasts from {row['start']} to {row['end']}, must be seconds from "
+            "0 on with the end after the start"
         )
     return Span(**row)

@@ -1,6 +1,6 @@
-"""The document of a report, comparison or replay: typed blocks, and their JSON for the page.
+"""Document of a report, comparison or replay: typed blocks and their JSON for the page.
 
-`page_assets/page.js` draws it. Beside running means the page computes nothing.
+`page_assets/page.js` draws the document and computes nothing but running means.
 """
 
 from __future__ import annotations
@@ -13,25 +13,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from srl_envs.loading.untrusted import cut, printable
+from srl_envs.untrusted import cut, printable
 
 SCHEMA_VERSION = 2
-"""Raised when a block's fields change; the page refuses versions that it does not know."""
+"""Version of the blocks' fields; the page refuses unknown versions."""
 MISSING = "\N{EN DASH}"
-"""Stands where a number was not measured."""
+"""Text for a number that was not measured."""
 LONGEST_TEXT, LONGEST_CELL = 20_000, 1_000
-"""Characters of a paragraph or listing, and of any other text; more stays in the run's files."""
+"""Limits in characters of a paragraph or listing, and of any other text."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One curve; y may hold NaN where nothing was measured."""
+    """One curve; y may contain NaN. A band from `low` to `high` disables smoothing."""
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
     low: Sequence[float] | None = None
-    """With `high`: the band around y, which is then drawn as it stands, not smoothed."""
     high: Sequence[float] | None = None
 
 
@@ -42,45 +41,42 @@ class Panel:
     title: str
     lines: Sequence[Line]
     guides: Sequence[tuple[str, float]] = ()
-    """Horizontal lines: name and height."""
+    """Name and height of horizontal lines."""
     percent: bool = False
-    """Heights are shares, shown in per cent."""
     window: int = 1
-    """Values of a running mean, drawn with their standard deviation as a band; 1: as measured."""
+    """Values of a running mean, drawn with a band of the standard deviation."""
     across: str = "round"
-    """What x counts."""
+    """Unit of x."""
 
 
 @dataclass(frozen=True)
 class Raster:
-    """One row of blocks per model, filled in the rounds, or other steps, listed for it."""
+    """One row of blocks per model, filled in the listed rounds or other steps."""
 
     title: str
     rows: Sequence[tuple[str, Sequence[int]]]
     rounds: Sequence[int]
     across: str = "round"
-    """What the blocks stand for."""
+    """Unit of the blocks."""
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """One player's part in what another got, over one period."""
+    """Effect of one player on another in one period, with an interval that may be NaN."""
 
     source: int
-    """Number of the player in the graph's list."""
     target: int
     value: float
     low: float
-    """With `high` the interval; NaN where there is none."""
     high: float
     games: int
     sure: bool
-    """Whether the interval leaves zero out; other arrows are drawn pale."""
+    """True if the interval excludes zero; other arrows are drawn pale."""
 
 
 @dataclass(frozen=True)
 class Period:
-    """The arrows of a graph at one time."""
+    """Arrows of a graph at one time."""
 
     label: str
     arrows: Sequence[Arrow]
@@ -92,18 +88,17 @@ class InteractionGraph:
 
     title: str
     how: str
-    """What was measured."""
+    """Description of the measurement."""
     unit: str
-    """Of the arrows' values."""
     players: Sequence[str]
     periods: Sequence[Period]
-    """In order of time; the last is shown first."""
+    """Periods in order of time; the last is shown first."""
     directed: bool = True
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Drawings side by side, with what their lines are."""
+    """Drawings side by side with a caption."""
 
     drawings: Sequence[Panel | Raster | InteractionGraph]
     caption: str
@@ -111,7 +106,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text; the page sets columns of numbers flush right."""
+    """Cells as text; columns of numbers are aligned to the right."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -119,33 +114,33 @@ class Table:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A square table of numbers, coloured from the lowest (white) to the highest."""
+    """Square table of numbers, colored from the lowest (white) to the highest."""
 
     title: str
     labels: Sequence[str]
-    """Of rows and columns alike."""
+    """Labels of rows and columns."""
     values: Sequence[Sequence[float]]
-    """Row by row; NaN where there is none."""
+    """Values row by row; NaN if there is none."""
     notes: Sequence[Sequence[str]]
-    """Small, below each."""
+    """Small text below each value."""
     hints: Sequence[Sequence[str]]
-    """What more there is to say of each, shown on hovering."""
+    """Text on hovering over each value."""
 
 
 Card = tuple[str, str, str]
-"""A name, a number and what more there is to say of it."""
+"""Name, number and details."""
 
 
 @dataclass(frozen=True)
 class Cards:
-    """The headline of a page."""
+    """Headline of a page."""
 
     cards: Sequence[Card]
 
 
 @dataclass(frozen=True)
 class Notes:
-    """A box of what was warned of or is missing."""
+    """Box of warnings or missing parts."""
 
     title: str
     lines: Sequence[str]
@@ -153,7 +148,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph, a heading within a section, or a listing, whose lines and spaces are kept."""
+    """Paragraph, heading within a section, or listing with its line breaks and spaces."""
 
     text: str
     style: Literal["quiet", "bad", "heading", "listing"] = "quiet"
@@ -169,24 +164,23 @@ class Details:
 
 @dataclass(frozen=True)
 class Step:
-    """What one agent saw, heard, answered, did and earned in a turn."""
+    """Observation, messages, answer, action and reward of one agent in a turn."""
 
     agent: str
     player: str
     saw: str
     heard: Sequence[tuple[str, str]]
     answer: str | None
-    """What it wrote; None where it does not write."""
     asked: bool
     failure: str | None
-    """Why the answer could not be read, so that the default was played."""
+    """Reason of a parse failure, after which the default action was played."""
     action: str
     reward: str
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of an episode; `frame` is its picture, a PNG file."""
+    """One turn of an episode; `frame` is a PNG file."""
 
     number: int
     steps: Sequence[Step]
@@ -195,31 +189,30 @@ class Turn:
 
 @dataclass(frozen=True)
 class Transcript:
-    """An episode: as a table, or as pictures to play where its turns have frames."""
+    """Episode as a table, or as an animation if its turns have frames."""
 
     summary: str
     failure: str | None
     rules: Sequence[tuple[str, str]]
-    """Agents, and what they were told."""
+    """Agents and their rules."""
     turns: Sequence[Turn]
     left_out: int = 0
-    """Turns at the end that are not shown."""
+    """Number of last turns that are not shown."""
     seconds: float | None = None
-    """Between two frames."""
+    """Time between two frames."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come: a bar, and words beside it."""
+    """Progress of a run: a share from 0 to 1, or NaN if unknown, and words."""
 
     share: float
-    """From 0 to 1; NaN where nobody knows."""
     words: Sequence[str]
 
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run in a list of several; the page links to it by its name."""
+    """Run in a list of several, linked by its name."""
 
     name: str
     about: str
@@ -235,11 +228,10 @@ class Runs:
 
 @dataclass(frozen=True)
 class Games:
-    """Files of sample episodes of a run that is served, whose transcripts the page asks for."""
+    """Sample episodes of a run, by name and label, whose transcripts the page requests."""
 
     run: str
     files: Sequence[tuple[str, str]]
-    """Name and label, the newest last."""
 
 
 Block = (
@@ -249,7 +241,7 @@ Block = (
 
 @dataclass(frozen=True)
 class Section:
-    """A headed part of the page."""
+    """Part of the page with a heading."""
 
     title: str
     blocks: Sequence[Block]
@@ -257,7 +249,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """Everything that one page shows: blocks, and below them sections."""
+    """Content of one page: blocks, followed by sections."""
 
     title: str
     subtitle: str
@@ -267,17 +259,17 @@ class Document:
 
 
 def to_json(document: Document) -> str:
-    """The document as ASCII JSON that may stand inside a `<script>` element.
+    """Return the document as ASCII JSON that is safe inside a `<script>` element.
 
-    Every text is made printable and cut; what is not a finite number is null.
+    All texts are made printable and cut; numbers that are not finite become null.
     """
     text = json.dumps(plain(document), allow_nan=False, separators=(",", ":"))
-    # In JSON these stand in strings only; escaped, no string ends the element that it is in.
+    # These characters occur only in strings; escaped, no string ends the element.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def plain(value: Any, longest: int = LONGEST_CELL) -> Any:
-    """A document, or a part of one, as JSON has it: its dataclasses are mappings with a `kind`."""
+    """Return a document or a part of one as JSON data; dataclasses are mappings with a `kind`."""
     if dataclasses.is_dataclass(value):
         longest = LONGEST_TEXT if isinstance(value, Text | Transcript) else longest
         fields = {f.name: plain(getattr(value, f.name), longest) for f in dataclasses.fields(value)}
@@ -294,7 +286,7 @@ def plain(value: Any, longest: int = LONGEST_CELL) -> Any:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table without the columns in which nothing was measured."""
+    """Return a table without the columns in which nothing was measured."""
     cells = [[str(value) for value in row] for row in rows]
     kept = [
         place
@@ -305,22 +297,22 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """The value with `digits` significant digits; MISSING for NaN."""
+    """Return the value with `digits` significant digits, or MISSING for NaN."""
     return f"{value:.{digits}g}" if math.isfinite(value) else MISSING
 
 
 def share(value: float) -> str:
-    """The value in per cent; MISSING for NaN."""
+    """Return the value in percent, or MISSING for NaN."""
     return f"{100 * value:.1f} %" if math.isfinite(value) else MISSING
 
 
 def smoothing_window(values: int) -> int:
-    """Over how many of its values a line's running mean goes."""
+    """Return the number of values in a line's running mean."""
     return max(1, min(3, values // 2), values // 10)
 
 
 def running_means(values: Sequence[float], window: int) -> list[float]:
-    """The mean of each value and those before it, `window` in all; NaN is left out."""
+    """Return the means over the last `window` values, without NaN."""
     means = []
     for end in range(1, len(values) + 1):
         known = [value for value in values[max(0, end - window) : end] if math.isfinite(value)]

@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 from srl_train.metrics.document import Document, to_json
 from srl_train.metrics.errors import RunFolderError
 from srl_train.run_files import write_whole
@@ -33,14 +33,14 @@ _PAGE = """<!doctype html>
 """
 
 SCRIPTS = ("uPlot.iife.min.js", "graph.js", "page.js")
-"""In order: the last one draws the document."""
+"""Scripts in order; the last one draws the document."""
 
 
 def html(document: Document) -> str:
-    """The page as text.
+    """Return the page as text.
 
-    Its policy lets the browser run the scripts and styles named by their hashes and show pictures
-    that are in it, nothing else; Trusted Types keep these scripts from making HTML of text.
+    The page's policy allows only the scripts and styles with these hashes and embedded pictures.
+    Trusted Types prevent the scripts from creating HTML from text.
     """
     styles = [_asset("uPlot.min.css"), _asset("page.css")]
     scripts = [_asset(name) for name in SCRIPTS]
@@ -60,7 +60,7 @@ def html(document: Document) -> str:
 
 
 def write(document: Document, path: Path) -> Path:
-    """Write the page, whole or not at all. Raises RunFolderError where the system refuses."""
+    """Write the page, whole or not at all. Raises RunFolderError if the file cannot be written."""
     try:
         write_whole(path, html(document))
     except OSError as error:
@@ -73,6 +73,6 @@ def _asset(name: str) -> str:
 
 
 def _hashes(texts: list[str]) -> str:
-    """As a Content-Security-Policy names inline scripts and styles."""
+    """Return the hashes of inline scripts and styles for a Content-Security-Policy."""
     digests = (b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
     return " ".join(f"'sha256-{digest}'" for digest in digests)

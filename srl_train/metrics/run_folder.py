@@ -1,7 +1,7 @@
 """Reader of a run's folder: rows, stages, summary, configuration and sample episodes.
 
-A run that was killed, or still goes on, is read as far as it goes; `Run.notes` says what is
-missing. Only what is damaged beyond that is a RunFolderError.
+The folder of a running or killed run is read as far as it is complete, and `Run.notes` lists the
+missing parts. Other damage is a RunFolderError.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 from srl_agents.episode import Episode, read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
-from srl_envs.loading.strict_yaml import MAX_YAML, read_yaml
-from srl_envs.loading.untrusted import read_bytes, read_json
+from srl_envs.loading import MAX_YAML, read_yaml
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.engine.offline.progress import ORDER
 from srl_train.metrics.activity import Span, read_activity
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.sinks import read_metrics
 
 LARGEST = 1e100
-"""Of what is measured: sums of squares of it are numbers still."""
+"""Largest measured number; sums of its squares are finite."""
 MOST_ROUNDS = 10**9
 
 
@@ -37,36 +37,36 @@ class Sample:
 
 
 def sample_label(path: Path) -> str:
-    """'round 12' for round_00012.jsonl."""
+    """Return 'round 12' for round_00012.jsonl."""
     name, _, number = path.stem.rpartition("_")
     return f"{name} {int(number)}" if name and number.isdecimal() else path.stem
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run has left behind."""
+    """Records of a run."""
 
     folder: Path
     rows: tuple[Mapping[str, Any], ...]
-    """Of metrics.jsonl, one per round, in order."""
+    """Rows of metrics.jsonl, one per round, in order."""
     stages: Mapping[str, tuple[Mapping[str, Any], ...]]
-    """Of stages.jsonl: stage -> its rows, one per pass, both in order."""
+    """Rows of stages.jsonl by stage, one per pass, in order."""
     summary: Mapping[str, Any]
-    """summary.json; empty while the run goes on."""
+    """summary.json; empty if it does not exist yet."""
     config_text: str
-    """config.yaml as it stands."""
+    """Text of config.yaml."""
     config: Mapping[str, Any]
-    """The same, parsed."""
+    """Content of config.yaml."""
     samples: tuple[Sample, ...]
-    """The first and the last file of sample episodes, or the only one."""
+    """First and last file of sample episodes, or the only one."""
     notes: tuple[str, ...]
-    """What is missing, one sentence each."""
+    """Missing parts, one sentence each."""
     activity: tuple[Span, ...] = ()
-    """Of activity.jsonl, where play went ahead: who was busy when."""
+    """Rows of activity.jsonl, which exists if play runs ahead."""
 
     @property
     def environment(self) -> str:
-        """The environment's name."""
+        """Name of the environment."""
         named = self.config.get("environment")
         from_config = named.get("name") if isinstance(named, Mapping) else named
         last = self.rows[-1]["environment"].get("name") if self.rows else None
@@ -74,58 +74,57 @@ class Run:
 
     @property
     def mode(self) -> str:
-        """How rewards were shaped."""
-        return self._told("mode", "mode", "name")
+        """Name of the mode."""
+        return self._recorded("mode", "mode", "name")
 
     @property
     def strategy(self) -> str:
-        """How the models' updates were combined."""
-        return self._told("strategy", "updates", "strategy")
+        """Name of the update strategy."""
+        return self._recorded("strategy", "updates", "strategy")
 
     @property
     def seed(self) -> str:
-        """The run's seed, as text."""
+        """Seed of the run, as text."""
         return str(self.config.get("seed", "unknown"))
 
     @cached_property
     def models(self) -> tuple[str, ...]:
-        """The models that trained, in the order of the rounds' rows, else of the stages'."""
+        """Trained models in the order of the rounds' rows, then of the stages'."""
         passes = (row for rows in self.stages.values() for row in rows)
         named = (name for row in (*self.rows, *passes) for name in row["models"])
         return tuple(dict.fromkeys((*self.names("models"), *named)))
 
     @property
     def rounds(self) -> list[int]:
-        """The number of each row's round."""
+        """Number of each row's round."""
         return [row["round"] for row in self.rows]
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was warned of while the run went on; each once."""
-        places = (self.summary, *self.rows)
-        told = [line for place in places if isinstance(found := place.get("warnings"), list)
-                for line in found]  # fmt: skip
-        return tuple(dict.fromkeys(map(str, told)))
+        """Distinct warnings of the run."""
+        found = [place.get("warnings") for place in (self.summary, *self.rows)]
+        lines = [line for own in found if isinstance(own, list) for line in own]
+        return tuple(dict.fromkeys(map(str, lines)))
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Name of a way to play -> its mean raw reward per agent and step."""
+        """Mean raw reward per agent and step of known policies, by name."""
         found = self.summary.get("baselines") or {}
         known = {name: number_at(found, name) for name in found}
         return {name: value for name, value in known.items() if math.isfinite(value)}
 
     def series(self, *keys: str) -> list[float]:
-        """One number per round, found by following the keys into each row; NaN for none."""
+        """Return the number at a path of keys in each row, or NaN."""
         return [number_at(row, *keys) for row in self.rows]
 
     @property
     def sample_files(self) -> tuple[Path, ...]:
-        """All files of sample episodes, in order."""
+        """Files of sample episodes, in order."""
         found = (self.folder / "episodes").glob("*.jsonl")
         return tuple(sorted(path for path in found if path.is_file()))
 
     def names(self, *keys: str) -> list[str]:
-        """The names found by following the keys into each row, each once, in order."""
+        """Return the distinct keys of the mappings at a path in each row, in order."""
         found: dict[str, None] = {}
         for row in self.rows:
             place: Any = row
@@ -135,10 +134,10 @@ class Run:
         return list(found)
 
     def total(self, *keys: str) -> float:
-        """The sum of a series, rounds without a number left out."""
+        """Return the sum of a series, without missing numbers."""
         return math.fsum(value for value in self.series(*keys) if math.isfinite(value))
 
-    def _told(self, key: str, section: str, field: str) -> str:
+    def _recorded(self, key: str, section: str, field: str) -> str:
         configured = self.config.get(section)
         from_config = configured.get(field) if isinstance(configured, Mapping) else None
         last = self.rows[-1].get(key) if self.rows else None
@@ -146,8 +145,7 @@ class Run:
 
 
 def number_at(tree: Any, *keys: str) -> float:
-    """The number found by following the keys; NaN where the path or the number is missing, or it
-    is beyond LARGEST."""
+    """Return the number at a path of keys, or NaN if it is missing or beyond LARGEST."""
     for key in keys:
         if not isinstance(tree, Mapping):
             return math.nan
@@ -158,9 +156,9 @@ def number_at(tree: Any, *keys: str) -> float:
 
 
 def load(folder: Path) -> Run:
-    """The run in `folder`, as far as it goes.
+    """Load the run in `folder`, without incomplete parts.
 
-    Raises RunFolderError where there is no run, or where its records are damaged or cannot be read.
+    Raises RunFolderError if there is no run, or its records are damaged or cannot be read.
     """
     try:
         return _loaded(folder)
@@ -238,7 +236,7 @@ def _stages(
 
 
 def by_stage(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Mapping[str, Any], ...]]:
-    """Stage -> its rows, of rows in order."""
+    """Group rows by stage."""
     stages: dict[str, tuple[Mapping[str, Any], ...]] = {}
     for row in rows:
         stages[row["stage"]] = (*stages.get(row["stage"], ()), row)
@@ -247,43 +245,37 @@ def by_stage(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Mapping[str, 
 
 def check_row(path: Path, place: int, row: Mapping[str, Any], kind: str) -> None:
     """Raise RunFolderError unless the row is a round's or, of `kind` "stage", a stage's pass."""
+    where = f"{path}: line {place}"
     of_kind = row.get(kind) in ORDER if kind == "stage" else isinstance(row.get(kind), Mapping)
-    number = row.get("round")
+    number, models = row.get("round"), row.get("models")
     numbered = isinstance(number, int) and abs(number) < MOST_ROUNDS
-    sound = numbered and isinstance(row.get("models"), Mapping)
-    if not sound or not of_kind:
+    if not (of_kind and numbered and isinstance(models, Mapping)):
         called = "a pass of a stage" if kind == "stage" else "a round"
-        raise RunFolderError(
-            f"{path}: line {place} is not {called}: it needs round, {kind} and models"
-        )
-    for model, own in row["models"].items():
+        raise RunFolderError(f"{where} is not {called}: it needs round, {kind} and models")
+    for model, own in models.items():
         if not isinstance(own, Mapping):
-            raise RunFolderError(f"{path}: line {place} holds {own!r} for {model}, no mapping")
-        if not _lists_text(own.get("seats") or []):
-            raise RunFolderError(f"{path}: line {place}: seats of {model} is no list of text")
-    wanted = {"by_environment": row.get("by_environment")}
+            raise RunFolderError(f"{where} holds {own!r} for {model}, no mapping")
+        seats = own.get("seats") or []
+        if not isinstance(seats, list) or not all(isinstance(one, str) for one in seats):
+            raise RunFolderError(f"{where}: seats of {model} is no list of text")
+    mappings = {"by_environment": row.get("by_environment")}
     if kind == "environment":
-        wanted["winners"] = row[kind].get("winners")
-        wanted["seconds"] = row.get("seconds")
-    for name, told in wanted.items():
-        counted = isinstance(told, Mapping) and (name == "by_environment" or _counts(told))
-        if told is not None and not counted:
-            raise RunFolderError(f"{path}: line {place}: {name} is {told!r:.80}, no mapping of "
-                                 "names to numbers")  # fmt: skip
+        mappings |= {"winners": row[kind].get("winners"), "seconds": row.get("seconds")}
+    for name, found in mappings.items():
+        if found is not None and not (
+            isinstance(found, Mapping) and (name == "by_environment" or _all_numbers(found))
+        ):
+            raise RunFolderError(f"{where}: {name} is {found!r:.80}, no mapping to numbers")
 
 
-def _lists_text(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def _counts(value: Mapping[str, Any]) -> bool:
+def _all_numbers(value: Mapping[str, Any]) -> bool:
     return all(isinstance(one, int | float) and abs(one) < LARGEST for one in value.values())
 
 
 def _summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
     if not path.exists():
         notes.append(
-            "summary.json is not there: the run goes on or was stopped. "
+            "summary.json is not there: the run is running or was stopped. "
             "Baselines and evaluations are missing here."
         )
         return {}
@@ -294,7 +286,7 @@ def _summary(path: Path, notes: list[str]) -> Mapping[str, Any]:
 
 
 def summary_of(path: Path, content: bytes) -> Mapping[str, Any]:
-    """What summary.json says. Raises RunFolderError for what is none."""
+    """Parse summary.json. Raises RunFolderError if it is damaged."""
     try:
         found = read_json(content)
     except DocumentError as error:
@@ -316,7 +308,7 @@ def summary_of(path: Path, content: bytes) -> Mapping[str, Any]:
 
 def _config(path: Path, notes: list[str]) -> tuple[str, Mapping[str, Any]]:
     if not path.exists():
-        notes.append("config.yaml is not there: what the run was told is unknown.")
+        notes.append("config.yaml is not there: the settings of the run are unknown.")
         return "", {}
     try:
         return config_of(path, read_bytes(path, MAX_YAML))
@@ -325,7 +317,7 @@ def _config(path: Path, notes: list[str]) -> tuple[str, Mapping[str, Any]]:
 
 
 def config_of(path: Path, content: bytes) -> tuple[str, Mapping[str, Any]]:
-    """config.yaml as it stands, and parsed. Raises RunFolderError for what is no YAML."""
+    """Return the text and the content of config.yaml. Raises RunFolderError if it is damaged."""
     text = content.decode("utf-8", "replace")
     try:
         tree = read_yaml(text)

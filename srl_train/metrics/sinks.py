@@ -1,8 +1,7 @@
 """Sinks of metrics rows: a JSON-lines file, or several sinks at once.
 
-JSON has no NaN and no infinity. Such a number is written as null, and the row says so under
-`not_finite`: a list of [path of keys, "nan" | "inf" | "-inf"]. `read_metrics` puts the numbers
-back, so nothing is lost, and any other JSON reader can still read the file.
+JSON has no NaN and no infinity. Such a number is written as null, and the row lists it under
+`not_finite`: [path of keys, "nan" | "inf" | "-inf"]. `read_metrics` restores the numbers.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ import numpy as np
 from srl_agents.atomic_files import whole_file
 from srl_agents.episode import Episode
 from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import read_bytes, read_json
 from srl_envs.tables import Plugin, PluginTable
+from srl_envs.untrusted import read_bytes, read_json
 from srl_train.metrics.errors import MetricsError
 
 if TYPE_CHECKING:
-    from srl_envs.text.view import TextView
+    from srl_envs.text import TextView
     from srl_train.config.run import RunConfig
 
 SINKS = PluginTable(
@@ -37,41 +36,37 @@ SINKS = PluginTable(
 """Sinks that a configuration opens. Each module has `check(config) -> None`, which raises before
 anything is loaded, and `open_sink(context) -> ConfiguredSink | None`."""
 NOT_FINITE = "not_finite"
-"""The key of a row that tells which of its nulls were NaN or infinite."""
-
-
+"""Key of a row that lists its numbers that are not finite."""
 LARGEST = 2**30
-"""Bytes of a file of rows; a hundred thousand rounds of four models take a third of it."""
+"""Limit of a file of rows in bytes, about 300,000 rounds of four models."""
 
 
 class Sink(Protocol):
-    """Takes one row of metrics per pass of a stage, then one per round.
+    """Receiver of one row of metrics per pass of a stage, then one per round.
 
     A stage's row has `stage` and `pass`, a round's has `environment`; both have `round`, `models`
-    and `seconds`: the stages' passes are counted apart from the rounds, each from 0.
+    and `seconds`. Passes and rounds are counted separately, each from 0.
     """
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Take one row. Raises MetricsError for what cannot be recorded."""
-        ...
+        """Record a row. Raises MetricsError for a value that cannot be recorded."""
 
     def close(self) -> None:
-        """Let go of files and terminals; calling it twice does no harm."""
-        ...
+        """Release files and terminals; a second call has no effect."""
 
 
 @runtime_checkable
 class Watcher(Sink, Protocol):
-    """A sink that is handed the games and the evaluations as well."""
+    """Sink that also receives episodes and evaluations."""
 
     def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
-        """Take all games of a round, failed ones included; its row came before."""
-        ...
+        """Record all episodes of a round, including failed ones, after its row."""
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Take an evaluation: `before` or `after` training, or after a stage (`after_sft`), and
-        what `srl_train.evaluation.evaluate` measured. The last comes after `close`."""
-        ...
+        """Record an evaluation `before` or `after` training, or after a stage (`after_sft`).
+
+        The last evaluation is written after `close`.
+        """
 
 
 @dataclass(frozen=True)
@@ -86,48 +81,54 @@ class SinkContext:
     position: tuple[int, int]
     """Number of rounds and of passes that are complete."""
     evaluations: Mapping[str, Mapping[str, Any]]
-    """Evaluations that were made before, by when they were made."""
+    """Earlier evaluations by their time."""
 
 
 class ConfiguredSink(Protocol):
     """Sink that was opened from a configuration. Calls return without waiting for a server."""
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Take the row of a pass or of a round."""
-        ...
+        """Record the row of a pass or of a round."""
 
     def write_samples(self, number: int, episodes: Sequence[Episode], view: TextView) -> None:
-        """Take the sample episodes of round `number`."""
-        ...
+        """Record the sample episodes of round `number`."""
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Take an evaluation."""
-        ...
+        """Record an evaluation."""
 
     def close(self, finished: bool = False) -> None:
         """End the record; `finished` is true if the training is complete."""
-        ...
 
 
 class JsonlSink:
-    """Appends rows to a file, one JSON object per line, flushed to the system row by row.
+    """File with one JSON object per line, flushed row by row.
 
-    A last line that a killed writer left half written is cut when the file is opened. With
-    `resume_from_round=k` the rows of round k and later go too, whole or not at all, so that a
-    run continued at round k has each round exactly once. Raises MetricsError for a file damaged
-    elsewhere than in its last line.
+    An incomplete last line, left by a killed process, is removed when the file is opened.
+
+    Args:
+        path: File, created if missing.
+        resume_from_round: Remove the rows of this round and later.
+
+    Raises:
+        MetricsError: If the file is damaged before its last line.
     """
 
     def __init__(self, path: str | os.PathLike[str], resume_from_round: int | None = None) -> None:
-        self._path = Path(path)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        if self._path.exists():
-            _trim(self._path, resume_from_round)
-        self._file = self._path.open("a", encoding="utf-8")
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            _trim(path, resume_from_round)
+        self._file = path.open("a", encoding="utf-8")
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append the row; once this returns, killing the process does not lose it."""
-        self._file.write(_line(row) + "\n")
+        """Append the row; afterwards a kill of the process does not lose it."""
+        if NOT_FINITE in row:
+            raise MetricsError(f"a row may not use the key {NOT_FINITE!r} of the file format")
+        missing: list[list[Any]] = []
+        plain = _plain(row, (), missing)
+        if missing:
+            plain[NOT_FINITE] = missing
+        self._file.write(json.dumps(plain, allow_nan=False) + "\n")
         self._file.flush()
 
     def close(self) -> None:
@@ -136,45 +137,40 @@ class JsonlSink:
 
 
 class Tee:
-    """Hands every row to several sinks, in order."""
+    """Several sinks that receive every row in order."""
 
     def __init__(self, *sinks: Sink) -> None:
         self._sinks = sinks
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Hand the row on."""
+        """Write the row to all sinks."""
         for sink in self._sinks:
             sink.write(row)
 
     def close(self) -> None:
-        """Close every sink, also where another one fails to close."""
+        """Close every sink, even if another one fails to close."""
         with ExitStack() as stack:
             for sink in reversed(self._sinks):
                 stack.callback(sink.close)
 
 
 def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The rows of a file, in order; a half-written last line is left out.
+    """Read the rows of a file in order, without an incomplete last line.
 
     Raises MetricsError, with the line's number, for a damaged line before the last.
     """
-    rows = []
-    for _, row in _whole_lines(Path(path)):
+    rows = [row for _, row in _whole_lines(Path(path))]
+    for row in rows:
         try:
-            rows.append(_restored(row))
+            for keys, number in row.pop(NOT_FINITE, ()):
+                *parents, last = keys
+                place: Any = row
+                for key in parents:
+                    place = place[int(key)] if isinstance(place, list) else place[key]
+                place[int(last) if isinstance(place, list) else last] = float(number)
         except (LookupError, TypeError, ValueError) as error:
             raise MetricsError(f"{path}: a row's {NOT_FINITE} names no place in it") from error
     return rows
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    if NOT_FINITE in row:
-        raise MetricsError(f"a row may not use the key {NOT_FINITE!r}: the file format needs it")
-    missing: list[list[Any]] = []
-    plain = _plain(row, (), missing)
-    if missing:
-        plain[NOT_FINITE] = missing
-    return json.dumps(plain, allow_nan=False)
 
 
 def _plain(value: Any, path: tuple[str, ...], missing: list[list[Any]]) -> Any:
@@ -191,18 +187,8 @@ def _plain(value: Any, path: tuple[str, ...], missing: list[list[Any]]) -> Any:
         return value
     raise MetricsError(
         f"metric {'.'.join(path)} is a {type(value).__name__}; "
-        "allowed are numbers, text, null, lists and mappings: convert it first"
+        "allowed: numbers, text, null, lists and mappings"
     )
-
-
-def _restored(row: dict[str, Any]) -> dict[str, Any]:
-    for path, number in row.pop(NOT_FINITE, ()):
-        *parents, last = path
-        place: Any = row
-        for key in parents:
-            place = place[int(key)] if isinstance(place, list) else place[key]
-        place[int(last) if isinstance(place, list) else last] = float(number)
-    return row
 
 
 def _whole_lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
@@ -227,20 +213,15 @@ def _whole_lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
 
 
 def _trim(path: Path, from_round: int | None) -> None:
-    kept = [
-        line
-        for line, row in _whole_lines(path)
-        if from_round is None or _round_of(row, path) < from_round
-    ]
-    content = b"".join(line + b"\n" for line in kept)
-    if content == path.read_bytes():
-        return
-    with whole_file(path, "wb") as file:
-        file.write(content)
-
-
-def _round_of(row: Mapping[str, Any], path: Path) -> int:
-    number = row.get("round")
-    if not isinstance(number, int):
-        raise MetricsError(f"{path}: a row has round {number!r}; it must be a whole number")
-    return number
+    """Remove the rows of `from_round` and later, and an incomplete last line."""
+    kept = []
+    for line, row in _whole_lines(path):
+        number = row.get("round") if from_round is not None else -1
+        if not isinstance(number, int):
+            raise MetricsError(f"{path}: round is {number!r}, must be a whole number")
+        if from_round is None or number < from_round:
+            kept.append(line + b"\n")
+    content = b"".join(kept)
+    if content != path.read_bytes():
+        with whole_file(path, "wb") as file:
+            file.write(content)

@@ -12,23 +12,22 @@ import numpy as np
 from srl_agents.episode import AgentStep, Episode
 from srl_envs import registry
 from srl_envs.errors import EnvError, UntrustedError
-from srl_envs.loading.untrusted import cut
-from srl_envs.text.view import TextView
+from srl_envs.text import TextView
+from srl_envs.untrusted import cut
 from srl_train.metrics.document import Step, Transcript, Turn
 
 SHOWN_TURNS = 40
 NEWEST_TURNS = 2
 SHOWN_CHARACTERS = 1500
-"""Of one answer or observation; the rest stays in the episode's file."""
+"""Limit of one answer or observation."""
 
 
 def view_of(
     episode: Episode, name: str, options: Mapping[str, Any], *, trusted: bool = False
 ) -> TextView | None:
-    """How the episode's agents read and answer, where `name` with these options is the game that
-    was played; None where it is not, as for an environment that is not the catalogue's.
+    """Return the text view of an episode's environment, or None if `name` is another environment.
 
-    A run's configuration may be anybody's: raises UntrustedError as srl_envs.registry.remake.
+    Raises UntrustedError as srl_envs.registry.remake.
     """
     if registry.served_name(name) not in registry.names() and not trusted:
         return None
@@ -36,7 +35,7 @@ def view_of(
         made = registry.remake(name, options, trusted=trusted)
     except UntrustedError:
         raise
-    except EnvError:  # written by another release, which knew other options
+    except EnvError:  # options of another release
         return None
     with closing(made) as env:
         same_agents = set(episode.seats) == set(env.possible_agents)
@@ -47,13 +46,13 @@ def view_of(
 
 
 def transcript(episode: Episode, view: TextView | None) -> Transcript:
-    """The episode's first turns. Without a view, observations stand as the numbers they are."""
+    """Return the episode's first turns. Without a view, observations are shown as numbers."""
     shown = min(SHOWN_TURNS, len(episode.turns))
     return _transcript(episode, view, dict.fromkeys(range(1, shown + 1)))
 
 
 def newest(episode: Episode, view: TextView | None) -> Transcript:
-    """The last turns of an episode under way, the newest first."""
+    """Return the last turns of a running episode, the newest first."""
     last = len(episode.turns)
     return replace(
         _transcript(episode, view, dict.fromkeys(range(last, max(0, last - NEWEST_TURNS), -1))),
@@ -64,7 +63,7 @@ def newest(episode: Episode, view: TextView | None) -> Transcript:
 def animation(
     episode: Episode, view: TextView | None, frames: Iterable[bytes], first: int, seconds: float
 ) -> Transcript:
-    """The episode's turns from `first` on, 0 being its start, each with its frame (a PNG file)."""
+    """Return the episode's turns from `first` on, each with its frame (a PNG file)."""
     return _transcript(episode, view, dict(enumerate(frames, start=first)), seconds)
 
 
@@ -122,7 +121,7 @@ def _situation(step: AgentStep, view: TextView | None) -> str:
     if isinstance(step.observation, str):
         return step.observation
     if view is not None:
-        # A record may be anybody's: what is no observation of the game is shown as it stands.
+        # A record may contain anything: observations that do not fit are shown raw.
         with suppress(LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
             return view.describe(step.agent, step.observation)
     return _plain(step.observation)

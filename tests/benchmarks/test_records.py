@@ -4,7 +4,7 @@ import json
 import pytest
 
 from benchmarks import records
-from benchmarks.records import Check
+from benchmarks.records import Check, Estimate, OverSeeds, Repeats, estimate, in_turns, ratios
 
 
 def test_a_block_is_replaced_and_nothing_else(tmp_path):
@@ -29,7 +29,7 @@ def test_a_file_without_the_markers_is_refused(text, tmp_path):
 
 
 def test_results_are_kept_with_their_circumstances(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(records, "_commit", lambda: "0123abc")
+    monkeypatch.setattr(records, "commit", lambda: "0123abc")
     docs, json_file = tmp_path / "results.md", tmp_path / "one.json"
     docs.write_text("<!-- one: begin -->\n<!-- one: end -->\n")
     records.keep("one", {"x": 1}, "| x |", argparse.Namespace(json=json_file, docs=docs))
@@ -44,24 +44,70 @@ def test_results_are_kept_with_their_circumstances(tmp_path, capsys, monkeypatch
 
 
 def test_changed_sources_are_not_recorded(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(records, "_commit", lambda: "0123abc+changes")
+    monkeypatch.setattr(records, "commit", lambda: "0123abc+changes")
     parser = records.parser("What it measures.")
     for option in ("--json", "--docs"):
         with pytest.raises(SystemExit):
             parser.parse_args([option, str(tmp_path / "one")])
         assert "the sources differ from their commit" in capsys.readouterr().err
-    asked = parser.parse_args([])
-    records.keep("one", {}, "| x |", asked)  # to look at, not to keep
-    asked.json = tmp_path / "one.json"  # changed while it was measured
+    options = parser.parse_args([])
+    records.keep("one", {}, "| x |", options)  # to look at, not to keep
+    options.json = tmp_path / "one.json"  # changed while it was measured
     with pytest.raises(RuntimeError, match="nothing was recorded"):
-        records.keep("one", {}, "| x |", asked)
-    assert not asked.json.exists()
+        records.keep("one", {}, "| x |", options)
+    assert not options.json.exists()
 
 
 def test_a_check_says_whether_it_held(capsys):
-    asked = argparse.Namespace(json=None, docs=None)
+    options = argparse.Namespace(json=None, docs=None)
     held, missed = Check("a", True, "1 of 1"), Check("a", False, "0 of 1")
-    assert records.keep("one", {}, "| x |", asked, [held]) == 0
-    assert records.keep("one", {}, "| x |", asked, [held, missed]) == 1
+    assert records.keep("one", {}, "| x |", options, [held]) == 0
+    assert records.keep("one", {}, "| x |", options, [held, missed]) == 1
     told = capsys.readouterr().out.splitlines()
     assert told[-3:] == ["", "- held: a (1 of 1)", "- NOT HELD: a (0 of 1)"]
+
+
+def test_a_mean_and_its_standard_error():
+    # Deviations -1, 0, 1: variance 1, over three values.
+    assert estimate([1.0, 2.0, 3.0]) == pytest.approx((2.0, 1 / 3**0.5))
+    assert estimate([4.0]) == (4.0, None)
+    assert f"{Estimate(0.88, 0.023):.1%}" == "88.0% ± 2.3%"
+    assert f"{Estimate(0.88, None):.1%}" == "88.0%"
+
+
+def test_middle_and_extremes():
+    assert f"{Repeats([3.0, 1.0, 2.0]):.1f}" == "2.0 (1.0 to 3.0)"
+    assert f"{Repeats([4.0, 1.0, 2.0, 3.0]):.1f}" == "2.5 (1.0 to 4.0)"
+    assert f"{OverSeeds([1.0, 2.0, 6.0]):.1f}" == "3.0 (1.0 to 6.0)"
+    assert f"{Repeats([2.0, 2.0]):.1f}" == "2.0"
+
+
+def test_intervals_stand_where_seeds_differ():
+    assert f"{OverSeeds([0.25, 0.25]).interval:.3f}" == "0.250"
+    # 12.7062 standard errors of .1 on each side: two values have one degree of freedom.
+    assert f"{OverSeeds([0.2, 0.4]).interval:.3f}" == "0.300 (-0.971 to 1.571)"
+
+
+def test_the_margin_of_equality_is_the_far_end_of_the_90_percent_interval():
+    # 2.9200 standard errors of .1 / sqrt(3) on each side of .1: three values.
+    assert OverSeeds([0.0, 0.1, 0.2]).equal_within == pytest.approx(0.1 + 2.92 * 0.1 / 3**0.5, 1e-4)
+    assert OverSeeds([0.0, -0.1, -0.2]).equal_within == OverSeeds([0.0, 0.1, 0.2]).equal_within
+    assert OverSeeds([0.0, 0.0]).equal_within == 0.0
+    # Two noisy seeds do not differ significantly, and are no proof of equality either.
+    assert OverSeeds([-1.0, 1.2]).equal_within > 5.0
+    assert not OverSeeds([0.0]).equal_within <= 1.0
+
+
+def test_sides_take_turns_and_warm_ups_are_thrown_away():
+    order = []
+
+    def side(name):
+        return lambda repeat: order.append((repeat, name)) or float(repeat)
+
+    found = in_turns({"a": side("a"), "b": side("b")}, repeats=2, warm_ups=1)
+    assert order == [(0, "a"), (0, "b"), (1, "b"), (1, "a"), (2, "a"), (2, "b")]
+    assert found == {"a": (1.0, 2.0), "b": (1.0, 2.0)}
+
+
+def test_ratios_are_taken_repeat_by_repeat():
+    assert ratios([2.0, 9.0], [1.0, 3.0]) == (2.0, 3.0)

@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from benchmarks import rollout_speed
-from benchmarks.repeats import Repeats
+from benchmarks.records import Repeats
 from srl_agents.errors import BackendError
 
 
 @pytest.mark.slow
 def test_it_measures_every_way_and_keeps_the_numbers(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path))
-    monkeypatch.setattr(rollout_speed.records, "_commit", lambda: "0123abc")
+    monkeypatch.setattr(rollout_speed.records, "commit", lambda: "0123abc")
     threads = torch.get_num_threads()
     kept = tmp_path / "r.json"
     words = ["--episodes", "2", "--turns", "2", "--repeats", "1", "--json", str(kept)]

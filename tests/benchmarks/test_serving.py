@@ -1,7 +1,7 @@
 import pytest
 
 from benchmarks import serving
-from benchmarks.repeats import Repeats
+from benchmarks.records import Repeats
 from tests.servers.vllm_stub import stub_server
 
 

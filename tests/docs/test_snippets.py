@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.training import claims
+from benchmarks import claim as claims
 from srl_train import cli
 from srl_train.config import yaml_file
 
@@ -28,7 +28,7 @@ MOMENT = {
 }
 FRAMEWORKS = ("supersuit", "stable_baselines3", r"\bray\b", "torchrl", "tianshou", "classic/rps-v2")
 """Not in the default environment: what imports one of them runs with `make test-interop`."""
-OPENENV = "srl_envs.remote.openenv"
+OPENENV = "srl_extensions.remote.openenv"
 """Nor is this one: `make test-openenv`."""
 
 
@@ -125,7 +125,7 @@ def test_a_command_is_there_and_takes_its_arguments(words):
     elif program == "python":
         assert importlib.util.find_spec(arguments[1]) is not None
         if arguments[1] == "benchmarks.training":
-            assert arguments[2] in claims.CLAIMS
+            assert arguments[2] in claims.names()
     elif program == "pip":
         install, *packages = arguments
         assert install == "install"

@@ -6,8 +6,7 @@ from srl_agents.integrations.focal_game import FocalGame
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.llm.tiny.dialogues import random_dialogues
-from srl_agents.llm.tiny.tokenizer import build_tokenizer
+from srl_agents.llm.tiny import build_tokenizer, random_dialogues
 from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from srl_agents.evaluation.population.alpha_rank import alpha_rank
-from srl_agents.evaluation.population.matrix_games import nash_conv
-from srl_agents.evaluation.population.nash_averaging import nash_average
+from srl_agents.evaluation.nash_averaging import nash_average
+from srl_extensions.judging.exploitability import nash_conv
+from srl_extensions.judging.ratings import alpha_rank
 
 pytestmark = pytest.mark.interop
 

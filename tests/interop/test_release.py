@@ -21,15 +21,15 @@ PYTHONS = os.environ.get("RELEASE_PYTHONS", "python3.11 python3.12 python3.13").
 PACKAGES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl")
 TWENTY_LINES = 120  # CPU-seconds, at most
 NEEDS = {
-    "train": "import srl_agents.llm.tiny.model",
+    "train": "import srl_agents.llm.tiny",
     "render": "from srl_envs import make\n"
     "game = make('coop_compete_v0', render_mode='rgb_array')\ngame.reset(seed=0)\ngame.render()",
     "tasks": "from srl_envs import make\nmake('tool_use_v0').reset(seed=0)",
-    "openenv": "import srl_envs.remote.openenv.session",
+    "openenv": "import srl_extensions.remote.openenv_client",
     "verl": "import srl_agents.integrations.verl",
     "areal": "import srl_agents.integrations.areal",
     "verifiers": "import srl_agents.integrations.verifiers",
-    "grpc": "from srl_envs.remote import remote\nremote('127.0.0.1:1', 'maze_v0')",
+    "grpc": "from srl_extensions.remote import remote\nremote('127.0.0.1:1', 'maze_v0')",
     "openai": "from srl_agents.llm.backends.registry import api_model\napi_model('openai:m')",
     "anthropic": "from srl_agents.llm.backends.registry import api_model\napi_model('anthropic:m')",
 }

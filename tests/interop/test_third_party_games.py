@@ -4,7 +4,7 @@ import pettingzoo
 import pytest
 
 from srl_envs import check_environment
-from srl_envs.wrappers.text_adapter import with_text
+from srl_envs.wrappers import with_text
 
 pytestmark = pytest.mark.interop
 

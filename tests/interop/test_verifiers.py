@@ -13,7 +13,7 @@ from srl_agents.rollout import play
 from srl_agents.rollout.partners import WithPartners
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
-from srl_envs.text.env import TextEnv
+from srl_envs.text import TextEnv
 from tests.servers.chat_server import chat_server
 
 pytestmark = [pytest.mark.verifiers, pytest.mark.filterwarnings("ignore")]

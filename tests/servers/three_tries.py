@@ -1,6 +1,6 @@
 """A retry policy that gives up after three attempts: no test has to wait for a deadline."""
 
-from srl_agents.llm.backends.retrying import RetryPolicy
+from srl_agents.llm.backends.network import RetryPolicy
 
 
 class _Tries(RetryPolicy):

@@ -25,7 +25,7 @@ from srl_agents.episode import (
     write_jsonl,
 )
 from srl_agents.errors import EpisodeError
-from srl_envs.loading.tagged_json import is_plain
+from srl_envs.records import is_plain
 
 
 def same(one, other):

@@ -5,12 +5,12 @@ import sys
 import pytest
 
 import srl_envs
+from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading import references
 
 MODULE = """
-from srl_envs.wrappers.text_adapter import with_text
-from tests.srl_envs.wrappers.third_party_games import Nim
+from srl_envs.wrappers import with_text
+from tests.srl_envs.third_party_games import Nim
 
 A_NUMBER = 3
 
@@ -36,7 +36,7 @@ def test_what_the_function_gives_is_made(my_games):
     assert srl_envs.make("my_own_games:nim").metadata["name"] == "nim_v0"
     plain = srl_envs.make("my_own_games:nim", mask=None).env.observation_space("player_1")
     assert plain.n == 8
-    again = srl_envs.make("srl_envs.games.coop_compete.env:parallel_env", num_agents=3)
+    again = srl_envs.make("srl_envs.games.coop_compete:parallel_env", num_agents=3)
     assert len(again.possible_agents) == 3
 
 
@@ -69,7 +69,7 @@ def test_the_current_folder_is_searched_after_the_installed_packages(tmp_path, m
     monkeypatch.chdir(tmp_path)
     assert srl_envs.make("a_game_here:nim").metadata["name"] == "nim_v0"
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    assert references.code("colorsys:rgb_to_hsv")(0, 0, 0) == (0, 0, 0)
+    assert loading.code("colorsys:rgb_to_hsv")(0, 0, 0) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

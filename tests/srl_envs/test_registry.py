@@ -2,6 +2,7 @@ import importlib
 import inspect
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from pettingzoo import ParallelEnv
 import srl_envs
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
+from srl_envs.tables import PluginTable
 
 
 def test_names_and_entries():
@@ -37,8 +39,7 @@ def test_names_and_entries():
     )
     for name in registry.names():
         entry = registry.entry(name)
-        assert entry.name == name
-        assert entry.tags and len(entry.description) < 100
+        assert entry.tags and len(entry.summary) < 100
 
 
 @pytest.mark.parametrize("name", registry.names())
@@ -156,3 +157,13 @@ def test_an_unknown_argument_is_one_line_however_the_game_is_made(name, made_by)
 def test_an_argument_without_its_name_is_one_line():
     with pytest.raises(EnvConfigError, match=r"arguments are given by name: .*max_cycles"):
         importlib.import_module("srl_envs.tasks.mathematics.env").parallel_env(3)
+
+
+def test_installed_packages_add_environments(monkeypatch):
+    added = [metadata.EntryPoint("their_game_v0", "srl_envs.games.bandit:parallel_env", "")]
+    monkeypatch.setattr(metadata, "entry_points", lambda group: added)
+    table = PluginTable("core_srl.envs", registry.OWN)
+    monkeypatch.setattr(registry, "ENVS", table)
+    assert "their_game_v0" in registry.names()
+    assert srl_envs.make("their_game_v0", num_agents=2).num_agents == 0
+    assert srl_envs.their_game_v0.parallel_env().possible_agents == ["agent_0"]

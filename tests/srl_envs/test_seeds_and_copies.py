@@ -15,10 +15,8 @@ from gymnasium.utils.env_checker import data_equivalence
 
 from srl_envs import make, registry
 from srl_envs.tasks.tool_use.tools import Tool
-from srl_envs.text.env import TextEnv
-from srl_envs.text.view import TextAction
-from srl_envs.wrappers.reward_function import CustomRewards
-from srl_envs.wrappers.text_adapter import with_text
+from srl_envs.text import TextAction, TextEnv
+from srl_envs.wrappers import CustomRewards, with_text
 
 SHORT = {"max_cycles": 6}
 STEPS = 3

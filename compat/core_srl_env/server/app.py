@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from srl_envs.remote.openenv.server import ServedGame, create_app, serve
+from srl_extensions.remote.openenv_server import ServedGame, create_app, serve
 
 VARIABLE = "CORE_SRL_GAMES"
 GAMES = (

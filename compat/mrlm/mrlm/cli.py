@@ -15,7 +15,7 @@ from srl_train.cli import notices
 from srl_train.cli.info import print_table
 from srl_train.cli.notices import tell
 from srl_train.cli.options import Parser, add_command, prepare_torch
-from srl_train.players.player_spec import parse_player
+from srl_train.player_names import parse_player
 
 COMMANDS = {
     "train": "train a model as a YAML file describes",

@@ -13,9 +13,9 @@ from mrlm.core.types import Message, MessageRole, Observation, Reward
 from mrlm.environments.task import TaskEnvironment
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.games.round_game import metadata_of
+from srl_envs.games.base import metadata_of
 from srl_envs.tasks.free_text_game import RENDER_MODES, FreeTextGame, FreeTextView, Outcome
-from srl_envs.text.spaces import TEXT_LENGTH
+from srl_envs.text import TEXT_LENGTH
 
 AGENT = "agent_0"
 RULES = "You are given a task. What you write is your answer."

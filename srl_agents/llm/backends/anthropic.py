@@ -6,7 +6,7 @@ from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError
 from srl_agents.llm.backends.chat_backend import ApiModel, ChatAnswer, ChatRequest, counted, named
-from srl_agents.llm.backends.retrying import failures_of, no_answer, told
+from srl_agents.llm.backends.network import failures_of, no_answer, told
 from srl_agents.llm.sampling import Sampling
 
 
@@ -61,6 +61,9 @@ class AnthropicModel(ApiModel):
             return _answer_of(came)
         except (AttributeError, TypeError, ValueError) as error:
             raise no_answer(self.name, came) from error
+
+
+open_model = AnthropicModel
 
 
 def _answer_of(came: Any) -> ChatAnswer:

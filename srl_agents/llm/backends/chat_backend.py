@@ -14,11 +14,10 @@ import numpy as np
 
 from srl_agents.errors import BackendError, PolicyError
 from srl_agents.llm.backends import background_loop
-from srl_agents.llm.backends.http_client import http_client
-from srl_agents.llm.backends.retrying import RetryPolicy
+from srl_agents.llm.backends.network import RetryPolicy, http_client
 from srl_agents.llm.sampling import Sampling
-from srl_envs.loading.extras import needed_by
-from srl_envs.loading.untrusted import printable
+from srl_envs.loading import needed_by
+from srl_envs.untrusted import printable
 
 Message = Mapping[str, str]
 """{"role": "system", "user" or "assistant", "content": text}."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError
 from srl_agents.llm.backends.chat_backend import ApiModel, ChatAnswer, ChatRequest, counted, named
-from srl_agents.llm.backends.retrying import failures_of, no_answer
+from srl_agents.llm.backends.network import failures_of, no_answer
 from srl_agents.llm.sampling import Sampling
 
 HOSTS = ("api.openai.com", ".openai.azure.com")  # OpenAI's own, as opposed to compatible ones
@@ -62,6 +62,9 @@ class OpenAIModel(ApiModel):
             return _answer_of(came)
         except (AttributeError, TypeError, ValueError) as error:
             raise no_answer(self.name, came) from error
+
+
+open_model = OpenAIModel
 
 
 def _answer_of(came: Any) -> ChatAnswer:

@@ -1,33 +1,44 @@
-"""Registry of chat backends by prefix: 'openai:gpt-5-mini', 'anthropic:claude-haiku-4-5'."""
+"""Table of sampling backends, and models by the name BACKEND:MODEL."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-
 from srl_agents.errors import BackendError
-from srl_agents.llm.backends.anthropic import AnthropicModel
 from srl_agents.llm.backends.chat_backend import ChatModel
-from srl_agents.llm.backends.openai import OpenAIModel
+from srl_envs.tables import Plugin, PluginTable
 
-APIS: Mapping[str, Callable[[str], ChatModel]] = MappingProxyType(
-    {"openai": OpenAIModel, "anthropic": AnthropicModel}
+BACKENDS = PluginTable(
+    "core_srl.backends",
+    {
+        "transformers": Plugin("srl_train.config.backend", "models in the trainer's process"),
+        "vllm": Plugin("srl_extensions.vllm.config", "models in vLLM servers"),
+        "openai": Plugin("srl_agents.llm.backends.openai", "OpenAI's API and compatible servers"),
+        "anthropic": Plugin("srl_agents.llm.backends.anthropic", "Anthropic's API"),
+    },
+    BackendError,
 )
-"""What stands before the colon -> who is asked."""
+"""Sampling backends by name. Each module has one or both of these:
+
+- `open_model(name) -> ChatModel`, for models that never train and are called BACKEND:MODEL
+  wherever a player is named, such as openai:gpt-5-mini;
+- `SECTION`, a subclass of srl_train.config.backend.BackendSection: the section `backend` of a run
+  in which the backend samples for the models that train.
+"""
 
 
 def is_api_name(name: str) -> bool:
-    """Whether a name stands for a model behind an API."""
-    api, colon, _ = name.partition(":")
-    return bool(colon) and api in APIS
+    """Return whether `name` has the form BACKEND:MODEL of a backend that opens models by name."""
+    backend, colon, _ = name.partition(":")
+    return bool(colon) and backend in BACKENDS and hasattr(BACKENDS.load(backend), "open_model")
 
 
 def api_model(name: str) -> ChatModel:
-    """The model of that name, its key read from the environment.
+    """Open the model `name`, such as 'openai:gpt-5-mini'. Keys are read from the environment.
 
-    Raises BackendError where the name has no model, or the SDK or the key is missing.
+    Raises:
+        BackendError: If the name has no model, or an SDK or a key is missing.
     """
-    api, _, model = name.partition(":")
+    backend, _, model = name.partition(":")
     if not model:
-        raise BackendError(f"{name!r} names no model: give {api}:MODEL")
-    return APIS[api](model)
+        raise BackendError(f"{name!r} names no model: give {backend}:MODEL")
+    opened: ChatModel = BACKENDS.load(backend).open_model(model)
+    return opened

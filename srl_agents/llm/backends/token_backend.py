@@ -1,15 +1,67 @@
-"""Protocol of token backends: requests and completions as tokens. No torch."""
+"""Protocol of token backends: requests and completions as tokens, in batches. No torch."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.sampling import Sampling
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerTrie:
+    """The tokens that may come next, and what may follow each; a leaf allows nothing more."""
+
+    children: Mapping[int, AnswerTrie]
+    """Next token -> what may follow it, in the order of the answers."""
+    allowed: tuple[int, ...]
+    """The keys of `children`."""
+    answers: int
+    """How many legal answers go on from here."""
+    longest: int
+    """Tokens to the end of the longest of them, its end of turn included."""
+
+
+def answer_trie(answers: Sequence[Sequence[int]], end_of_turn: int) -> AnswerTrie:
+    """The trie of the answers' token ids, each closed by `end_of_turn`.
+
+    An answer may take several tokens, and one answer may be the beginning of another: the end of
+    turn is then one of the choices. Raises ValueError where there is no answer, an answer has no
+    tokens, or two answers are the same tokens.
+    """
+    if not answers:
+        raise ValueError("constrained choice needs at least one legal answer; got none")
+    sequences = [tuple(answer) for answer in answers]
+    for index, sequence in enumerate(sequences):
+        if not sequence:
+            raise ValueError(f"legal answer number {index} has no tokens; answers need words")
+        if sequences.index(sequence) != index:
+            raise ValueError(f"legal answer number {index} repeats the tokens {list(sequence)}")
+    return _grow([(*sequence, end_of_turn) for sequence in sequences])
+
+
+known_trie = functools.lru_cache(maxsize=1024)(answer_trie)
+"""`answer_trie` of tuples, remembered: agents choose among the same answers turn after turn."""
+
+
+def _grow(tails: Sequence[tuple[int, ...]]) -> AnswerTrie:
+    by_token: dict[int, list[tuple[int, ...]]] = {}
+    for tail in tails:
+        if tail:
+            by_token.setdefault(tail[0], []).append(tail[1:])
+    return AnswerTrie(
+        children={token: _grow(rest) for token, rest in by_token.items()},
+        allowed=tuple(by_token),
+        answers=len(tails),
+        longest=max(len(tail) for tail in tails),
+    )
 
 
 @dataclass(frozen=True)
@@ -98,3 +150,69 @@ def check_version(request: Request, here: ModelVersion) -> None:
             f"version {request.version} of the weights was asked for, and {here} is here: "
             "publish it before it is asked"
         )
+
+
+QUIET = 10
+"""Turns of the event loop without another request until a batch is taken: more than an episode
+takes from its answers to its next requests."""
+
+
+class OfConversation(Protocol):
+    """Request that belongs to a conversation, as Request does."""
+
+    @property
+    def conversation(self) -> int | None:
+        """Number of the conversation."""
+        ...
+
+
+Q = TypeVar("Q", bound=OfConversation)
+A = TypeVar("A")
+
+
+class Batcher(Generic[Q, A]):
+    """Gathers requests until every coroutine that could make another one waits.
+
+    That does not depend on the clock: the same episodes give the same batches, in the order in
+    which their conversations began. Nothing else runs in the event loop while a batch is taken.
+    """
+
+    def __init__(self, take: Callable[[Sequence[Q]], Sequence[A]]) -> None:
+        """`take` gives something for each request, in order: its completion, from a model in this
+        process; what to await, where answers come over a network."""
+        self._take = take
+        self._waiting: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, list[tuple[Q, asyncio.Future[A]]]
+        ] = WeakKeyDictionary()
+
+    def submit(self, request: Q) -> asyncio.Future[A]:
+        """What is given for the request, from the next batch of the running event loop."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[A] = loop.create_future()
+        waiting = self._waiting.setdefault(loop, [])
+        waiting.append((request, future))
+        if len(waiting) == 1:
+            loop.call_soon(self._turn, loop, 1, 0)
+        return future
+
+    def _turn(self, loop: asyncio.AbstractEventLoop, counted: int, quiet: int) -> None:
+        """One turn of the loop, in which `counted` requests had come and none for `quiet` turns."""
+        waiting = self._waiting[loop]
+        if len(waiting) > counted:
+            quiet = 0
+        if quiet < QUIET:
+            loop.call_soon(self._turn, loop, len(waiting), quiet + 1)
+            return
+        del self._waiting[loop]
+        wanted = [(request, future) for request, future in waiting if not future.cancelled()]
+        wanted.sort(key=lambda one: -1 if one[0].conversation is None else one[0].conversation)
+        try:
+            taken = self._take([request for request, _ in wanted])
+        except Exception as error:
+            for _, future in wanted:
+                future.set_exception(error)
+            if isinstance(error, BackendError):
+                return
+            raise  # a fault of ours, which the event loop tells of too
+        for (_, future), given in zip(wanted, taken, strict=True):
+            future.set_result(given)

@@ -13,8 +13,8 @@ import math
 from itertools import groupby
 from typing import Any
 
-from srl_envs.loading.untrusted import MAX_DIGITS, MAX_NESTING
 from srl_envs.sandbox.errors import NotPlainError
+from srl_envs.untrusted import MAX_DIGITS, MAX_NESTING
 
 COLLISIONS = 64  # keys of one hash: more are an attempt to make a dict of them slow
 _BEYOND = 10**MAX_DIGITS

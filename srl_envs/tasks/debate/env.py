@@ -18,10 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.games.maze.level import SPLITS
-from srl_envs.games.round_game import metadata_of
-from srl_envs.loading import references
+from srl_envs.games.base import metadata_of
+from srl_envs.games.maze_levels import SPLITS
 from srl_envs.tasks.debate.heuristic_judge import RuleJudge, words_of
 from srl_envs.tasks.debate.judging import (
     CON,
@@ -46,7 +46,7 @@ from srl_envs.tasks.free_text_game import (
     readable_text,
 )
 from srl_envs.tasks.problem import pick
-from srl_envs.text.view import ParseFailure, Samples, parse_choice
+from srl_envs.text import ParseFailure, Samples, parse_choice
 from srl_envs.validation import check_choice, parallel_form, whole_number
 
 SPEECH_LENGTH = 1200  # characters that are heard of a speech
@@ -337,7 +337,7 @@ def _judge(judge: Judge | str) -> Judge:
         return RuleJudge()
     if ":" not in judge:
         raise EnvConfigError(f"judge must be 'rules' or 'module:function', got {judge!r}")
-    return _judge(references.code(judge, "judge")())
+    return _judge(loading.code(judge, "judge")())
 
 
 def _topics(
@@ -349,7 +349,7 @@ def _topics(
     if topics is None:
         found = load_topics(SHIPPED)
     elif isinstance(topics, str | os.PathLike):
-        found = load_topics(references.place(topics, "topics"))
+        found = load_topics(loading.place(topics, "topics"))
     else:
         found = checked_all(topics)
     kept = tuple(motion for motion in found if wanted in ("any", split_of(motion)))

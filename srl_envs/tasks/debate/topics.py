@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading.data_files import read_rows
+from srl_envs.loading import read_rows
 from srl_envs.tasks.problem import Problem
 from srl_envs.validation import entries_of
 

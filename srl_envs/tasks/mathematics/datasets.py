@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading.data_files import read_rows, text_of
+from srl_envs.loading import read_rows, text_of
 from srl_envs.tasks.grading import boxed
 from srl_envs.tasks.problem import Problem
 

@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading import references
 from srl_envs.tasks import expressions, grading
 from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv
 from srl_envs.tasks.grading import final_answer
 from srl_envs.tasks.mathematics import algebra, arithmetic, datasets, multi_step, word_problems
 from srl_envs.tasks.problem import pick
-from srl_envs.text.view import ParseFailure, Samples
+from srl_envs.text import ParseFailure, Samples
 from srl_envs.validation import check_choice, parallel_form, some_of
 
 Draw = Callable[[np.random.Generator, int], Problem]
@@ -161,5 +161,5 @@ def parallel_env(
         raise EnvConfigError(
             f"families are generated and path is a file, got {families!r} and {path!r}: give one"
         )
-    problems = None if path is None else datasets.load(references.place(path, "path"))
+    problems = None if path is None else datasets.load(loading.place(path, "path"))
     return TaskEnv(Mathematics(families, problems, grader), **settings)

@@ -24,13 +24,11 @@ from pettingzoo import ParallelEnv
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.games.base import vector_of
-from srl_envs.games.round_game import OBSERVATION_MODES, metadata_of
+from srl_envs.games.base import OBSERVATION_MODES, metadata_of, vector_of
 from srl_envs.seeding import RandomSource
 from srl_envs.tasks.free_text_game import RENDER_MODES
 from srl_envs.tasks.multitask.view import MultitaskView
-from srl_envs.text.spaces import SpacesOfAgents
-from srl_envs.text.view import Samples, TextView
+from srl_envs.text import Samples, SpacesOfAgents, TextView
 from srl_envs.validation import (
     Reset,
     Step,

@@ -10,7 +10,7 @@ import numpy as np
 
 from srl_envs.games.base import vector_of
 from srl_envs.tasks.free_text_game import readable_text
-from srl_envs.text.view import ParseFailure, TextView
+from srl_envs.text import ParseFailure, TextView
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class MultitaskView:
 
     def of_observation(self, observation: Any) -> TextView:
         """The view of the environment that an observation is from (see
-        srl_envs.text.view.view_for); to describe it, it wants its own part of the vector."""
+        srl_envs.text.view_for); to describe it, it wants its own part of the vector."""
         return self._on(observation)[0]
 
     def rules(self, agent: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading.data_files import read_rows, text_of
+from srl_envs.loading import read_rows, text_of
 from srl_envs.tasks.problem import QUESTION_LENGTH, Problem
 
 LAYOUTS = '{"prompt", "entry_point", "test"} (HumanEval) or {"text", "code", "test_list"} (MBPP)'

@@ -17,14 +17,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading import references
 from srl_envs.sandbox import LEVELS, Limits, Run, Sandbox, Test, TestReport, Verdict
 from srl_envs.tasks.base import Task, TaskEnv
 from srl_envs.tasks.problem import Attempt, Grade, Problem, pick
 from srl_envs.tasks.programming import datasets
 from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
-from srl_envs.text.view import ParseFailure, Samples
+from srl_envs.text import ParseFailure, Samples
 from srl_envs.validation import check_choice, number_between, parallel_form, some_of
 
 SYNTAX, VISIBLE, HIDDEN = 0.1, 0.3, 0.6
@@ -227,9 +227,9 @@ def parallel_env(
         raise EnvConfigError(
             f"families are generated and path is a file, got {families!r} and {path!r}: give one"
         )
-    seconds = references.at_most(number_between("wall", wall, 0.01), MOST_RECORDED_WALL, "wall")
+    seconds = loading.at_most(number_between("wall", wall, 0.01), MOST_RECORDED_WALL, "wall")
     minimum = check_choice("sandbox_minimum", sandbox_minimum, LEVELS)
-    if references.is_closed():  # who reads a record is protected as he is by default
+    if loading.is_closed():  # who reads a record is protected as he is by default
         minimum = max(minimum, MINIMUM, key=LEVELS.index)
-    problems = None if path is None else datasets.load(references.place(path, "path"))
+    problems = None if path is None else datasets.load(loading.place(path, "path"))
     return TaskEnv(Programming(_sandbox(minimum, seconds), families, problems), **settings)

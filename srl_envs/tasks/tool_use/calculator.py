@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import check_brackets
 from srl_envs.tasks.tool_use.tools import ToolError
+from srl_envs.untrusted import check_brackets
 
 LONGEST = 1000  # characters of an expression
 DEEPEST = 50  # nested brackets, signs and powers

@@ -19,9 +19,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading import references
-from srl_envs.loading.untrusted import framed
 from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, TaskView
 from srl_envs.tasks.grading import same_value, words_of
 from srl_envs.tasks.problem import pick
@@ -31,8 +30,8 @@ from srl_envs.tasks.tool_use.generators import FAMILIES, Step
 from srl_envs.tasks.tool_use.parsing import CLOSE, OPEN, ToolCall, read_turn
 from srl_envs.tasks.tool_use.search import SearchProvider
 from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolResult
-from srl_envs.text.spaces import TEXT_LENGTH
-from srl_envs.text.view import ParseFailure, Samples
+from srl_envs.text import TEXT_LENGTH, ParseFailure, Samples
+from srl_envs.untrusted import framed
 from srl_envs.validation import (
     check_choice,
     entries_of,
@@ -211,7 +210,7 @@ class ToolUse(Task):
                 "your own give families without it, or problems"
             )
         if workspace is not None:
-            JailedFolder(references.place(workspace, "workspace"))  # says so where that cannot be
+            JailedFolder(loading.place(workspace, "workspace"))  # says so where that cannot be
         self._schemas = self._toolbox(MemoryFiles()).registry.schemas()
 
     def rules(self) -> str:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from srl_envs.errors import DocumentError
-from srl_envs.loading.untrusted import read_json, read_json_at
 from srl_envs.tasks.grading import final_answer
-from srl_envs.text.view import ParseFailure
+from srl_envs.text import ParseFailure
+from srl_envs.untrusted import read_json, read_json_at
 
 CALLS_A_TURN = 8
 OPEN, CLOSE = "<tool_call>", "</tool_call>"

@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from srl_envs.errors import DocumentError, EnvConfigError
-from srl_envs.loading.data_files import read_rows
-from srl_envs.loading.extras import needed_by
-from srl_envs.loading.http_reply import read_reply
-from srl_envs.loading.untrusted import read_json
+from srl_envs.loading import needed_by, read_reply, read_rows
 from srl_envs.tasks.tool_use.tools import ToolError
+from srl_envs.untrusted import read_json
 
 CORPUS = Path(__file__).with_name("corpus.jsonl")
 SHOWN = 3  # documents in a result

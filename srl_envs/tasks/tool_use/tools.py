@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.loading.extras import needed_by
+from srl_envs.loading import needed_by
 from srl_envs.tasks.tool_use.parsing import ToolCall
 
 RESULT_LENGTH = 2000  # characters of a result

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from srl_train.config.bounds import MOST_PASSES
-from srl_train.config.learning.trl_options import TrlOptions, refuse_unread
+from srl_train.config.learning.trl_options import TRL_OPTIONS, refuse_unread
 from srl_train.config.section import Section, chosen_by, nearest
 from srl_train.errors import ConfigError
 
@@ -110,20 +110,20 @@ class SurrogateConfig(OptimizerConfig):
     tokens beyond it is in the metrics without one too."""
     sampler_level: Literal["token", "sequence"] = "token"
     """Whether each token has a weight of its own, or a game's tokens one together."""
-    trl: TrlOptions = TrlOptions()
-    """Options of TRL's GRPOConfig that no other setting stands for, such as epsilon_high: 0.28."""
+    trl: Annotated[
+        Mapping[str, Any],
+        Field(json_schema_extra={"propertyNames": {"enum": list(TRL_OPTIONS)}}),
+    ] = {}
+    """Further options of TRL's GRPOConfig, such as `epsilon_high: 0.28`."""
 
     @field_validator("trl", mode="before")
     @classmethod
     def _name_nearest(cls, options: Any) -> Any:
-        known = TrlOptions.__annotations__
         for name in options if isinstance(options, Mapping) else ():
             if name in cls.model_fields:
                 raise ConfigError(f"{name}: it is set by algorithm.{name}")
-            if name not in known:
-                raise ConfigError(
-                    f"{name}: no option that is handed to TRL: {nearest(name, known)}"
-                )
+            if name not in TRL_OPTIONS:
+                raise ConfigError(f"{name}: unknown option of TRL: {nearest(name, TRL_OPTIONS)}")
         return options
 
     @model_validator(mode="after")
@@ -156,8 +156,8 @@ class GrpoConfig(SurrogateConfig):
     name: Literal["grpo"] = "grpo"
     """What models learn by."""
     scale_rewards: Literal["group", "batch", "none"] = "group"
-    """What advantages are divided by: the group's or the batch's standard deviation, or nothing;
-    credit assignments but per_agent have a scale of their own."""
+    """Divisor of the advantages: the standard deviation of the group or of the batch, or none.
+    Credit schemes other than per_agent support `group` and `none`."""
 
 
 class PpoConfig(SurrogateConfig):

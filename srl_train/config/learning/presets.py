@@ -85,8 +85,8 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "magrpo": Preset(
         "Liu et al. 2025 (LLM collaboration with multi-agent RL), over whole games",
-        {},
-        {"name": "team_joint", "scale": "none"},
+        {"scale_rewards": "none"},
+        {"name": "team_joint"},
     ),
     "at_grpo": Preset(
         "Zhao et al. 2025 (Stronger-MAS), sec. 4, with the mode's rewards",

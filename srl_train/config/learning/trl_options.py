@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
-
-from pydantic import ConfigDict, Field, with_config
-from typing_extensions import TypedDict  # pydantic asks for it on Python 3.11
+from typing import Any
 
 from srl_train.errors import ConfigError
 
@@ -15,49 +12,46 @@ CLIPPED_LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "luspo")
 PLAIN_SCHEDULES = ("constant", "constant_with_warmup")
 """Schedules without settings of their own."""
 
-Positive = Annotated[float, Field(gt=0)]
-
-
-@with_config(ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
-class TrlOptions(TypedDict, total=False):
-    """What the loss, the optimizer or the forward pass of a learner reads, by TRL's names."""
-
-    lr_scheduler_kwargs: dict[str, Any]
-    optim: str
-    optim_args: str
-    adam_beta1: float
-    adam_beta2: float
-    adam_epsilon: float
-    bf16: bool
-    tf32: bool
-    activation_checkpointing: bool
-    activation_checkpointing_kwargs: dict[str, Any]
-    torch_empty_cache_steps: int
-    router_aux_loss_coef: float
-    disable_dropout: bool
-    cast_lm_head_to_fp32: bool
-    max_completion_length: int
-    pad_to_multiple_of: int
-    delta: Positive
-    epsilon_high: Annotated[float, Field(ge=0)]
-    sapo_temperature_neg: Positive
-    sapo_temperature_pos: Positive
-    vespo_k_pos: float
-    vespo_lambda_pos: float
-    vespo_k_neg: float
-    vespo_lambda_neg: float
-    importance_sampling_level: Literal["token", "sequence"]
-    mask_truncated_completions: bool
-    top_entropy_quantile: float
-    entropy_coef: float
-    use_adaptive_entropy: bool
-    entropy_coef_min: float
-    entropy_coef_max: float
-    entropy_coef_delta: float
-    entropy_target: float
-    off_policy_mask_threshold: float
-    use_bias_correction_kl: bool
-
+TRL_OPTIONS = (
+    "lr_scheduler_kwargs",
+    "optim",
+    "optim_args",
+    "adam_beta1",
+    "adam_beta2",
+    "adam_epsilon",
+    "bf16",
+    "tf32",
+    "activation_checkpointing",
+    "activation_checkpointing_kwargs",
+    "torch_empty_cache_steps",
+    "router_aux_loss_coef",
+    "disable_dropout",
+    "cast_lm_head_to_fp32",
+    "max_completion_length",
+    "pad_to_multiple_of",
+    "delta",
+    "epsilon_high",
+    "sapo_temperature_neg",
+    "sapo_temperature_pos",
+    "vespo_k_pos",
+    "vespo_lambda_pos",
+    "vespo_k_neg",
+    "vespo_lambda_neg",
+    "importance_sampling_level",
+    "mask_truncated_completions",
+    "top_entropy_quantile",
+    "entropy_coef",
+    "use_adaptive_entropy",
+    "entropy_coef_min",
+    "entropy_coef_max",
+    "entropy_coef_delta",
+    "entropy_target",
+    "off_policy_mask_threshold",
+    "use_bias_correction_kl",
+)
+"""Options of TRL's GRPOConfig that the loss, the optimizer or the forward pass of a learner reads.
+TRL documents them; their types are checked when the learner is built."""
+_POSITIVE = ("delta", "sapo_temperature_neg", "sapo_temperature_pos")
 
 _OF_LOSSES: Mapping[str, tuple[str, ...]] = {
     "epsilon_high": (*CLIPPED_LOSSES, "cispo"),
@@ -78,9 +72,13 @@ _WITH: Mapping[str, str] = {
 }
 
 
-def refuse_unread(options: TrlOptions, loss: str, beta: float, schedule: str) -> None:
+def refuse_unread(options: Mapping[str, Any], loss: str, beta: float, schedule: str) -> None:
     """Raise ConfigError for an option that nothing reads beside these settings of ours."""
-    for name in options:
+    for name, value in options.items():
+        if name in _POSITIVE and isinstance(value, int | float) and not value > 0:
+            raise ConfigError(f"trl.{name} must be above 0, got {value}")
+        if name == "epsilon_high" and isinstance(value, int | float) and not value >= 0:
+            raise ConfigError(f"trl.{name} must be 0 or more, got {value}")
         if loss not in _OF_LOSSES.get(name, (loss,)):
             fix = f"it is read by the losses {', '.join(_OF_LOSSES[name])}, loss is {loss!r}"
         elif name in _WITH and not options.get(_WITH[name]):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from srl_train.config.learning.learners import PpoConfig, SurrogateConfig
+from srl_train.config.learning.learners import SurrogateConfig
 from srl_train.config.section import Names, Section, chosen_by
 from srl_train.errors import ConfigError
 
@@ -18,28 +18,6 @@ CUSTOM = "custom"
 
 
 Groups = Annotated[tuple[Annotated[Names, Field(min_length=1)], ...], Field(strict=False)]
-
-
-class WeightingSection(Section):
-    """What the weightings of a mean share."""
-
-    CHOICE: ClassVar = "by"
-
-
-class SamplesWeighting(WeightingSection):
-    """A model's weights count by the samples it trained on."""
-
-    by: Literal["samples"] = "samples"
-    """What a model's weights count by: the samples it trained on, or its scores."""
-
-
-class ScoresWeighting(WeightingSection):
-    """A model's weights count by how it fared."""
-
-    by: Literal["scores"] = "scores"
-    """What a model's weights count by: the samples it trained on, or its scores."""
-    temperature: Annotated[float, Field(gt=0)] = 4.0
-    """In standard errors of return: the lower, the more the best counts."""
 
 
 class UpdatesSection(Section):
@@ -85,25 +63,26 @@ class AverageServer(ServerSection):
 
 
 class MomentumServer(ServerSection):
-    """Momentum on the way to the mean: FedAvgM (Hsu et al. 2019; Reddi et al. 2021)."""
+    """Momentum: FedAvgM (Reddi et al. 2021), or Nesterov's: DiLoCo (Douillard et al. 2023)."""
 
-    name: Literal["fedavgm"] = "fedavgm"
-    """What steps from the last common weights towards the mean (docs/training/updates.md)."""
-    learning_rate: Annotated[float, Field(gt=0)] = 1.0
-    """Of the server: the share of the way to the mean that a first step takes."""
+    name: Literal["fedavgm", "diloco"] = "fedavgm"
+    """Optimizer of the common weights (docs/training/updates.md)."""
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    """Learning rate of the server; null is 1.0 for fedavgm and 0.7 for diloco."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Share of the last step's momentum in the next."""
+    """Share of the previous step's momentum in the next."""
 
+    @model_validator(mode="after")
+    def _check_momentum(self) -> Self:
+        if self.name == "diloco" and not self.momentum:
+            raise ConfigError("momentum: got 0: diloco needs more than 0")
+        return self
 
-class NesterovServer(ServerSection):
-    """Nesterov's momentum on the way to the mean: DiLoCo (Douillard et al. 2023)."""
-
-    name: Literal["diloco"] = "diloco"
-    """What steps from the last common weights towards the mean (docs/training/updates.md)."""
-    learning_rate: Annotated[float, Field(gt=0)] = 0.7
-    """Of the server: the share of the way to the mean that a first step takes, before momentum."""
-    momentum: Annotated[float, Field(gt=0, lt=1)] = 0.9
-    """Share of the last step's momentum in the next."""
+    @property
+    def rate(self) -> float:
+        """Learning rate of the server."""
+        default = 1.0 if self.name == "fedavgm" else 0.7
+        return default if self.learning_rate is None else self.learning_rate
 
 
 class AdamServer(ServerSection):
@@ -121,20 +100,24 @@ class AdamServer(ServerSection):
     """Added to the root of that mean: the way below which steps shrink."""
 
 
-Server = AverageServer | MomentumServer | NesterovServer | AdamServer
+Server = AverageServer | MomentumServer | AdamServer
 
 
 class FederatedConfig(UpdatesSection):
     """Models learn apart, and every few rounds take the weighted mean of the weights."""
 
+    READ_WHERE: ClassVar = {
+        "temperature": ("weighting is 'scores'", lambda own: own.weighting == "scores")
+    }
+
     strategy: Literal["federated"] = "federated"
     """How the models' updates are combined (docs/training/updates.md)."""
     groups: Groups = ()
     """Lists of models that are averaged among themselves; empty for all together."""
-    weighting: Annotated[
-        SamplesWeighting | ScoresWeighting, Field(discriminator="by"), chosen_by("by", "samples")
-    ] = SamplesWeighting()
-    """What the weights of a model count in the mean."""
+    weighting: Literal["samples", "scores"] = "samples"
+    """Weight of a model in the mean: its number of samples, or softmax(score / temperature)."""
+    temperature: Annotated[float, Field(gt=0)] = 4.0
+    """Temperature of `scores`, in standard errors of return: lower favors the best model."""
     mix: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Share of the mean in the new weights, 0 to 1; the rest stays the model's own."""
     period: Annotated[int, Field(ge=1)] = 1
@@ -180,15 +163,10 @@ class PopulationConfig(UpdatesSection):
     ] = ("learning_rate",)
     """Settings of `algorithm` that are multiplied by .8 or 1.25 then."""
 
-    def check_run(self, learned_by: Mapping[str, SurrogateConfig], play_ahead: bool) -> None:
+    def check_run(self, learned_by: Mapping[str, SurrogateConfig]) -> None:
         """Raise ConfigError for models, by what they learn by, that cannot go on from others."""
         if len(learned_by) < 2:
             raise ConfigError("updates.strategy: got 'population' for 1 model: give 2 or more")
-        if play_ahead:
-            raise ConfigError(
-                "updates.strategy: got 'population' where engine.play_ahead is true: what a model "
-                "has played ahead is not its own once it goes on from another; leave one out"
-            )
         if len({(type(own), own.loss) for own in learned_by.values()}) > 1:
             raise ConfigError(
                 "updates.strategy: got 'population' for models of several algorithms: one cannot "
@@ -209,19 +187,3 @@ UpdatesConfig = Annotated[
     Field(discriminator="strategy"),
     chosen_by("strategy", "asynchronous"),
 ]
-
-
-def check_critics(updates: UpdatesConfig, learned_by: Mapping[str, SurrogateConfig]) -> None:
-    """Raise ConfigError where critics would be averaged whose values are in units of their own."""
-    if not isinstance(updates, SynchronizedConfig | FederatedConfig):
-        return
-    for group in updates.groups or [tuple(learned_by)]:
-        for model in group if len(group) > 1 else ():
-            own = learned_by[model]
-            if isinstance(own, PpoConfig) and own.value_normalisation == "running":
-                raise ConfigError(
-                    "algorithm.value_normalisation: got 'running' where updates.strategy is "
-                    f"{updates.strategy!r}: values of {model}'s critic are in deviations of its "
-                    "own returns, and do not average with others': give 'none', or models apart "
-                    "('asynchronous')"
-                )

@@ -1,7 +1,7 @@
 """Offline stages before the rounds: SFT, then DPO.
 
-A stage takes its games from files, or has them played when it begins. Each pass over them is one
-update of every model, through the same seam as in a round, so that update strategies work alike.
+A stage reads its episodes from files, or plays them when it starts. Each pass over them is one
+update of every model through the engine's `update`, so that all update strategies apply.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from srl_train.config.learning.offline import DpoConfig, SftConfig
 from srl_train.data import chats, preferences
 from srl_train.data.collect import play_games, scripted_player, starts_of
 from srl_train.data.demonstrations import (
-    Demonstration,
     Part,
     begins_with_episode,
     best_of,
@@ -30,11 +29,11 @@ from srl_train.data.demonstrations import (
     parts_of,
     read_episodes,
 )
-from srl_train.data.planned_games import PlannedGames
 from srl_train.engine.offline.progress import ORDER, planned
 from srl_train.errors import CheckpointError, ConfigError, DataError
 from srl_train.learners.learner import StageLearner
-from srl_train.players.trained_models import configured_notes
+from srl_train.plan import PlannedGames
+from srl_train.player_names import notes_of
 from srl_train.round import update_models
 from srl_train.run import Run, UpdateStats
 from srl_train.samples import UpdateBatch
@@ -42,19 +41,18 @@ from srl_train.updates import RoundContext
 
 
 class Stage:
-    """One stage under way; leaving its `with` block gives the models back as they came."""
+    """One running stage, in a `with` block that restores the models' forwards at its end.
+
+    The constructor reads the data or plays episodes into `folder`, builds the learners, and
+    restores `run.stages.saved`. It raises DataError if there is nothing to learn from, and
+    ConfigError if the players cannot play or a setting has no effect.
+    """
 
     def __init__(self, run: Run, name: str, folder: Path) -> None:
-        """Read or play the data, build the learners, and go on from `run.stages.saved`.
-
-        Games that are played lie in `folder` then. Raises DataError where there is nothing to
-        learn from, ConfigError where the configured players cannot play or a setting is not read.
-        """
         began = time.perf_counter()
         self.name = name
         self.config = planned(run.config)[name]
         self.passes = 0
-        """Over the data, so far."""
         self._run = run
         saved = run.stages.saved
         self._episodes, rows = self._data(folder, resumed=saved is not None)
@@ -62,8 +60,8 @@ class Stage:
         texts = {model: self._samples_of(model) for model in run.learners}
         if not rows and not any(texts.values()):
             raise DataError(
-                f"{name}: nothing in {len(self._episodes)} games is left to learn from; look at "
-                f"{name}.data and {name}.seats, and at what chooses among them"
+                f"{name}: nothing in {len(self._episodes)} games is left to learn from; change "
+                f"{name}.data, {name}.seats or the filters"
             )
         self._exits = ExitStack()
         self._learners = self._built({m: len(own) + len(rows) for m, own in texts.items()})
@@ -104,15 +102,15 @@ class Stage:
 
     @property
     def finished(self) -> bool:
-        """Whether all passes are done."""
+        """True if all passes are done."""
         return self.passes >= self.config.epochs
 
     def train_pass(self) -> dict[str, Any]:
-        """One pass over the data, as one update of all models; returns its row of metrics."""
+        """Run one pass over the data as one update of all models; return its row of metrics."""
         began = time.perf_counter()
         updates = {model: UpdateStats() for model in self._learners}
         batches = {model: UpdateBatch(tuple(own), (), ()) for model, own in self._samples.items()}
-        # Nobody plays, so nobody scores better than the others.
+        # Nothing is played, so all scores are equal.
         closing = self.passes + 1 == self.config.epochs
         context = RoundContext(self.passes, 0, dict.fromkeys(batches, 0.0), closing=closing)
         number = self._run.stages.passes
@@ -121,7 +119,7 @@ class Stage:
         update_models(stepped, batches, context, update_index, updates)
         self.passes += 1
         for model, update in updates.items():
-            if "loss" in update.metrics:  # not of a model that there is no data for
+            if "loss" in update.metrics:  # missing for a model without data
                 self._losses[model].append(update.metrics["loss"])
         spent = time.perf_counter() - began
         self._seconds += spent
@@ -144,7 +142,7 @@ class Stage:
         }
 
     def report(self) -> dict[str, Any]:
-        """What the stage did; rewards are raw, per agent and turn, None without games."""
+        """Summarize the stage; rewards are raw, per agent and turn, or None without episodes."""
         kept = {part for own in self._parts.values() for part in own}
         return {
             "stage": self.name,
@@ -164,7 +162,7 @@ class Stage:
         }
 
     def state(self) -> dict[str, Any]:
-        """Plain data and tensors, for a checkpoint. The data themselves are read again."""
+        """Return plain data and tensors for a checkpoint, without the samples."""
         return {
             "passes": self.passes,
             "seconds": self._seconds,
@@ -197,7 +195,7 @@ class Stage:
             self._references[model] = own["prepared"]
 
     def _data(self, folder: Path, *, resumed: bool) -> tuple[list[Episode], list[dict[str, Any]]]:
-        """(episodes, rows of preference files)."""
+        """Return (episodes, rows of preference files)."""
         with closing(self._run.make_env()) as env:
             game, seats = env.metadata["name"], list(self._run.seats)
         episodes: list[Episode] = []
@@ -212,7 +210,7 @@ class Stage:
             else:
                 self._chats += chats.read_chats(path)
         if (rows or self._chats) and not episodes:
-            self._refuse_unread()
+            self._refuse_filters()
         if not self.config.data:
             kept = folder / f"{self.name}.jsonl"
             if resumed:
@@ -223,37 +221,31 @@ class Stage:
                 write_jsonl(kept, episodes)
         return episodes, rows
 
-    def _refuse_unread(self) -> None:
-        """Raise ConfigError for what only pairs made of games would read."""
+    def _refuse_filters(self) -> None:
+        """Raise ConfigError for a filter of episodes, if the data contain none."""
         defaults = type(self.config)()
-        for name in (
-            "min_return_gap",
-            "seats",
-            "min_return",
-            "top_fraction",
-            "drop_parse_failures",
-        ):
-            if hasattr(defaults, name) and getattr(self.config, name) != getattr(defaults, name):
+        filters = ("min_return_gap", "seats", "min_return", "top_fraction", "drop_parse_failures")
+        for name in filters:
+            own = getattr(self.config, name, None)
+            if own != getattr(defaults, name, None):
                 raise ConfigError(
-                    f"{self.name}.{name} is {getattr(self.config, name)!r}, and {self.name}.data "
-                    f"holds {'preferences' if self.name == 'dpo' else 'chats'}, which it does not "
-                    "choose among: leave it out"
+                    f"{self.name}.{name} is {own!r}, must be left out: it filters episodes, and "
+                    f"{self.name}.data contains none"
                 )
 
     def _played(self) -> list[Episode]:
         run, who = self._run, self.config.data_policy
-        which: dict[str, int] = {
-            "stage": ORDER.index(self.name),
-            "group_size": run.config.rollout.group_size if self._compares else 1,
-        }
+        # Episodes of one start are compared, except by SFT without a ranking.
+        compares = not isinstance(self.config, SftConfig) or self.config.top_fraction < 1
+        size = run.config.rollout.group_size if compares else 1
+        which = {"stage": ORDER.index(self.name), "group_size": size}
         games, seed = self.config.episodes, run.config.seed
         if who == "models":
-            own = which["group_size"]
-            groups = run.matchmaking.evaluated(-(-games // own))
-            seatings = [seats for seats in groups for _ in range(own)][:games]
+            groups = run.matchmaking.evaluated(-(-games // size))
+            seatings = [seats for seats in groups for _ in range(size)][:games]
             planned = PlannedGames(*starts_of(games, seed, **which), seatings, in_words=True)
             played = run.engine.play(planned)
-        else:  # of several processes each plays the same
+        else:  # every process plays all episodes
             with closing(run.make_env()) as env:
                 policies = dict.fromkeys(run.seats, scripted_player(who, env))
             played = play_games(
@@ -262,33 +254,30 @@ class Stage:
         run.check_failures(played)
         return played
 
-    @property
-    def _compares(self) -> bool:
-        """Whether games from one start are compared with each other."""
-        return not isinstance(self.config, SftConfig) or self.config.top_fraction < 1
-
     def _parts_of(self, model: str) -> list[Part]:
         own = self._run.agents_of(model) if self.config.seats == "own" else None
         parts = parts_of(self._episodes, own)
         if not isinstance(self.config, SftConfig):
             return parts
+
+        def returns(episode: Episode) -> dict[str, float]:
+            return {agent: sum(own.shaped) for agent, own in self._run.game(episode).items()}
+
         return best_of(
             parts,
             self._episodes,
-            self._returns,
+            returns,
             min_return=self.config.min_return,
             top_fraction=self.config.top_fraction,
         )
 
-    def _returns(self, episode: Episode) -> dict[str, float]:
-        return {agent: sum(own.shaped) for agent, own in self._run.game(episode).items()}
-
     def _samples_of(self, model: str) -> list[Any]:
         view, chat = self._run.view, self._run.players.texts[model].chat
         parts = self._parts[model]
-        notes = configured_notes(self._run.config.models, self._run.make_env)
+        notes = notes_of(self._run.config.models.opponent_notes, self._run.make_env)
         if isinstance(self.config, SftConfig):
             drop = self.config.drop_parse_failures
+            answer, observation = self.config.answer_weight, self.config.observation_weight
             played = (
                 demonstration(
                     self._episodes[index], agent, view, chat, notes=notes, drop_parse_failures=drop
@@ -297,8 +286,9 @@ class Stage:
             )
             found = []
             for one in chain(played, (chats.lesson(text, chat) for text in self._chats)):
-                self._check_room(model, len(one.input_ids))  # before the next is tokenised
-                if self._teaches(one):
+                self._check_length(model, len(one.input_ids))  # before the next is tokenized
+                # The first token of a conversation is never predicted.
+                if answer * sum(one.answers[1:]) + observation * sum(one.observations[1:]):
                     found.append(one)
             return found
         assert isinstance(self.config, DpoConfig)
@@ -312,21 +302,15 @@ class Stage:
             min_return_gap=self.config.min_return_gap,
         )
 
-    def _check_room(self, model: str, tokens: int) -> None:
+    def _check_length(self, model: str, tokens: int) -> None:
         """Raise DataError for a sample that is longer than the model's context."""
         text = self._run.players.texts[model]
         if text.positions is not None and tokens > text.positions:
             raise DataError(
                 f"{self.name}: a conversation of {tokens} tokens to learn from exceeds the "
-                f"{text.positions} positions of {text.name} ({model}): give games of fewer "
+                f"{text.positions} positions of {text.name} ({model}): use games of fewer "
                 "turns (environment.options.max_cycles), shorter texts, or another model"
             )
-
-    def _teaches(self, one: Demonstration) -> bool:
-        """Whether a token of it has a weight; the first of a conversation is never predicted."""
-        assert isinstance(self.config, SftConfig)
-        weights = self.config.answer_weight, self.config.observation_weight
-        return bool(weights[0] * sum(one.answers[1:]) + weights[1] * sum(one.observations[1:]))
 
     def _add_pairs(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add the pairs of preference files to each model's samples."""
@@ -339,7 +323,7 @@ class Stage:
         for model, own in self._samples.items():
             for pair in own:
                 answer = max(len(pair.chosen_ids), len(pair.rejected_ids))
-                self._check_room(model, len(pair.prompt_ids) + answer)
+                self._check_length(model, len(pair.prompt_ids) + answer)
 
     def _built(self, samples: Mapping[str, int]) -> dict[str, StageLearner]:
         run, config = self._run, self.config
@@ -354,6 +338,5 @@ class Stage:
 
 
 def _mean_reward(episodes: Sequence[Episode], parts: Sequence[Part]) -> float | None:
-    """Raw, per agent and turn."""
     rewards = [step.reward for index, agent in parts for step in episodes[index].steps_of(agent)]
     return sum(rewards) / len(rewards) if rewards else None

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import core_srl
-from core_srl.config.multi_model import MultiModelConfig
+from core_srl.config import MultiModelConfig
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

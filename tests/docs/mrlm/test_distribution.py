@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 
-from srl_agents.llm.backends.huggingface import sources
+from srl_agents.llm.backends.huggingface import loading as sources
 from tests.docs.mrlm.conftest import SOURCES
 
 ROOT = SOURCES.parents[1]

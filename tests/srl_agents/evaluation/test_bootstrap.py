@@ -16,6 +16,7 @@ def test_values_of_one_cluster_are_worth_no_more_than_one():
     four_times = np.repeat(VALUES, 4)
     together = bootstrap_interval(four_times, 3, np.repeat(range(len(VALUES)), 4))
     assert together == pytest.approx(once)
+    assert bootstrap_interval([0.0, 1.0], 0, ["a", "a"]) is bootstrap_interval([1.0], 0) is None
     low, high = bootstrap_interval(four_times, seed=3)
     assert high - low < 0.7 * (once[1] - once[0])
 
@@ -43,11 +44,6 @@ def test_drawn_in_blocks_or_at_once_the_numbers_are_the_same(monkeypatch):
     )
     assert bootstrap_interval(VALUES, seed=3) == at_once
     assert len(drawn) == bootstrap.RESAMPLES
-
-
-def test_one_cluster_has_none():
-    assert bootstrap_interval([0.0, 1.0], 0, ["a", "a"]) is None
-    assert bootstrap_interval([1.0], 0) is None
 
 
 def test_the_interval_of_a_few_seeds_is_students():

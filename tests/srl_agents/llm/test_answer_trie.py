@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.llm.answer_trie import AnswerTrie, answer_trie
+from srl_agents.llm.backends.token_backend import AnswerTrie, answer_trie
 
 END = 99
 
@@ -12,14 +12,6 @@ def written(tree: AnswerTrie) -> list[tuple[int, ...]]:
     if not tree.allowed:
         return [()]
     return [(t, *rest) for t in tree.allowed for rest in written(tree.children[t])]
-
-
-def test_an_answer_that_begins_another():
-    tree = answer_trie([[1], [1, 2], [3]], END)
-    assert tree.allowed == (1, 3)
-    assert set(tree.children[1].allowed) == {END, 2}
-    assert tree.children[3].allowed == (END,)
-    assert (tree.longest, tree.answers, tree.children[1].answers) == (3, 3, 2)
 
 
 @given(st.sets(st.lists(st.integers(0, 3), min_size=1, max_size=4).map(tuple), min_size=1))

@@ -19,10 +19,10 @@ from srl_agents.rollout import play_many
 from srl_agents.rollout.event_loop import run
 from srl_envs import registry
 from srl_envs.tasks.debate.judging import CON, PRO, Debate, JudgeError, Speech
-from srl_envs.wrappers.text_adapter import with_text
+from srl_envs.wrappers import with_text
 from tests.fakes import ScriptedBackend, Vote
 from tests.servers.chat_server import chat_server
-from tests.srl_envs.wrappers.third_party_games import Nim
+from tests.srl_envs.third_party_games import Nim
 
 
 @pytest.fixture

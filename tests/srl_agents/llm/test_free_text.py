@@ -8,11 +8,11 @@ from srl_agents.episode import from_json, to_json
 from srl_agents.errors import PolicyError
 from srl_agents.llm import tiny
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.llm.tiny.dialogues import FREE_GAMES, random_dialogues
+from srl_agents.llm.tiny import FREE_GAMES, random_dialogues
 from srl_agents.rollout import play_many
 from srl_envs import make
 from srl_envs.tasks.base import Grade, Problem, Task, TaskEnv
-from srl_envs.text.view import ParseFailure
+from srl_envs.text import ParseFailure
 from tests.fakes import ScriptedBackend
 
 make_math = partial(make, "math_v0", families="arithmetic", difficulty=1)

@@ -3,12 +3,12 @@
 import pytest
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.hub_names import VARIABLE, folder_for, folders
+from srl_agents.llm.model_folders import VARIABLE, folder_for, folders
 
 
 def test_a_folder_stands_for_a_name_and_a_line_says_so(tiny_folder, monkeypatch, caplog):
     from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-    from srl_agents.llm.backends.huggingface.sources import folder_of
+    from srl_agents.llm.backends.huggingface.loading import folder_of
 
     monkeypatch.setenv(VARIABLE, f"nobody/one={tiny_folder}, nobody/two@main = {tiny_folder},")
     assert HuggingFaceBackend.load("nobody/one", device="cpu").model.config.hidden_size > 0
@@ -39,7 +39,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path, monkeypatch):
 
 
 def test_a_hub_that_is_out_of_reach_is_told_at_once(monkeypatch):
-    from srl_agents.llm.backends.huggingface import sources
+    from srl_agents.llm.backends.huggingface import loading as sources
     from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 
     asked = []

@@ -8,7 +8,7 @@ from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play
 from srl_agents.scripted.memory_one import Always, TitForTat
 from srl_envs import coop_compete_v0, maze_v0
-from srl_envs.games.team_battle import env as team_battle_v0
+from srl_envs.games import team_battle as team_battle_v0
 from tests.fakes import ScriptedBackend
 
 NOTES = notes_for(coop_compete_v0.parallel_env())

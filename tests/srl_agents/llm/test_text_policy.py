@@ -8,10 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from srl_agents.errors import BackendError, PolicyError
-from srl_agents.llm.answer_trie import answer_trie
-from srl_agents.llm.prompting import situation
+from srl_agents.llm.backends.token_backend import answer_trie
 from srl_agents.llm.sampling import Sampling
-from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.llm.text_policy import TextPolicy, situation
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many
 from srl_agents.rollout.event_loop import run

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 from gymnasium.spaces import Discrete
 
-from srl_envs.text.view import FixedChoices
+from srl_envs.text import FixedChoices
 
 
 class View(FixedChoices):

@@ -4,7 +4,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from srl_envs.wrappers.text_adapter import with_text
+from srl_envs.wrappers import with_text
 
 
 class Endless(ParallelEnv):

@@ -3,7 +3,7 @@
 from srl_agents.episode import Decision, from_json, to_json
 from srl_agents.rollout import play
 from srl_envs import registry
-from srl_envs.wrappers.reward_function import CustomRewards
+from srl_envs.wrappers import CustomRewards
 
 
 class Says:

@@ -8,7 +8,7 @@ from srl_agents.rollout import play
 from srl_agents.scripted import Always, Bernoulli, MemoryOne, SituationReader, TitForTat, Uniform
 from srl_agents.scripted.memory_one import mirrored, situation_after, situations
 from srl_envs import coop_compete_v0
-from srl_envs.games.team_battle import env as team_battle_v0
+from srl_envs.games import team_battle as team_battle_v0
 
 RIVALS = SituationReader(team_battle_v0.OBSERVATION_FIELDS, others="rivals_cooperated")
 

@@ -5,16 +5,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from srl_agents.evaluation.scenarios import LONG_AFTER
+from srl_agents.evaluation.episode_stats import LONG_AFTER
 from srl_agents.rollout import play, play_many
 from srl_agents.scripted import Always, MemoryOne, SituationReader
 from srl_agents.scripted.memory_one import STRATEGIES
 from srl_agents.scripted.negotiation import Negotiator, Reciprocator, Talks
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import registry
-from srl_envs.games.negotiation import bargaining
-from srl_envs.games.staged import env as staged_v0
-from srl_envs.games.trading import market
+from srl_envs.games import bargaining
+from srl_envs.games import staged as staged_v0
+from srl_envs.games import trading_market as market
 
 ROUNDS = 8
 

@@ -6,14 +6,12 @@ import pytest
 
 from srl_agents.episode import Decision
 from srl_agents.errors import PolicyError
-from srl_agents.evaluation.scenarios import score
 from srl_agents.policy import PerAgentPolicy
-from srl_agents.scripted.game_player import ScriptedPlayer
 from srl_agents.scripted.registry import classic_policy, is_scripted
-from srl_envs import registry
+from srl_envs import loading, registry
 from srl_envs.errors import UntrustedError
-from srl_envs.loading import references
-from srl_envs.scenarios.scenario import Scenario
+from srl_envs.scenarios import Scenario
+from srl_extensions.judging.scenarios import score
 
 A_NUMBER = 3
 
@@ -108,13 +106,8 @@ def others(tmp_path, monkeypatch):
 
 
 def test_a_record_imports_no_policy(others, env):
-    with references.closed(), pytest.raises(UntrustedError, match="is code that a record names"):
+    with loading.closed(), pytest.raises(UntrustedError, match="is code that a record names"):
         classic_policy(others, env)
-
-
-def test_a_client_of_a_server_imports_no_policy(others, env):
-    with pytest.raises(UntrustedError):
-        ScriptedPlayer()(env, {"agent_0": "uniform", "agent_1": others}, 0, lambda turn: None)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from gymnasium.spaces import Box, Discrete
 from srl_agents.errors import PolicyError
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many, policy_name
-from srl_agents.scripted.registry import ANY, GAMES, POLICIES, classic_policy, names
-from srl_envs import registry
-from srl_envs.scenarios import lookup
+from srl_agents.scripted.registry import ANY, GAMES, POLICIES, classic_policy, entry_of, names
+from srl_envs import registry, scenarios
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "environments" / "scenarios.md").read_text(encoding="utf-8")
@@ -65,7 +64,7 @@ def test_every_policy_is_played_above():
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_is_called_by_its_name_and_described(name):
-    entry = POLICIES[name]
+    entry = entry_of(name)
     game = entry.games[0] if entry.games else "coop_compete_v0"
     assert policy_name(classic_policy(name, registry.make(game))) == name == entry.name
     assert entry.description and set(entry.games) <= set(GAMES)
@@ -91,28 +90,28 @@ def test_what_cannot_be_played_is_refused_and_told():
 
 def test_policies_that_look_at_nothing_play_other_games_with_two_actions():
     env = registry.make("bandit_v0")
-    assert not POLICIES["always_cooperate"].can_play(env), "right is not cooperating"
+    assert not entry_of("always_cooperate").can_play(env), "right is not cooperating"
     env.metadata = {"name": "my_own_v0"}
-    assert POLICIES["always_cooperate"].can_play(env)
-    assert not POLICIES["tit_for_tat"].can_play(env)
+    assert entry_of("always_cooperate").can_play(env)
+    assert not entry_of("tit_for_tat").can_play(env)
     maze = registry.make("maze_v0")
     maze.metadata = {"name": "my_own_v0"}
-    assert not POLICIES["always_cooperate"].can_play(maze), "it has four actions"
-    assert POLICIES["uniform"].can_play(maze)
+    assert not entry_of("always_cooperate").can_play(maze), "it has four actions"
+    assert entry_of("uniform").can_play(maze)
 
 
-@pytest.mark.parametrize("name", lookup.names())
+@pytest.mark.parametrize("name", scenarios.names())
 def test_scenarios_seat_whom_they_can_and_say_who_is_held_out(name):
-    scenario = lookup.scenario(name)
+    scenario = scenarios.scenario(name)
     env = scenario.make()
     for who in scenario.background.values():
-        assert POLICIES[who].can_play(env)
-    holdout = {who for who in scenario.background.values() if POLICIES[who].holdout}
+        assert entry_of(who).can_play(env)
+    holdout = {who for who in scenario.background.values() if entry_of(who).holdout}
     assert holdout == set(scenario.held_out_partners)
 
 
 def test_every_held_out_policy_is_met_in_a_scenario():
-    met = {who for n in lookup.names() for who in lookup.scenario(n).held_out_partners}
+    met = {who for n in scenarios.names() for who in scenarios.scenario(n).held_out_partners}
     assert met == set(names(holdout=True))
 
 
@@ -152,5 +151,5 @@ def test_the_page_lists_all_partners():
     written = re.findall(r"^\| `(\w+)` \| (.*?) \| (yes)?\s?\| (.*?) \|$", PAGE, re.MULTILINE)
     assert cells(written) == cells(
         (e.name, ", ".join(e.games) or ANY, "yes" if e.holdout else "", e.description)
-        for e in POLICIES.values()
+        for e in map(entry_of, POLICIES)
     )

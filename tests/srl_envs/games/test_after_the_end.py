@@ -4,10 +4,8 @@ import pytest
 
 from srl_envs import registry
 from srl_envs.errors import EnvError
-from srl_envs.text.env import TextEnv
-from srl_envs.wrappers.reward_function import CustomRewards
-from srl_envs.wrappers.text_adapter import with_text
-from tests.srl_envs.wrappers.third_party_games import Nim
+from srl_envs.text import TextEnv
+from srl_envs.wrappers import CustomRewards
 
 NOTHING = ({},) * 5
 
@@ -35,14 +33,3 @@ def test_a_step_after_the_end_brings_nothing(name):
         assert env.step({}) == NOTHING  # SuperSuit's black_death asks for it
         until_the_end(env, sampled)  # and the next episode is played as ever
         env.close()
-
-
-def test_so_does_one_of_a_game_with_text():
-    env = with_text(Nim(), rules="Take the last stick.", answers=("one", "two"))
-    with pytest.raises(EnvError, match=r"reset\(\)"):
-        env.step({})
-    env.reset(seed=0)
-    while env.agents:
-        env.step({agent: int(env._masks[agent].argmax()) for agent in env.agents})
-    assert env.step({}) == NOTHING
-    assert TextEnv(env).agents == []

@@ -1,18 +1,12 @@
 """Messages beside the moves, rewards for keywords, and any answer whatever in the social games."""
 
-import math
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srl_envs import registry
-from srl_envs.games.cheap_talk import MESSAGE_LENGTH, message_in
-from srl_envs.text.env import TextEnv
-from srl_envs.text.spaces import TEXT_LENGTH
-from srl_envs.text.view import NOT_LEGAL_NOW, ParseFailure, TextAction
-from srl_envs.wrappers.reward_function import KEYWORD_REWARDS
+from srl_envs.games.cheap_talk import KEYWORD_REWARDS, MESSAGE_LENGTH, message_in
+from srl_envs.text import NOT_LEGAL_NOW, TextAction, TextEnv
 
 GAMES = ("social_trading_v0", "social_negotiation_v0")
 every_game = pytest.mark.parametrize("name", GAMES)
@@ -142,80 +136,3 @@ ANSWERS = st.one_of(
 TRADING = TextEnv(talking("social_trading_v0", max_cycles=20))
 NEGOTIATION = TextEnv(talking("social_negotiation_v0", max_cycles=8))
 SEATS = {"social_trading_v0": 6, "social_negotiation_v0": 2}
-
-
-def any_answers_for(name, rounds):
-    return st.lists(
-        st.lists(ANSWERS, min_size=SEATS[name], max_size=SEATS[name]),
-        min_size=rounds,
-        max_size=rounds,
-    )
-
-
-def play_a_little(env, seed):
-    """A few rounds of random legal moves, so that games are met at any point."""
-    rng = np.random.default_rng(seed)
-    _, infos = env.reset(seed=seed)
-    for _ in range(seed % 7):
-        legal = {a: np.flatnonzero(infos[a]["action_mask"]) for a in env.agents}
-        answers = {
-            agent: env.unwrapped.text_view.answers(agent)[int(rng.choice(acts[acts != 2]))]
-            for agent, acts in legal.items()  # 2 delivers, or walks away
-        }
-        if not env.agents:
-            break
-        *_, infos = env.step(answers)
-    if not env.agents:
-        env.reset(seed=seed)
-
-
-def check_round(env, answers):
-    """One round of any answers; what holds after it, whatever they were."""
-    seats = list(env.agents)
-    texts, rewards, terminations, truncations, infos = env.step(
-        dict(zip(seats, answers, strict=True))
-    )
-    inner = env.unwrapped
-    assert inner.state_space.contains(inner.state())
-    for agent, answer in zip(seats, answers, strict=True):
-        assert len(texts[agent]) <= TEXT_LENGTH + 200 and math.isfinite(rewards[agent])
-        assert not infos[agent]["illegal"]  # an illegal answer was turned into a pass before
-        failed = isinstance(inner.text_view.parse(agent, answer), ParseFailure)
-        failed = failed or infos[agent]["parse_failure"] == NOT_LEGAL_NOW
-        assert (infos[agent]["parse_failure"] is not None) == failed
-        assert not failed or infos[agent]["action"] == 0
-        for line in texts[agent].splitlines():
-            assert line.count('"') in (0, 2)  # nobody's words break out of their line
-    ended = [terminations[agent] or truncations[agent] for agent in seats]
-    assert all(ended) == any(ended) == (not env.agents)
-    return rewards
-
-
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(any_answers_for("social_trading_v0", rounds=2), st.integers(0, 10**6))
-def test_answers_of_any_kind_leave_a_market_in_order(rounds, seed):
-    env = TRADING
-    play_a_little(env, seed)
-    for answers in rounds:
-        market = env.unwrapped.market
-        there = [sum(units) for units in zip(*market.stocks, strict=True)]
-        check_round(env, answers)
-        assert [sum(units) for units in zip(*market.stocks, strict=True)] == there
-        assert min(map(min, market.stocks)) >= 0
-        assert sum(market.kept) >= sum(map(sum, market.deals))
-
-
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(any_answers_for("social_negotiation_v0", rounds=2), st.integers(0, 10**6))
-def test_answers_of_any_kind_leave_a_negotiation_in_order(rounds, seed):
-    env = NEGOTIATION
-    play_a_little(env, seed)
-    for answers in rounds:
-        if not env.agents:
-            env.reset()
-        check_round(env, answers)
-        bargain = env.unwrapped.bargain
-        assert sum(bargain.stands) <= 1
-        settled = bargain.agreed is not None or bargain.walked_away
-        assert settled == env.unwrapped.finished
-        assert not (bargain.agreed is not None and bargain.walked_away)

@@ -15,13 +15,12 @@ from pettingzoo.test import (
     max_cycles_test,
     parallel_api_test,
     parallel_seed_test,
-    render_test,
     seed_test,
     state_test,
 )
 
 from srl_envs import registry
-from srl_envs.games.round_game import OBSERVATION_MODES, RENDER_MODES
+from srl_envs.games.base import OBSERVATION_MODES
 
 ROUNDS = 60
 TURN_BASED_ROUNDS = 20  # debates grow, and every seat is shown all of them at every turn
@@ -123,28 +122,12 @@ def test_state(name):
 
 
 @every_name
-def test_render(name, capsys):
-    shown = [mode for mode in RENDER_MODES if mode != "rgb_array" or not writes(name)]
-    assert turn_based(name).metadata["render_modes"] == shown
-    render_test(partial(turn_based, name))
-    unit = "turn" if writes(name) else "round"
-    assert f"{unit} 1/" in capsys.readouterr().out
-
-
-@every_name
 @pytest.mark.parametrize("kind", ["parallel", "aec"])
 def test_pettingzoo_makes_it_by_name(name, kind):
     game, version = name.rsplit("_", 1)
     env = pettingzoo.make(kind, f"srl/{game}-{version}", max_cycles=5)
     assert env.unwrapped.max_cycles == 5
     assert env.possible_agents == registry.make(name).possible_agents
-
-
-@pytest.mark.parametrize("task", ["race", "own", "meet"])
-def test_mazes_that_are_soon_solved(task):
-    parameters = {"layout": ["A.G"], "task": task, "num_agents": 2, "mask_walls": True}
-    parallel_api_test(registry.make("maze_v0", **parameters), num_cycles=ROUNDS)
-    api_test(turn_based("maze_v0", **parameters), num_cycles=ROUNDS)
 
 
 @every_name

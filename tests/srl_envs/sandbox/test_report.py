@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_envs.loading.untrusted import MAX_DIGITS, MAX_NESTING
 from srl_envs.sandbox import Call, Limits, NotPlainError, Test, Verdict
 from srl_envs.sandbox.code_tests import answered
 from srl_envs.sandbox.guest import serialization
 from srl_envs.sandbox.report import outcome_of
+from srl_envs.untrusted import MAX_DIGITS, MAX_NESTING
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
 

@@ -11,10 +11,8 @@ from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.tasks.base import DRAWS, Grade, Problem, Task, TaskEnv
 from srl_envs.tasks.grading import boxed, final_answer
-from srl_envs.text.env import TextEnv
-from srl_envs.text.spaces import ANSWER_LENGTH, TEXT_LENGTH
-from srl_envs.text.view import ParseFailure
-from srl_envs.wrappers.single_agent import SingleAgentEnv
+from srl_envs.text import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure, TextEnv
+from srl_envs.wrappers import SingleAgentEnv
 
 
 class Reverse(Task):

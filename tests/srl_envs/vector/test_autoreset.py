@@ -62,13 +62,6 @@ def test_disabled_refuses_to_play_on():
     games.step(actions)
 
 
-def test_a_mode_may_be_given_in_words():
-    for word in ("SameStep", "SAME_STEP"):
-        assert vector.make("bandit_v0", 1, word).autoreset_mode is AutoresetMode.SAME_STEP
-    with pytest.raises(EnvConfigError, match=r"one of 'NEXT_STEP' \('NextStep'\), .*, got 'x'"):
-        vector.make("bandit_v0", 1, "x")
-
-
 def test_actions_of_an_environment_that_rests_do_not_matter():
     outcomes = []
     for ignored in (0, 1):
@@ -79,3 +72,10 @@ def test_actions_of_an_environment_that_rests_do_not_matter():
         outcomes.append(games.step(np.ones((2, 4), int))[:2])
     for one, other in zip(*outcomes, strict=True):
         assert np.array_equal(one, other)
+
+
+def test_a_mode_may_be_given_in_words():
+    for word in ("SameStep", "SAME_STEP"):
+        assert vector.make("bandit_v0", 1, word).autoreset_mode is AutoresetMode.SAME_STEP
+    with pytest.raises(EnvConfigError, match=r"one of 'NEXT_STEP' \('NextStep'\), .*, got 'x'"):
+        vector.make("bandit_v0", 1, "x")

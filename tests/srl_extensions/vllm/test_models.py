@@ -7,8 +7,8 @@ import pytest
 
 from srl_agents.errors import PlacementError
 from srl_extensions.vllm import models, server
+from srl_extensions.vllm.config import ManagedServersConfig
 from srl_extensions.vllm.placement import Gpu
-from srl_train.config.backend import ManagedServersConfig
 from srl_train.config.yaml_file import from_tree
 from srl_train.errors import ConfigError
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from srl_agents.episode import ModelVersion
+from srl_extensions.vllm.config import PublishGainConfig, PublishUpdatesConfig
 from srl_extensions.vllm.publisher import ServedPublisher
-from srl_train.config.backend import PublishGainConfig, PublishUpdatesConfig
 
 
 class RecordingPublisher(ServedPublisher):

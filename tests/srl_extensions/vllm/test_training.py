@@ -16,7 +16,7 @@ from srl_extensions.vllm import fleet
 from srl_extensions.vllm import models as served_models
 from srl_extensions.vllm import publisher as served_publisher
 from srl_train.errors import ConfigError, TrainingError
-from srl_train.players.publisher import weights_digest
+from srl_train.loading import weights_digest
 from srl_train.trainer import Trainer
 from tests.servers import vllm_stub
 from tests.servers.vllm_program import interpreter

@@ -35,8 +35,8 @@ def test_answers_under_two_hundred_publications_are_of_the_versions_they_name(
 ):
     import torch
 
+    from srl_extensions.vllm.config import PublishUpdatesConfig
     from srl_extensions.vllm.publisher import HeldWeights, ServedPublisher, write_weights
-    from srl_train.config.backend import PublishUpdatesConfig
 
     backend = VLLMBackend(fleet.routers[BASE], learner.tokenizer, base=BASE)
     held = HeldWeights(

@@ -1,6 +1,5 @@
 """A run goes on from a trained adapter: as an adapter, merged, or not at all."""
 
-import asyncio
 import json
 import shutil
 
@@ -79,16 +78,6 @@ def test_what_is_saved_names_the_adapters_own_base(
     assert model.peft_config["default"].base_model_name_or_path == tiny_folder
 
 
-def test_each_model_may_have_an_adapter_of_its_own(
-    adapter, theirs, short_run, tmp_path, tiny_folder
-):
-    config = short_run(models__base=[tiny_folder, adapter], models__adapters=SAME)
-    first, second = started(config, tmp_path).players.modules.values()
-    bare = logprobs(AutoModelForCausalLM.from_pretrained(tiny_folder).eval())
-    torch.testing.assert_close(logprobs(first.eval()), bare)
-    torch.testing.assert_close(logprobs(second.eval()), theirs)
-
-
 @pytest.mark.parametrize(
     ("other", "says"),
     [
@@ -145,21 +134,6 @@ def test_adapter_settings_out_of_bounds_are_refused(adapter, settings, says, tin
     model = AutoModelForCausalLM.from_pretrained(tiny_folder)
     with pytest.raises(BackendError, match=says):
         attach(model, str(folder))
-
-
-def test_a_run_that_went_on_from_an_adapter_resumes_to_the_bit(adapter, short_run, tmp_path):
-    config = short_run(models__base=adapter, models__adapters=SAME, rounds=2)
-    whole = Trainer(config, tmp_path / "whole")
-    whole.fit()
-    begun = Trainer(config, tmp_path / "begun")
-    begun.train_round()
-    asyncio.run(begun.shutdown())
-    resumed = Trainer(config, tmp_path / "begun")
-    resumed.load_checkpoint()
-    resumed.fit()
-    for name, learner in whole.run.learners.items():
-        after = resumed.run.learners[name].weights()
-        assert all(torch.equal(own, after[key]) for key, own in learner.weights().items())
 
 
 def test_adapters_of_different_bases_share_theirs_alone(

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from srl_envs.loading.extras import EXTRAS
+from srl_envs.loading import EXTRAS
 from srl_train import cli
 from srl_train.cli import info
 from srl_train.errors import ConfigError
@@ -39,20 +39,6 @@ def test_every_command_has_its_module():
         module = cli.COMMANDS.load(name)
         module.add_arguments(argparse.ArgumentParser())
         assert callable(module.run)
-
-
-def test_version(capsys):
-    with pytest.raises(SystemExit) as end:
-        cli.main(["--version"])
-    assert end.value.code == 0
-    assert capsys.readouterr().out.startswith("srl ")
-
-
-def test_an_unknown_command_is_refused(capsys):
-    with pytest.raises(SystemExit) as end:
-        cli.main(["trian"])
-    assert end.value.code == 2
-    assert "trian" in capsys.readouterr().err
 
 
 def test_a_refused_argument_sends_no_escapes_to_the_terminal(capsys):
@@ -104,20 +90,6 @@ def test_an_error_of_ours_in_a_cleanup_does_not_hide_the_first_error(command):
     assert isinstance(raised.value.__context__, ZeroDivisionError)
 
 
-def test_an_interrupt_is_code_130(command, capsys):
-    def interrupt(args):
-        raise KeyboardInterrupt
-
-    command(interrupt)
-    assert cli.main(["train", "x.yaml"]) == 130
-    assert "Traceback" not in capsys.readouterr().err
-
-
-def test_the_commands_own_code_is_returned(command):
-    command(lambda args: 7)
-    assert cli.main(["train", "x.yaml"]) == 7
-
-
 def test_report_says_where_and_what(tmp_path, capsys):
     folder = write_run(tmp_path / "run")
     plots = tmp_path / "plots"
@@ -127,21 +99,6 @@ def test_report_says_where_and_what(tmp_path, capsys):
     assert "97.7% (+- 1.1%) of the way there" in out
     assert f"report: {folder / 'report.html'}" in out
     assert (folder / "report.html").exists() and (plots / "reward.png").exists()
-
-
-def test_report_of_two_runs_compares(tmp_path, capsys):
-    folders = [str(write_run(tmp_path / name)) for name in ("a", "b")]
-    out = tmp_path / "both.html"
-    assert cli.main(["report", *folders, "--out", str(out)]) == 0
-    assert "side by side" in out.read_text()
-    told = " ".join(capsys.readouterr().out.split())
-    assert "environment coop_compete_v0 coop_compete_v0" in told
-
-
-def test_report_of_no_run_is_one_line(tmp_path, capsys):
-    assert cli.main(["report", str(tmp_path / "nowhere")]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("srl: error: no run at")
 
 
 def test_info_lists_what_there_is(capsys):
@@ -189,11 +146,6 @@ def test_a_reader_that_leaves_early_is_no_fault():
 def test_info_looks_for_devices_when_asked(capsys):
     assert cli.main(["info", "--devices"]) == 0
     assert "torch threads" in capsys.readouterr().out
-
-
-def test_a_missing_package_is_told(monkeypatch):
-    monkeypatch.setattr(info, "PACKAGES", ("numpy", "no-such-package"))
-    assert info.versions()["no-such-package"] == "not installed"
 
 
 def test_info_describes_exactly_what_can_be_configured():

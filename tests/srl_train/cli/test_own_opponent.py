@@ -65,7 +65,7 @@ def test_a_run_of_others_imports_no_policy(here, short_run, tiny_folder, capsys)
     (run / "models" / "model_0").symlink_to(tiny_folder)
     (run / "config.yaml").write_text(dump(short_run(models__count=1, seats={"agent_1": OWN})))
     assert srl("collect run --episodes 1 --out games.jsonl") == 2
-    assert f"gives agent_1 to {OWN}, which is not of that run" in shown(capsys)
+    assert f"gives agent_1 to {OWN}, which is not in that run" in shown(capsys)
     assert "mybot" not in sys.modules
     assert srl("collect run --episodes 1 --out games.jsonl --trust") == 0
 
@@ -98,7 +98,7 @@ def test_cross_play_of_scripted_policies_needs_the_base_install_alone(here):
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert 'no ratings: they need OpenSkill: pip install "core-srl[judge]"' in done.stdout
+    assert 'no ratings: OpenSkill is not installed: pip install "core-srl[judge]"' in done.stdout
 
 
 def srl(words):

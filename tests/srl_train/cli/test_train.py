@@ -93,19 +93,12 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over_and_told(config_path, tmp
 
 REFUSED = [
     (["{config}", "--set", "rounds=0"], "rounds: got 0"),
-    (["{config}", "--set", "rounds"], "give KEY=VALUE"),
-    (["{config}", "--set", "rounds=["], "not YAML"),
-    (["{config}", "--set", "rounds=2026-13-01"], "not YAML"),
-    (["{config}", "--set", "sft={beta: 1, beta: 2}"], "line 1: 'beta' is in this mapping already"),
     (["{config}", "--out", "{config}"], "the run's folder: cannot write"),
-    (["{config}", "--set", "algorithm.lr=1"], "algorithm.lr: unknown"),
-    (["{config}", "--seed", "-3"], "seed: got -3"),
     (["{config}", "--set", "environment.name=chess"], "environment: "),
     (["{config}", "--set", "models.base=/no/such/model"], "/no/such/model"),
     (["{config}", "--resume"], "Checkpoint not found"),
     (["/no/such/file.yaml"], "cannot read the configuration /no/such/file.yaml"),
     ([], "give a configuration file, or --resume with --out RUN"),
-    (["--resume"], "give a configuration file, or --resume with --out RUN"),
 ]
 
 
@@ -118,21 +111,6 @@ def test_what_is_wrong_is_told_in_one_line(words, says, config_path, tmp_path, c
     [line] = [one for one in captured.err.splitlines() if one.startswith("srl: error: ")]
     assert says in line
     assert not list(tmp_path.rglob("metrics.jsonl"))
-
-
-def test_another_run_is_not_overwritten(config_path, tmp_path, capsys):
-    words = [
-        "train",
-        str(config_path),
-        "--out",
-        str(tmp_path / "out"),
-        "--quiet",
-        "--set",
-        "rounds=1",
-    ]
-    assert cli.main(words) == 0
-    assert cli.main(words) == 2
-    assert "already holds a run" in capsys.readouterr().err
 
 
 REFUSED = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from srl_train.config.backend import ManagedServersConfig, VLLMBackendConfig
+from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
 from srl_train.errors import ConfigError
 
 

@@ -195,12 +195,12 @@ WRONG = [
         "updates.server.momentum: unknown where name is 'average': it is read where name is 'fed",
     ),
     (
-        "updates: {strategy: federated, weighting: {by: scores, temperature: 0}}",
-        "updates.weighting.temperature: got 0: give more than 0",
+        "updates: {strategy: federated, weighting: scores, temperature: 0}",
+        "updates.temperature: got 0: give more than 0",
     ),
     (
-        "updates: {strategy: federated, weighting: {temperature: 2}}",
-        "updates.weighting.temperature: unknown where by is 'samples': it is read where by is 'sc",
+        "updates: {strategy: federated, temperature: 2}",
+        "updates.temperature: got 2.0, which is read only where weighting is 'scores'",
     ),
     ("updates: {strategy: selective, fraction: 2}", "updates.fraction: got 2"),
     ("updates: {strategy: selective, patience: 0}", "updates.patience: got 0"),

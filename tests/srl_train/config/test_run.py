@@ -13,8 +13,9 @@ from pydantic import ValidationError
 
 from srl_agents.llm.sampling import Sampling
 from srl_train.config import run as run_module
+from srl_train.config.backend import BackendSection, backend_sections
 from srl_train.config.learning.learners import GrpoConfig, PpoConfig
-from srl_train.config.learning.updates import FederatedConfig, ScoresWeighting
+from srl_train.config.learning.updates import FederatedConfig
 from srl_train.config.models import AdapterConfig, ModelsConfig, SamplingConfig
 from srl_train.config.run import RolloutConfig, RunConfig
 from srl_train.config.section import Section
@@ -59,9 +60,7 @@ FULL = RunConfig(
     ),
     seats={"agent_3": "tit_for_tat"},
     mode=HierarchicalConfig(leader="agent_1"),
-    updates=FederatedConfig(
-        groups=(("model_0", "model_1"),), weighting=ScoresWeighting(temperature=2.0)
-    ),
+    updates=FederatedConfig(groups=(("model_0", "model_1"),), weighting="scores", temperature=2.0),
     algorithm=PpoConfig(learning_rate=1e-5, schedule="linear", warmup_steps=2),
     algorithms={"model_1": GrpoConfig(trl={"epsilon_high": 0.28})},
     seed=2**31,
@@ -189,6 +188,9 @@ def test_a_section_in_python_is_refused_in_one_line_too():
 def sections(kind):
     """The section and all below it."""
     yield kind
+    if kind is BackendSection:
+        for one in backend_sections():
+            yield from sections(one)
     for field in kind.model_fields.values():
         waiting = [field.annotation]
         while waiting:

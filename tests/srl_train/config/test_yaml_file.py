@@ -3,7 +3,7 @@
 import pytest
 
 from srl_envs.errors import DocumentError
-from srl_envs.loading.strict_yaml import read_yaml
+from srl_envs.loading import read_yaml
 from srl_train.config import yaml_file
 from srl_train.errors import ConfigError
 from srl_train.metrics.errors import RunFolderError

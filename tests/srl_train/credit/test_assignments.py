@@ -20,8 +20,8 @@ def credit_section(**settings):
     return TypeAdapter(CreditConfig).validate_python(settings)
 
 
-def assignment(name, discount=1.0, **settings):
-    return CREDIT_SCHEMES[name](credit_section(name=name, **settings), discount)
+def assignment(name, discount=1.0, scale="group", **settings):
+    return CREDIT_SCHEMES[name](credit_section(name=name, **settings), discount, scale)
 
 
 def advantages(name, groups, seating=ONE, discount=1.0, **settings):

@@ -75,7 +75,7 @@ def test_a_partner_that_follows_from_the_round_before_has_no_luck():
 
 def test_it_is_agent_turn_of_what_is_left():
     group = group_of(([1], [1], [4.0]), ([1], [0], [0.0]), ([1], [1], [6.0]), ([0], [0], [2.0]))
-    made = CREDIT_SCHEMES["opponent_model"](credit_section(name="opponent_model"), 1.0)
+    made = CREDIT_SCHEMES["opponent_model"](credit_section(name="opponent_model"), 1.0, "group")
     [found], _ = made([group], TWO, {})
     # 1, .5, 4, 2: mean 1.875, squares .765625 + 1.890625 + 4.515625 + .015625, over 3
     deviation = math.sqrt(7.1875 / 3) + 1e-4
@@ -100,7 +100,7 @@ def played(rng, games, turns=2):
 
 def gradient(name, group):
     """Of the logit of choosing 1 in the first turn: mean of (a - 1/2) * advantage."""
-    made = CREDIT_SCHEMES[name](credit_section(name=name, scale="none"), 1.0)
+    made = CREDIT_SCHEMES[name](credit_section(name=name), 1.0, "none")
     [found], _ = made([group], TWO, {})
     pushes = [
         (one["a"].actions[0] - 0.5) * own["a"][0] for one, own in zip(group, found, strict=True)
@@ -146,7 +146,7 @@ def against(partner, rng, games=16, turns=8):
 
 def push(name, scale, group):
     """Towards cooperating: sum over turns of (a - 1/2) * advantage, mean over games."""
-    made = CREDIT_SCHEMES[name](credit_section(name=name, scale=scale), 1.0)
+    made = CREDIT_SCHEMES[name](credit_section(name=name), 1.0, scale)
     [found], _ = made([group], TWO, {})
     return np.mean(
         [

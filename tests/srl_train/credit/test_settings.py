@@ -14,7 +14,6 @@ from srl_train.credit import (
     CreditConfig,
     PlainCredit,
     RoleCredit,
-    ScaledCredit,
 )
 from srl_train.errors import ConfigError
 
@@ -24,8 +23,8 @@ WRONG = [
     ("credit: {name: role, decay: 1.5}", "credit.decay: got 1.5: give 1 or less"),
     ("credit: {name: advantage_alignment, alignment: -1}", "credit.alignment: got -1"),
     (
-        "{credit: {name: role}, algorithm: {scale_rewards: none}}",
-        "algorithm.scale_rewards: got 'none', which is read where credit.name is 'per_agent'",
+        "{credit: {name: role}, algorithm: {scale_rewards: batch}}",
+        "algorithm.scale_rewards must be 'group' or 'none'",
     ),
     ("credit: {name: hierarchical}", "mode.name is 'mixed': nobody leads"),
     (
@@ -35,19 +34,6 @@ WRONG = [
 ]
 # Setting -> a value of it, and the assignments that read it.
 OWN = {
-    "scale": (
-        "none",
-        {
-            "agent_turn",
-            "team_joint",
-            "round",
-            "hierarchical",
-            "advantage_alignment",
-            "opponent_model",
-            "difference",
-            "counterfactual",
-        },
-    ),
     "decay": (0.5, {"role"}),
     "alignment": (2.0, {"advantage_alignment"}),
     "alternatives": (2, {"counterfactual"}),
@@ -64,7 +50,7 @@ def test_a_wrong_section_is_refused_in_one_line(text, says):
 
 
 def test_the_names_are_those_of_the_table():
-    kinds = [PlainCredit, ScaledCredit, RoleCredit, AlignmentCredit, CounterfactualCredit]
+    kinds = [PlainCredit, RoleCredit, AlignmentCredit, CounterfactualCredit]
     named = [n for kind in kinds for n in typing.get_args(kind.model_fields["name"].annotation)]
     assert sorted(named) == sorted(CREDIT_SCHEMES)
     assert {field for kind in kinds for field in kind.model_fields} == {"name", *OWN}
@@ -94,7 +80,7 @@ def test_every_setting_changes_what_its_readers_assign(name):
     groups = [[game({"a": [1, 2], "b": [0, 3]}), game({"a": [0, 5], "b": [2, 2]})]]
     for reader in readers:
         plain, changed = (
-            CREDIT_SCHEMES[reader](own, 1.0)(groups, seating, {})[0]
+            CREDIT_SCHEMES[reader](own, 1.0, "group")(groups, seating, {})[0]
             for own in map(
                 CREDIT.validate_python, ({"name": reader}, {"name": reader, name: value})
             )

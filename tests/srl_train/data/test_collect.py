@@ -1,15 +1,13 @@
 """`srl collect`: who plays, what is kept, and what is refused."""
 
-import json
-
 import pytest
 
 from srl_agents.episode import read_jsonl, to_json
-from srl_agents.evaluation.scenarios import play_scenario
 from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import bandit_v0, coop_compete_v0
-from srl_envs.scenarios.lookup import scenario
+from srl_envs.scenarios import scenario
+from srl_extensions.judging.scenarios import play_scenario
 from srl_train.cli import main
 from srl_train.data.collect import build_policies, filtered, play_games, scripted_player
 from srl_train.data.demonstrations import KEPT, parts_of
@@ -145,20 +143,20 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
         ([*GAME, "--players", "tit_for_tit"], "unknown player 'tit_for_tit'"),
         (
             [*GAME, "--players", "agent_9=uniform"],
-            "no agent 'agent_9', give one of agent_0",
+            "--players agent_9=uniform: no agent 'agent_9'",
         ),
         ([*GAME, "--players", "uniform", "--episodes", "0"], "--episodes is 0"),
         ([*GAME, "--players", "uniform", "--group-size", "0"], "--group-size is 0"),
-        ([*GAME, "--players", "uniform", "--group-size", "5"], "give a multiple of --group-size"),
+        ([*GAME, "--players", "uniform", "--group-size", "5"], "a multiple of --group-size"),
         ([*GAME, "--players", "uniform", "--top-fraction", "0"], "--top-fraction is 0.0"),
-        ([*GAME, "--players", "uniform", "--min-return", "nan"], "--min-return is nan: give a"),
+        ([*GAME, "--players", "uniform", "--min-return", "nan"], "--min-return is nan"),
         (
             [*GAME, "--players", "agent_0=uniform", "agent_1=tiny", "agent_0=tiny"],
-            "--players gives agent_0 to uniform and to tiny: give one",
+            "--players gives agent_0 to both uniform and tiny",
         ),
         (
             [*GAME, "--players", "uniform", "tiny"],
-            "--players gives every agent to uniform and to tiny: give one",
+            "--players gives every agent to both uniform and tiny",
         ),
         ([*GAME, "--players", "uniform", "--agent", "agent_7"], "no agent 'agent_7'"),
         (["--environment", "coop", "--players", "uniform"], "environment: "),
@@ -183,14 +181,6 @@ def test_where_nothing_can_be_written_nothing_is_played(out, tmp_path, capsys, m
     assert not list(tmp_path.rglob("*.partial"))
 
 
-def test_a_seat_of_its_own_comes_before_every_seat(tmp_path):
-    out = tmp_path / "games.jsonl"
-    words = ["agent_1=always_cooperate", "uniform"]
-    assert run(*GAME, "--players", *words, "--episodes", 1, "--out", out) == 0
-    [game] = read_jsonl(out)
-    assert game.seats == {"agent_0": "uniform", "agent_1": "always_cooperate"}
-
-
 def test_tit_for_tat_says_which_games_it_cannot_read():
     with pytest.raises(ConfigError, match="tit_for_tat"):
         scripted_player("tit_for_tat", bandit_v0.parallel_env())
@@ -199,13 +189,6 @@ def test_tit_for_tat_says_which_games_it_cannot_read():
 def test_who_is_kept_for_evaluation_is_not_learned_from():
     with pytest.raises(ConfigError, match=r"grim_trigger is kept for evaluation.*tit_for_tat"):
         scripted_player("grim_trigger", make_env())
-
-
-def test_lines_are_episodes_of_this_schema(tmp_path):
-    out = tmp_path / "games.jsonl"
-    run(*GAME, "--players", "uniform", "--episodes", 2, "--agent", "agent_1", "--out", out)
-    for line in out.read_text().splitlines():
-        assert json.loads(line)["extra"] == {KEPT: ["agent_1"]}
 
 
 def test_collected_games_are_not_those_of_an_evaluation():

@@ -7,14 +7,11 @@ import pytest
 
 from srl_agents.episode import Decision, to_json, write_jsonl
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.llm.tiny.dialogues import random_dialogues
-from srl_agents.llm.tiny.tokenizer import build_tokenizer
 from srl_agents.rollout import play_many
 from srl_agents.scripted.memory_one import Always
-from srl_envs import bandit_v0, coop_compete_v0
+from srl_envs import coop_compete_v0
 from srl_train.data.collect import InWords
 from srl_train.data.demonstrations import (
     KEPT,
@@ -94,14 +91,6 @@ def test_a_scripted_game_reads_like_one_that_the_model_played(backend, view):
     ]
     found = conversation(silent, view, backend.chat)
     assert found == conversation(sampled.steps_of("agent_0"), view, backend.chat)
-
-
-def test_words_of_a_scripted_player_are_the_games(view):
-    for action, word in enumerate(("compete", "cooperate")):
-        [episode] = scripted(action, view_=view)
-        said = {step.decision.text for turn in episode.turns for step in turn}
-        assert said == {word}
-        assert {type(step.decision.action) for turn in episode.turns for step in turn} == {int}
 
 
 def test_what_is_learned_of_a_conversation(backend, view):
@@ -193,8 +182,8 @@ def test_a_file_is_read_without_the_games_that_failed(tmp_path):
         ("{", "line 2: not a line of JSON"),
         ("[1]", "line 2: episode schema version None"),
         (json.dumps({"schema_version": 99}), "line 2: episode schema version 99"),
-        ("team", "line 2: a game of team_battle_v0, the run plays coop_compete_v0"),
-        ("seats", "line 2: a game of 1 agents, agent_0; the run has agent_0, agent_1"),
+        ("team", "line 2: environment is team_battle_v0"),
+        ("seats", "line 2: agents are agent_0, must be"),
     ],
 )
 def test_a_bad_line_is_named(line, says, tmp_path):
@@ -217,12 +206,3 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path):
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match="not text in UTF-8"):
         read_episodes(tmp_path / "bytes", "coop_compete_v0", SEATS)
-
-
-def test_another_model_reads_the_same_games(played, view, backend):
-    # Its tokenizer is made from another game's texts: all is written anew, nothing is lost.
-    other = ChatFormat(build_tokenizer(random_dialogues(bandit_v0.parallel_env, 2, 2, 0)))
-    steps = played[0].steps_of("agent_0")
-    for (_, said), step in zip(conversation(steps, view, other), steps, strict=True):
-        assert other.text(said) == step.decision.text
-    assert conversation(steps, view, other) != conversation(steps, view, backend.chat)

@@ -7,8 +7,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from srl_train.config.yaml_file import from_tree
-from srl_train.engine.builders.model_objects import of_objects
 from srl_train.errors import ConfigError
+from srl_train.loading import with_model_objects
 from srl_train.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("one_model")
@@ -42,7 +42,7 @@ def test_the_very_object_learns(tiny_folder, tmp_path):
 
 def test_the_record_says_where_the_object_came_from(tiny_folder):
     model, tokenizer = loaded(tiny_folder)
-    config = of_objects(from_tree(SMALL), {"model_1": (model.bfloat16(), tokenizer)})
+    config = with_model_objects(from_tree(SMALL), {"model_1": (model.bfloat16(), tokenizer)})
     assert tuple(config.models.bases.values()) == ("tiny", tiny_folder)
     assert config.models.dtype == "bfloat16"
 
@@ -68,4 +68,4 @@ SHARED = an_object()
 )
 def test_objects_that_cannot_be_trained_are_refused(given, changes, message):
     with pytest.raises(ConfigError, match=message):
-        of_objects(from_tree(SMALL, changes), given)
+        with_model_objects(from_tree(SMALL, changes), given)

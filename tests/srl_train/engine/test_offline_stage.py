@@ -131,28 +131,6 @@ def test_passes_after_the_last_checkpoint_are_done_again(short_run, tmp_path, mo
     assert same(everything(resumed.run), everything(whole.run))
 
 
-def test_sinks_get_every_pass_before_the_rounds(short_run, tmp_path):
-    class Kept:
-        def __init__(self):
-            self.rows = []
-
-        def write(self, row):
-            self.rows.append(row)
-
-        def close(self):
-            pass
-
-    kept = Kept()
-    Trainer(short_run(sft=SFT, dpo=DPO), tmp_path, sinks=(kept,)).fit()
-    assert [row.get("stage") for row in kept.rows] == ["sft", "sft", "dpo", "dpo", None, None]
-    assert kept.rows[:4] == read_metrics(tmp_path / "stages.jsonl")
-    sft, dpo = (kept.rows[i]["models"]["model_0"] for i in (0, 2))
-    assert len(sft["losses"]) == 2  # six samples in batches of four
-    assert sum(sft["losses"]) / 2 == pytest.approx(sft["loss"])
-    assert sft["tokens"] > 6 * 20 and dpo["tokens"] > 0
-    assert "rewards/margins" in dpo
-
-
 def test_a_run_of_stages_alone_goes_on_with_rounds(short_run, tmp_path, capsys):
     alone = short_run(sft=SFT, rounds=0, logging__evaluation_episodes=4)
     config = tmp_path / "run.yaml"
@@ -272,7 +250,7 @@ def test_preferences_of_a_file(short_run, tmp_path):
 
     for name, value in (("min_return_gap", 3.0), ("seats", "all")):
         unread = short_run(dpo={**dpo, name: value}, rounds=0)
-        with pytest.raises(ConfigError, match=f"dpo.{name} is {value!r}, and dpo.data holds"):
+        with pytest.raises(ConfigError, match=f"dpo.{name} is {value!r}"):
             Trainer(unread, tmp_path / name).fit()
 
     path.write_text("{}\n")
@@ -282,18 +260,6 @@ def test_preferences_of_a_file(short_run, tmp_path):
 
 
 # ---- they teach ----------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_imitation_takes_the_models_to_their_expert(short_run, tmp_path):
-    config = short_run(
-        sft={**SFT, "episodes": 16, "epochs": 6}, rounds=0, logging__evaluation_episodes=32
-    )
-    results = Trainer(config, tmp_path).fit()
-    before, after = (results["evaluation"][when]["raw_reward"] for when in ("before", "after"))
-    expert = results["stages"][0]["games_reward"]
-    assert expert == pytest.approx(0.85, abs=0.02)
-    assert before < 0.75 and after > expert - 0.02
 
 
 @pytest.mark.slow

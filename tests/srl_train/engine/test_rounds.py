@@ -7,7 +7,7 @@ import pytest
 
 from srl_agents.errors import BackendError
 from srl_envs.errors import EnvError
-from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_envs.games import coop_compete as coop_compete_v0
 from srl_train import round as train_round_module
 from srl_train.build import build_run
 from srl_train.errors import TrainingError

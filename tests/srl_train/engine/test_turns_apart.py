@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from srl_envs.wrappers.text_adapter import with_text
+from srl_envs.wrappers import with_text
 from srl_train.build import build_run
 from srl_train.round import train_round
-from tests.srl_envs.wrappers.third_party_games import Nim, knock_out
+from tests.srl_envs.third_party_games import Nim, knock_out
 
 
 def nim():

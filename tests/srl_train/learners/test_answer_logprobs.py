@@ -1,7 +1,6 @@
 """Log-probabilities at the places of chosen tokens, under the distribution they were drawn from."""
 
 import dataclasses
-import inspect
 
 import pytest
 import torch
@@ -17,9 +16,8 @@ from transformers import (
     GraniteForCausalLM,
 )
 from trl import GRPOTrainer
-from trl.trainer.utils import add_fused_lm_head
 
-from srl_train.learners.answer_logprobs import choices_of
+from srl_train.learners.logprobs import choices_of
 from srl_train.learners.upstream_warnings import quiet_upstream
 from tests.srl_train.learners.reference.grpo import (
     END,
@@ -28,13 +26,12 @@ from tests.srl_train.learners.reference.grpo import (
     advantages,
     double,
     gradients_of,
-    log_probs,
     relative_error,
     sample,
     small_model,
     some_samples,
 )
-from tests.srl_train.learners.small_learner import EXACT, first_gradients, learner, update
+from tests.srl_train.learners.small_learner import EXACT, first_gradients, learner
 
 CHOICE, CLOSE = (10, 11, 12), (END,)
 SMALL = {
@@ -222,21 +219,6 @@ def test_the_gradient_is_that_of_the_renormalised_choice(temperature):
     )
 
 
-def test_old_constrained_samples():
-    model = small_model()
-    exact = double(model)
-    samples = []
-    for one in constrained_samples(version=1):
-        logprobs = tuple(0.9 * x for x in log_probs(exact, one).tolist())
-        samples.append(dataclasses.replace(one, logprobs=logprobs))
-    found = first_gradients(learner(model), samples, version=2)
-    old = [s.logprobs for s in samples]
-    scaled = advantages(samples, 4, "group")
-    expected, _ = gradients_of(exact, samples, scaled, old=old)
-    assert relative_error(found, expected) < EXACT
-    assert relative_error(found, gradients_of(exact, samples, scaled)[0]) > 0.02
-
-
 @pytest.mark.parametrize("minibatches", [1, 2, 4])
 def test_every_row_finds_its_own_constraint_after_shuffling(minibatches):
     model = small_model()
@@ -250,29 +232,6 @@ def test_every_row_finds_its_own_constraint_after_shuffling(minibatches):
         total = part if total is None else {n: total[n] + part[n] for n in total}
     expected, _ = gradients_of(exact, samples, advantages(samples, 4, "group"))
     assert relative_error(total, expected) < EXACT
-
-
-def test_free_and_constrained_samples_may_meet():
-    model = small_model()
-    exact = double(model)
-    samples = constrained_samples()[:4] + some_samples()[4:]
-    found = first_gradients(learner(model), samples)
-    expected, _ = gradients_of(exact, samples, advantages(samples, 4, "group"))
-    assert relative_error(found, expected) < EXACT
-
-
-def test_constraints_are_forgotten_with_their_update():
-    one = learner()
-    update(one, constrained_samples())
-    found = first_gradients(one, some_samples())
-    expected, _ = gradients_of(double(one._trainer.model), some_samples(),
-                               advantages(some_samples(), 4, "group"))  # fmt: skip
-    assert relative_error(found, expected) < EXACT
-
-
-def test_the_places_are_picked_from_what_trls_forward_reads():
-    source = inspect.getsource(add_fused_lm_head)
-    assert "backbone_outputs.last_hidden_state" in source and "shift_labels" in source
 
 
 def test_plain_trl_gives_the_same_numbers_at_the_chosen_tokens():

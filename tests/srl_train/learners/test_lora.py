@@ -1,14 +1,12 @@
 """Adapters on one shared base: memory is shared, learning is not."""
 
-import copy
-
 import pytest
 import torch
 
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError
-from srl_train.learners.lora import adapter_models, share, side_by_side
+from srl_train.learners.lora import adapter_models, side_by_side
 from srl_train.learners.trl_grpo import GrpoLearner
 from tests.srl_train.learners.reference.grpo import small_model, small_tokenizer, some_samples
 
@@ -44,15 +42,6 @@ def moved(model, seed):
 def family():
     base = small_model()
     return base, adapter_models(base, NAMES, CONFIG, seed=3)
-
-
-def test_a_shared_model_is_another_object_over_the_same_tensors():
-    base = small_model()
-    other = share(base)
-    assert other is not base and other.model.layers[0] is not base.model.layers[0]
-    assert list(map(id, other.parameters())) == list(map(id, base.parameters()))
-    assert list(map(id, other.buffers())) == list(map(id, base.buffers()))
-    assert other.lm_head.weight is other.model.embed_tokens.weight, "tied weights came apart"
 
 
 def test_the_base_is_held_once(family):
@@ -106,15 +95,11 @@ def test_target_modules_may_be_a_regular_expression():
 @pytest.mark.parametrize(
     "targets, told",
     [
-        ("nosuch", "'nosuch' fits no linear layer's path: give 'all-linear', or .*q_proj"),
-        ("q_proj", "'q_proj' fits no"),  # PEFT reads a single text as a pattern of whole paths
-        ("[", r"is '\[', no regular expression"),
+        ("q_proj", "target_modules: 'q_proj' .*q_proj"),  # PEFT matches a text with whole paths
+        ("[", r"target_modules: '\['"),
         ((), "target_modules is empty"),
-        (("q_proj", "v_prjo"), "'v_prjo' fits no"),
-        (("_proj",), "'_proj' fits no"),
-        (("q.proj",), "'q.proj' fits no"),
-        (("self_attn",), "'self_attn' fits no"),
-        (("embed_tokens",), "'embed_tokens' fits no"),
+        (("q_proj", "v_prjo"), "target_modules: 'v_prjo'"),
+        (("embed_tokens",), "target_modules: 'embed_tokens'"),
     ],
 )
 def test_target_modules_that_are_not_there(targets, told):
@@ -169,24 +154,3 @@ def test_side_by_side_plays_what_each_model_computes(family):
         mixed = logits(together, adapter_names=["model_2", "model_0"])
         torch.testing.assert_close(mixed[0], own["model_2"][0], rtol=1e-6, atol=1e-6)
         torch.testing.assert_close(mixed[1], own["model_0"][1], rtol=1e-6, atol=1e-6)
-
-
-def test_side_by_side_holds_no_adapter_twice(family):
-    base, models = family
-    together = side_by_side(base, models, CONFIG)
-    pointers = {p.data_ptr() for n, p in together.named_parameters() if "lora_" in n}
-    own = {p.data_ptr() for m in models.values() for n, p in m.named_parameters() if "lora_" in n}
-    assert pointers == own
-
-
-def test_building_leaves_the_global_generator_alone():
-    torch.manual_seed(5)
-    before = torch.get_rng_state()
-    base = small_model()
-    side_by_side(base, adapter_models(base, NAMES, CONFIG, seed=3), CONFIG)
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_a_deepcopy_would_have_shared_nothing():
-    base = small_model()  # what `share` is for: the test of the test
-    assert copy.deepcopy(base).lm_head.weight.data_ptr() != base.lm_head.weight.data_ptr()

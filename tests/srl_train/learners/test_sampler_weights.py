@@ -7,7 +7,7 @@ import pytest
 import torch
 from trl import GRPOTrainer
 
-from srl_train.learners.sampler_weights import divergence, sampler_weights
+from srl_train.learners.logprobs import divergence, sampler_weights
 
 LOG2 = math.log(2.0)
 # Ratios of 2, 4 and 1/2 in one row; 8 (masked), 1 (unknown to the sampler) and 1 in the other.

@@ -11,7 +11,7 @@ from srl_train.config.learning.offline import DpoConfig
 from srl_train.config.models import AdapterConfig
 from srl_train.data.preferences import Preference, with_references
 from srl_train.learners.lora import adapter_models
-from srl_train.learners.trl_dpo import DpoLearner, PreparedDPOTrainer
+from srl_train.learners.trl_offline import DpoLearner, PreparedDPOTrainer
 from tests.srl_train.learners.reference.grpo import (
     END,
     double,
@@ -104,19 +104,6 @@ def test_the_gradient_is_that_of_the_formula(loss, settings):
     assert {"rewards/margins", "rewards/accuracies", "logps/chosen"} <= metrics.keys()
 
 
-def test_the_reference_is_the_model_as_the_stage_began():
-    model = small_model()
-    exact = double(model)
-    with dpo_learner(model, batch_size=2) as one:
-        pairs = with_references(PAIRS, one.reference_logprobs(PAIRS))
-    for pair in pairs:
-        expected = [
-            log_probability(exact, pair.prompt_ids, answer).item()
-            for answer in (pair.chosen_ids, pair.rejected_ids)
-        ]
-        assert pair.reference == pytest.approx(expected, rel=1e-5)
-
-
 def test_an_adapter_is_held_to_itself_and_left_alone_afterwards():
     config = AdapterConfig(rank=2)
     [model] = adapter_models(small_model(), ["model_0"], config, seed=0).values()
@@ -157,10 +144,3 @@ def test_nothing_else_of_trl_is_overridden():
             for kind in (PreparedDPOTrainer, DPOTrainer)
         )
         assert ours == theirs
-
-
-def test_trl_reads_the_reference_where_we_put_it():
-    source = inspect.getsource(DPOTrainer._compute_loss)
-    assert 'inputs["ref_chosen_logps"], inputs["ref_rejected_logps"]' in source
-    source = inspect.getsource(DPOTrainer.__init__)
-    assert 'self._prepare_dataset(train_dataset, processing_class, args, "train")' in source

@@ -13,7 +13,6 @@ from trl import GRPOTrainer
 from srl_train.config.run import RunConfig
 from srl_train.errors import TrainingError
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer
-from srl_train.learners.upstream_warnings import quiet_upstream
 from tests.srl_train.learners.reference.grpo import (
     END,
     advantages,
@@ -77,16 +76,6 @@ def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled(sh
     assert (clipped > 0) is (shift > clip)
     # The same samples at the version they were drawn at: nothing to correct.
     assert relative_error(first_gradients(one, samples, version=4), on_policy) < EXACT
-
-
-def test_one_old_sample_among_new_ones_is_enough():
-    samples = some_samples(version=5)
-    samples[2] = dataclasses.replace(samples[2], version=4)
-    one = learner()
-    one.begin_update(samples, 0, 5)
-    assert one._trainer.sampled_elsewhere
-    one.begin_update(some_samples(version=5), 0, 5)
-    assert not one._trainer.sampled_elsewhere
 
 
 def sampled_by_another_engine(shift, version=5):
@@ -237,12 +226,6 @@ def test_answers_that_were_cut_off_teach_nothing_and_complete_ones_of_the_same_e
     assert not equal(found, first_gradients(learner(), samples))
 
 
-def test_equal_rewards_teach_nothing():
-    samples = [dataclasses.replace(s, episode_return=2.0) for s in some_samples()]
-    found = first_gradients(learner(), samples)
-    assert all(not gradient.any() for gradient in found.values())
-
-
 @pytest.mark.parametrize("preset", [None, "grpo"])
 def test_the_divergence_from_the_start_is_held_by_a_frozen_reference(tmp_path, preset):
     start = tmp_path / "start"
@@ -302,29 +285,3 @@ def test_an_override_takes_what_trl_gives(name):
     assert named == [p.name for p in theirs][: len(named)]
     open_ended = {p.kind for p in ours} >= {inspect.Parameter.VAR_POSITIONAL}
     assert open_ended or len(named) == len(theirs)
-
-
-def test_trl_reads_old_log_probabilities_where_we_put_them():
-    source = inspect.getsource(GRPOTrainer._compute_loss)
-    assert 'inputs.get("old_per_token_logps")' in source
-    one = learner()
-    trainer = one._trainer
-    one.begin_update(some_samples(version=1), 0, 2)
-    trainer.model.train()
-    with quiet_upstream():
-        batch = trainer._generate_and_score_completions(one._inputs())
-    assert torch.equal(batch["old_per_token_logps"], batch["sampling_per_token_logps"])
-    expected = torch.zeros(8, 6)
-    for row, s in enumerate(some_samples()):
-        expected[row, : len(s.logprobs)] = torch.tensor(s.logprobs)
-    assert torch.equal(batch["sampling_per_token_logps"], expected), "padding moved"
-    masks = batch["completion_mask"] * batch["tool_mask"]
-    assert [row.sum().item() for row in masks] == [sum(s.mask) for s in some_samples()]
-
-
-@pytest.mark.parametrize(
-    "name", ["_step", "_buffered_inputs", "_metrics", "current_gradient_accumulation_steps"]
-)
-def test_trl_keeps_the_state_that_we_step(name):
-    assert f"self.{name}" in inspect.getsource(GRPOTrainer)
-    assert name in vars(learner()._trainer)

@@ -138,7 +138,7 @@ def test_what_does_not_fit_the_models_context_is_refused():
     one = ppo_learner(critic="separate")
     fits = 64 - max(len(s.prompt_ids) + len(s.completion_ids) for s in played())
     update(one, cut_off(played(), *range(8), ids=(5,) * fits))
-    said = r"model_0: a game that was cut off has 65 tokens .* the model reads 64: play fewer turns"
+    said = "65 tokens .* at most 64"
     with pytest.raises(TrainingError, match=said):
         one.begin_update(cut_off(played(), *range(8), ids=(5,) * (fits + 1)), 3, 0)
     central = ppo_learner(critic="central")  # reads no tokens
@@ -210,4 +210,4 @@ def test_endless_games_without_a_discount_are_warned_of_once(caplog):
             update(one, samples, seed=seed)
         said = [record.getMessage() for record in caplog.records]
         assert len(said) == expected
-        assert all("give a discount below 1" in line for line in said)
+        assert all("rollout.discount" in line for line in said)

@@ -8,7 +8,7 @@ from trl import SFTTrainer
 
 from srl_train.config.learning.offline import SftConfig
 from srl_train.data.demonstrations import Demonstration
-from srl_train.learners.trl_sft import SftLearner, WeightedSFTTrainer
+from srl_train.learners.trl_offline import SftLearner, WeightedSFTTrainer
 from tests.srl_train.learners.reference.grpo import (
     END,
     double,
@@ -92,13 +92,6 @@ def test_a_pass_visits_every_sample_once_in_an_order_of_its_seed():
     assert len({tuple(map(id, own)) for own in seen}) > 1
 
 
-def test_an_unread_answer_is_context_and_not_imitated():
-    unread = lesson(("told", [1, 2]), ("unread", [15, END]), ("told", [3]), ("said", [10, END]))
-    last = Demonstration(unread.input_ids, (0,) * 5 + (1, 1), (0,) * 7)
-    with sft_learner() as one:
-        assert equal(first_gradients(one, [unread]), first_gradients(one, [last]))
-
-
 def test_other_learners_of_the_model_compute_as_before():
     # TRL's fused head carries GRPO's temperature: the last trainer built must not leave its own.
     model = small_model()
@@ -114,13 +107,6 @@ def test_other_learners_of_the_model_compute_as_before():
     assert equal(before, first_gradients(grpo, some_samples()))
 
 
-def test_a_model_that_nobody_else_trains_is_left_without_trls_forward():
-    model = small_model()
-    with sft_learner(model):
-        assert "forward" in vars(model)
-    assert "forward" not in vars(model)
-
-
 # ---- the seams in TRL ----------------------------------------------------------------------------
 
 
@@ -132,10 +118,3 @@ def test_nothing_else_of_trl_is_overridden():
         for kind in (WeightedSFTTrainer, SFTTrainer)
     )
     assert ours == theirs
-
-
-def test_trl_sums_the_log_probabilities_that_leave_the_model():
-    source = inspect.getsource(SFTTrainer.compute_loss)
-    assert "outputs = model(**inputs, fused_lm_head=True)" in source
-    assert "per_token_loss = -outputs.log_probs" in source
-    assert "loss = per_token_loss.sum() / torch.as_tensor(num_tokens).clamp(min=1)" in source

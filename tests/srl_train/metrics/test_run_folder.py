@@ -13,7 +13,6 @@ from srl_train.metrics.headline import (
     ends,
     headline,
     in_words,
-    position,
 )
 from srl_train.metrics.run_folder import load, sample_label
 from tests.srl_extensions.pages.synthetic_runs import (
@@ -91,7 +90,6 @@ def test_rounds_written_twice_are_shown_once_and_told(tmp_path):
     [
         ("summary.json", "{", RunFolderError, "summary.json is not JSON"),
         ("summary.json", "[]", RunFolderError, "holds a list"),
-        ("summary.json", '{"baselines": [1]}', RunFolderError, r"baselines is \[1\]: it needs"),
         ("summary.json", '{"baselines": {"uniform": "a"}}', RunFolderError, "baselines is"),
         (
             "metrics.jsonl",
@@ -102,7 +100,6 @@ def test_rounds_written_twice_are_shown_once_and_told(tmp_path):
         ("config.yaml", "a: [", RunFolderError, "config.yaml is not YAML"),
         ("metrics.jsonl", '{"a": 1}\n', RunFolderError, "line 1 is not a round"),
         ("metrics.jsonl", "x\n{}\n", MetricsError, "line 1 is damaged"),
-        ("metrics.jsonl", "[" * 100_000 + "\n{}\n", MetricsError, "line 1 is damaged"),
         (
             "metrics.jsonl",
             '{"not_finite": [[["a", "b"], "nan"]]}\n',
@@ -125,9 +122,7 @@ def test_rounds_written_twice_are_shown_once_and_told(tmp_path):
                 says,
             )
             for own, models, more, says in (
-                ('"winners": ["a", 1]', "", "", r"winners is \['a', 1\], no mapping"),
                 ('"winners": {"a": "b"}', "", "", "line 1: winners is"),
-                ("", "", ', "seconds": [1]', "seconds is"),
                 ("", "", ', "seconds": {"a": "b"}', "seconds is"),
                 ("", "", ', "by_environment": 5', "by_environment is 5"),
                 ("", '"m": {"seats": 5}', "", "seats of m is no list"),
@@ -193,12 +188,6 @@ def test_edges_are_means_of_tenths():
     assert all(map(math.isnan, edges([])))
 
 
-def test_position_between_uniform_play_and_the_optimum():
-    assert position(0.8, {"uniform": 0.6, "optimum": 1.0}) == pytest.approx(0.5)
-    assert math.isnan(position(0.8, {"uniform": 0.6}))
-    assert math.isnan(position(0.8, {"uniform": 0.6, "optimum": 0.6}))
-
-
 KNOWN = {"uniform": UNIFORM, "optimum": OPTIMUM}
 
 
@@ -234,12 +223,6 @@ def test_nothing_is_called_learned_where_nothing_was(before, after, mode, said):
     told = change_in_words(change(before, after, KNOWN, mode), KNOWN, mode)
     assert said in " ".join(told)
     assert "learned" not in " ".join(told) and "nan" not in " ".join(told)
-
-
-def test_a_share_above_the_whole_way_is_called_noise():
-    found = change(measured(0.7625), measured(0.8532), KNOWN, "cooperative")
-    told = " ".join(change_in_words(found, KNOWN, "cooperative"))
-    assert "100% (measured 103.7% +- 1.1%, the excess is noise) of the way there" in told
 
 
 @pytest.mark.parametrize(

@@ -28,12 +28,6 @@ def test_each_row_is_on_disk_before_the_next(tmp_path):
     sink.close()
 
 
-def test_appends_to_what_is_there(tmp_path):
-    write(tmp_path / "m.jsonl", 0, 1)
-    write(tmp_path / "m.jsonl", 2)
-    assert rounds_in(tmp_path / "m.jsonl") == [0, 1, 2]
-
-
 @pytest.mark.parametrize(
     ("resumed_at", "kept"), [(0, []), (2, [0, 1]), (4, [0, 1, 2, 3]), (9, [0, 1, 2, 3])]
 )
@@ -106,16 +100,6 @@ def test_numbers_without_json_come_back(tmp_path):
     assert math.isnan(back.pop("loss"))
     del row["loss"]
     assert back == row
-
-
-def test_resuming_keeps_numbers_without_json(tmp_path):
-    path = tmp_path / "m.jsonl"
-    for options in ({}, {"resume_from_round": 1}):
-        sink = JsonlSink(path, **options)
-        for number in (0, 1) if not options else (1,):
-            sink.write({"round": number, "loss": math.inf})
-        sink.close()
-    assert read_metrics(path) == [{"round": 0, "loss": math.inf}, {"round": 1, "loss": math.inf}]
 
 
 @pytest.mark.parametrize(

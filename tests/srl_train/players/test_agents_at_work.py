@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from srl_train.build import build_run
-from srl_train.learners.answer_logprobs import choices_of
-from srl_train.players.publisher import weights_digest
+from srl_train.learners.logprobs import choices_of
+from srl_train.loading import weights_digest
 from srl_train.round import train_round
 from srl_train.samples import samples_for
 from tests.srl_train.engine.run_state import play_round, same, weights
@@ -154,13 +154,6 @@ def test_a_round_of_the_team_game_names_its_winners(short_run):
     assert train_round(run, 0).row["environment"]["winners"] == {"draw": 4}  # the warm-up
     winners = train_round(run, 1).row["environment"]["winners"]
     assert sum(winners.values()) == 4 and winners != {"draw": 4}
-
-
-def test_mixed_mode_moves_its_balance(short_run):
-    run = build_run(short_run(mode__name="mixed"))
-    row = train_round(run, 0).row
-    rate = row["environment"]["cooperation_rate"]
-    assert row["mode_state"]["balance"] == pytest.approx(0.9 * 0.5 + 0.1 * rate)
 
 
 def test_all_randomness_is_from_the_seed(short_run):

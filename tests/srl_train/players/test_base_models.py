@@ -13,15 +13,14 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.sources import folder_of, source_of
-from srl_agents.llm.chat_templates import TEMPLATES
+from srl_agents.llm.backends.huggingface.loading import folder_of, source_of
+from srl_agents.llm.chat_format import TEMPLATES
 from srl_train.build import resolved
 from srl_train.checkpoints.adapter_folders import adapter_base
 from srl_train.checkpoints.export import export
 from srl_train.errors import ConfigError
-from srl_train.players.load import load_backend
-from srl_train.players.player_spec import base_named, parse_player
-from srl_train.players.trained_models import Loading
+from srl_train.loading import load_backend
+from srl_train.player_names import Loading, base_named, parse_player
 from srl_train.trainer import Trainer
 
 REAL = Path(os.environ.get("CORE_SRL_GGUF", "~/.cache/core-srl/gemma-3-270m-q4_k_m.gguf"))

@@ -16,11 +16,10 @@ from srl_train.build import build_run
 from srl_train.checkpoints import checkpoint
 from srl_train.cli import main
 from srl_train.errors import CheckpointError, ConfigError
-from srl_train.players.checkpoint_models import checkpoint_pool
-from srl_train.players.load_all import load_all
-from srl_train.players.player_spec import parse_player
-from srl_train.players.resolver import Resolver
-from srl_train.players.trained_models import Loading, settings_of_run
+from srl_train.loading import checkpoint_pool, load_all
+from srl_train.player_names import Loading, parse_player, settings_of_run
+from srl_train.players import Resolver
+from srl_train.round import train_round
 from srl_train.trainer import Trainer
 
 ADAPTERS = {"rank": 2}
@@ -111,6 +110,13 @@ def test_a_run_without_models_yet_names_its_newest_checkpoint(short_run, tmp_pat
         parse_player(str(tmp_path / "run"))
     with pytest.raises(ConfigError, match="srl export"):
         build_run(short_run(models__base=f"{saved}:model_0"))
+    run = build_run(short_run(models__count=1, seats={"agent_1": f"{saved}:model_1"}))
+    result = train_round(run, 0)
+    assert all(episode.failure is None for episode in result.episodes)
+    [frozen] = run.config.models.frozen_models
+    trained = trainer.run.learners["model_1"].weights()
+    held = dict(run.players.backends[frozen].model.named_parameters())
+    assert all(torch.equal(held[name], weights) for name, weights in trained.items())
 
 
 @pytest.mark.usefixtures("one_model")
@@ -118,7 +124,7 @@ def test_an_environment_of_its_own_code_is_made_only_for_those_who_trust_it(
     short_run, tmp_path, capsys, monkeypatch
 ):
     (tmp_path / "brief_game.py").write_text(
-        "from srl_envs.games.coop_compete.env import parallel_env\n"
+        "from srl_envs.games.coop_compete import parallel_env\n"
         "def game():\n    return parallel_env(variant='pair', num_agents=2, max_cycles=2)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
@@ -183,8 +189,8 @@ def test_a_pool_plays_as_its_mixture(pooled):
     [saved] = (run / "checkpoints").iterdir()
     assert parse_player(f"{saved}:past").sources == player.sources == {"past": f"{saved}:past"}
     _, versions = checkpoint_pool(saved, "past", "cpu")
-    for one in trained.snapshots:
-        backend, adapter = versions[one.name]
+    for one, (name, backend, adapter) in zip(trained.snapshots, versions, strict=True):
+        assert name == one.name
         parameters = dict(backend.model.named_parameters())
         for key, weights in one.weights.items():
             assert torch.equal(parameters[key.replace(".default.", f".{adapter}.")], weights), key

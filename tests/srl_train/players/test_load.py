@@ -10,10 +10,10 @@ from unittest.mock import Mock
 import pytest
 from transformers import AutoTokenizer
 
-from core_srl.servers import adapter_servers
+from core_srl import servers
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface import backend as huggingface
-from srl_agents.llm.backends.huggingface import sources
+from srl_agents.llm.backends.huggingface import loading as sources
 from srl_train.build import build_run
 from srl_train.checkpoints.adapter_folders import own_tokenizer
 
@@ -81,7 +81,7 @@ def load_model(folder):
 
 
 def load_for_servers(folder):
-    adapter_servers._read(str(folder))
+    servers.read_facts(str(folder))
 
 
 @pytest.mark.parametrize(

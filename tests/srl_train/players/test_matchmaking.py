@@ -129,7 +129,9 @@ def test_rotation_takes_a_places_advantage_away(short_run):
     earned = {}
     for rotate in (False, True):
         config = short_run(
-            matchmaking__rotate=rotate, rollout__groups_per_round=2, updates__strategy="selective"
+            matchmaking__name="rotating" if rotate else "fixed",
+            rollout__groups_per_round=2,
+            updates__strategy="selective",
         )
         run = build_run(config, make)
         [result] = played(run, 1)
@@ -144,7 +146,7 @@ def test_rotation_takes_a_places_advantage_away(short_run):
     "change, told",
     [
         ({"matchmaking": {"name": "elo"}}, "matchmaking.name: got 'elo'"),
-        ({"matchmaking": {"name": "uniform", "rotate": True}}, "read where name is 'fixed'"),
+        ({"matchmaking": {"rotate": True}}, "rotate: unknown"),
         ({}, "seats: model_2 plays no agent.*have models drawn"),
         ({"matchmaking": {"name": "rating"}, "models": {"count": 2}}, "2 models to match"),
         (

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from srl_envs import loading
 from srl_envs.errors import UntrustedError
-from srl_envs.loading import references
-from srl_train.build import build_run
 from srl_train.cli import main
 from srl_train.errors import ConfigError
-from srl_train.players.player_spec import base_named, parse_player
+from srl_train.player_names import base_named, parse_player
 from srl_train.trainer import Trainer
 
 
@@ -47,11 +46,6 @@ def test_a_path_that_is_not_there_is_refused_at_once(name, here):
         base_named("models.base", name)
 
 
-def test_the_nearest_names_that_are_there_are_told(here):
-    with pytest.raises(ConfigError, match=r"no folder runs/dmeo: there is runs/demo$"):
-        parse_player("runs/dmeo")
-
-
 def test_the_nearest_run_or_policy_of_one_word_is_told(here):
     (here / "runs" / "demo" / "config.yaml").write_text("")
     for word, near in (("demoo", "runs/demo"), ("tit_for_tit", "tit_for_tat")):
@@ -83,14 +77,6 @@ def test_a_hub_name_whose_first_half_is_a_folder_here_is_refused_with_a_way_out(
 def test_every_command_refuses_a_mistyped_run(words, here, capsys):
     assert main(words) == 2
     assert "there is no folder runs/dmeo: there is runs/demo" in capsys.readouterr().err
-
-
-def test_training_refuses_a_mistyped_base_and_names_the_setting(here, short_run):
-    frozen = {"models__frozen_models": {"old": "runs/dmeo"}, "seats": {"agent_1": "old"}}
-    for setting, wrong in ((r"base", {"models__base": "runs/dmeo"}), ("frozen_models.old", frozen)):
-        config = short_run(**wrong)
-        with pytest.raises(ConfigError, match=rf"models\.{setting}: there is no folder runs/dmeo"):
-            build_run(config)
 
 
 def test_a_name_of_one_word_is_the_hubs_unless_something_here_is_called_nearly_so(here):
@@ -136,7 +122,7 @@ def test_relative_bases_and_data_are_recorded_by_their_whole_path(
 
 @pytest.mark.parametrize("name", ["openai:m", "runs/demo", "runs/nobody", "Qwen/Qwen3-0.6B"])
 def test_a_record_of_others_names_nobody_outside_this_library(name, here):
-    with references.closed():
+    with loading.closed():
         assert [parse_player(one).kind for one in ("tit_for_tat", "tiny")] == ["scripted", "tiny"]
         with pytest.raises(UntrustedError, match=r"is a player that a record names.*--trust"):
             parse_player(name)

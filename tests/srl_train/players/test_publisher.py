@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from srl_agents.episode import ModelVersion
-from srl_train.players.publisher import InProcessPublisher, weights_digest
+from srl_train.loading import InProcessPublisher, weights_digest
 
 
 def backend():

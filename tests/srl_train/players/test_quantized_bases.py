@@ -8,15 +8,15 @@ import torch
 from bitsandbytes.functional import dequantize_4bit
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.quantization import shared_states
+from srl_agents.llm.backends.huggingface.loading import shared_states
 from srl_train.build import build_run
 from srl_train.config.models import AdapterConfig, ModelsConfig
 from srl_train.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.learners.critics import SeparateCritic
 from srl_train.learners.lora import adapter_models, side_by_side
-from srl_train.players.player_spec import parse_player
-from srl_train.players.resolver import Resolver
+from srl_train.player_names import parse_player
+from srl_train.players import Resolver
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same

@@ -8,13 +8,13 @@ import pytest
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout import play_many
 from srl_envs import registry
-from srl_envs.scenarios.scenario import Scenario
+from srl_envs.scenarios import Scenario
 from srl_train.cli import main
 from srl_train.config import yaml_file
 from srl_train.data.collect import build_policies
 from srl_train.errors import ConfigError
-from srl_train.players.player_spec import parse_player
-from srl_train.players.resolver import Resolver, SamplingOverrides
+from srl_train.player_names import parse_player
+from srl_train.players import Resolver, SamplingOverrides
 
 SEATS = ("agent_0", "agent_1")
 GAME = {"num_agents": 2, "max_cycles": 3}
@@ -158,28 +158,10 @@ def test_a_pool_is_told_apart_from_nobody():
         build_policies(config, make_env, {"agent_0": "uniform"})
 
 
-@pytest.mark.parametrize("who", ["", ":model_0"])
-def test_a_run_that_has_not_ended_says_so(who, tmp_path):
-    (tmp_path / "config.yaml").write_text("rounds: 2\n")
-    with pytest.raises(ConfigError, match="has the run ended"):
-        parse_player(f"{tmp_path}{who}")
-
-
-@pytest.mark.parametrize(
-    "text, says",
-    [("models: [", "config.yaml: not YAML"), ("models: {cuont: 2}", "did you mean 'count'")],
-)
-def test_a_damaged_configuration_is_told(text, says, run_folder):
-    run = run_folder()
-    (run / "config.yaml").write_text(text)
-    with pytest.raises(ConfigError, match=says):
-        Resolver().settings_of(parse_player(str(run)))
-
-
 def test_a_run_of_others_seats_no_model_elsewhere_unless_trusted(run_folder, monkeypatch):
     asked = []
     monkeypatch.setattr("srl_train.data.collect.models_of_run", lambda folder: {"model_0": "there"})
-    ask = "srl_train.players.resolver.api_model"
+    ask = "srl_train.players.api_model"
     monkeypatch.setattr(ask, lambda who: asked.append(who) or 1 / 0)
     config = yaml_file.from_tree(
         {

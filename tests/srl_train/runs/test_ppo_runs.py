@@ -3,7 +3,7 @@
 import pytest
 
 from srl_agents.episode import from_json, to_json
-from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_envs.games import coop_compete as coop_compete_v0
 from srl_train.build import build_run
 from srl_train.credit import CREDIT_SCHEMES
 from srl_train.errors import ConfigError, UpdateError

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 
 from srl_agents.episode import read_jsonl
 from srl_agents.errors import BackendError
-from srl_envs.games.coop_compete import env as coop_compete_v0
+from srl_envs.games import coop_compete as coop_compete_v0
 from srl_train.build import build_run
 from srl_train.checkpoints.checkpoint import list_checkpoints
 from srl_train.config import yaml_file
@@ -95,7 +95,7 @@ def test_the_saved_models_are_the_trained_ones(short_run, tmp_path):
 
 def test_the_embedded_model_is_found_by_name(short_run, monkeypatch):
     monkeypatch.setattr(
-        "srl_agents.llm.tiny.model._build", lambda *_: pytest.fail("another model was built")
+        "srl_agents.llm.tiny._build", lambda *_: pytest.fail("another model was built")
     )
     config = short_run(
         models__base="tiny", environment__options={"variant": "pair", "max_cycles": 3}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from srl_train.config.learning.updates import AdamServer, MomentumServer, NesterovServer
+from srl_train.config.learning.updates import AdamServer, MomentumServer
 from srl_train.updates import RoundContext, federated
 from tests.srl_train.engine.run_state import same
 
@@ -47,7 +47,7 @@ def fedadam(x, ways, lr=0.1, beta1=0.9, beta2=0.99, tau=1e-3):
 
 SERVERS = {
     "fedavgm": (MomentumServer(learning_rate=0.5, momentum=0.8), fedavgm),
-    "diloco": (NesterovServer(), diloco),
+    "diloco": (MomentumServer(name="diloco"), diloco),
     "fedadam": (AdamServer(learning_rate=0.1), fedadam),
 }
 
@@ -73,7 +73,7 @@ def test_common_weights_take_the_papers_course(name):
 
 
 def test_momentum_of_a_group_is_its_own():
-    strategy = federated(server=NesterovServer(), groups=(("a", "b"), ("c",)))
+    strategy = federated(server=MomentumServer(name="diloco"), groups=(("a", "b"), ("c",)))
     weights = {model: {"w": torch.ones(1)} for model in "abc"}
     after = {**{m: {"w": torch.zeros(1)} for m in "ab"}, "c": {"w": torch.ones(1)}}
     context = RoundContext(0, 0, {}, dict.fromkeys("abc", 1))

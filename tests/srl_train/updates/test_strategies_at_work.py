@@ -65,8 +65,8 @@ def test_federated_weights_are_the_weighted_mean_by_hand(mix, by, short_run):
     run = build_run(
         short_run(
             updates__strategy="federated",
-            updates__weighting__by=by,
-            **({"updates__weighting__temperature": 0.3} if by == "scores" else {}),
+            updates__weighting=by,
+            **({"updates__temperature": 0.3} if by == "scores" else {}),
             updates__mix=mix,
         )
     )

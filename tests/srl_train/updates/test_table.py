@@ -24,7 +24,7 @@ KINDS = (
 )
 OWN = {
     "groups": ([["model_0"]], {"synchronized", "federated"}),
-    "weighting": ({"by": "scores", "temperature": 0.7}, {"federated"}),
+    "weighting": ("scores", {"federated"}),
     "mix": (0.7, {"federated"}),
     "period": (10, {"federated"}),
     "proximal": (0.1, {"federated"}),

@@ -19,15 +19,14 @@ from mrlm.core.types import GenerationConfig
 from mrlm.environments.debate import DebateEnvironment
 from mrlm.environments.task import RemoteEnvironment, TaskEnvironment, registered_name
 from mrlm.games import is_plain, named_environment
-from srl_envs import registry
+from srl_envs import loading, registry
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading import references
 from srl_envs.tasks.tool_use.builtin_tools import TOOLS
 from srl_train import processes
 from srl_train.errors import ConfigError
+from srl_train.loading import load_backend
 from srl_train.metrics import Progress
-from srl_train.players.load import load_backend
-from srl_train.players.trained_models import Loading
+from srl_train.player_names import Loading
 from srl_train.run_files import RunFiles
 from srl_train.trainer import Trainer
 
@@ -179,7 +178,7 @@ def _train(
 def _configured(section: EvalEnvironmentConfig) -> SimulatedEnvironment:
     kind, server, options = section.env_type, section.server_address, dict(section.options)
     if ":" in kind:
-        made = references.code(kind)(**options)
+        made = loading.code(kind)(**options)
         if not isinstance(made, SimulatedEnvironment):
             raise ConfigError(f"env_type: {kind} must be a SimulatedEnvironment, got {made!r:.80}")
         if server is not None:

@@ -15,7 +15,7 @@ from srl_envs.errors import EnvError
 from srl_envs.tasks.debate.heuristic_judge import RuleJudge as RuleBasedJudge
 from srl_envs.tasks.debate.judging import Judge
 from srl_envs.tasks.debate.sample_speeches import sample_speeches
-from srl_envs.text.env import TextEnv
+from srl_envs.text import TextEnv
 
 __all__ = ["DebateEnvironment", "LLMJudge", "RuleBasedJudge"]
 

@@ -11,7 +11,7 @@ from mrlm.core.environment import SimulatedEnvironment
 from mrlm.core.types import Message, MessageRole, Observation, Reward
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
-from srl_envs.text.env import TextEnv
+from srl_envs.text import TextEnv
 from srl_envs.validation import Step, nearest
 
 REGISTERED: Mapping[str, str] = MappingProxyType(

@@ -15,30 +15,31 @@ import numpy as np
 
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
-from srl_agents.llm.answer_trie import known_trie
-from srl_agents.llm.backends.batching import Batcher
 from srl_agents.llm.backends.token_backend import (
+    Batcher,
     Completion,
     Request,
     check_room,
     check_version,
+    known_trie,
 )
-from srl_agents.llm.chat_format import ChatFormat
-from srl_agents.llm.chat_templates import fill_in
-from srl_envs.loading.extras import needed_by
+from srl_agents.llm.chat_format import ChatFormat, fill_in
+from srl_envs.loading import needed_by
 
 with needed_by("a Hugging Face model"):
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-from srl_agents.llm.backends.huggingface.attention_masks import masks_for
-from srl_agents.llm.backends.huggingface.kept_caches import KeptCaches
-from srl_agents.llm.backends.huggingface.kv_cache import KeptCache, reusable
-from srl_agents.llm.backends.huggingface.output_head import compact_head_input
-from srl_agents.llm.backends.huggingface.progress import no_bars
-from srl_agents.llm.backends.huggingface.quantization import Quantization, loading, made_steady
-from srl_agents.llm.backends.huggingface.sampling import TokenDraw
-from srl_agents.llm.backends.huggingface.sources import not_loaded, reachable_source_of
+from srl_agents.llm.backends.huggingface.kv_cache import KeptCache, KeptCaches, masks_for, reusable
+from srl_agents.llm.backends.huggingface.loading import (
+    Quantization,
+    loading,
+    made_steady,
+    no_bars,
+    not_loaded,
+    reachable_source_of,
+)
+from srl_agents.llm.backends.huggingface.sampling import TokenDraw, compact_head_input
 
 _LOADING = threading.Lock()
 """Held while a model is loaded: transformers changes what torch does in the whole process."""
@@ -65,7 +66,7 @@ class HuggingFaceBackend:
 
         `name` is shown in records; by default it is the last part of where the model came from.
         `chat_template`, a name or a file, is given to a tokenizer that has none
-        (srl_agents.llm.chat_templates); `chat_template_kwargs` are handed to the template.
+        (srl_agents.llm.chat_format); `chat_template_kwargs` are handed to the template.
         """
         source = str(getattr(model.config, "_name_or_path", "")) or type(model).__name__
         self.name = name or os.path.basename(source.rstrip("/"))

@@ -1,8 +1,10 @@
-"""Key-value cache of a batch of conversations, kept from turn to turn."""
+"""Key-value caches of conversations, kept from turn to turn, and their attention masks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,77 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from srl_agents.episode import ModelVersion
-from srl_agents.llm.backends.huggingface.attention_masks import AttentionMasks
+
+FULL, WINDOWED = "full_attention", "sliding_attention"
+"""Kinds of layers, as transformers' configurations name them."""
+_TAKES_A_MAPPING = "isinstance(causal_mask_mapping := attention_mask, dict)"
+"""How transformers' models ask whether they are handed a mask for each kind of layer."""
+
+
+@dataclass(frozen=True)
+class AttentionMasks:
+    """The masks that a model takes ready to be added to its scores.
+
+    That is faster than having every layer make its own. And a window is counted in the tokens of
+    the conversation, where a model counts the slots of its cache, padding included.
+    """
+
+    dtype: torch.dtype
+    windows: Mapping[str, int | None]
+    """Kind of layer -> how many tokens it looks back, its own included; None for all."""
+    mapping: bool
+    """Whether the model takes one mask per kind, by name; else it has one kind."""
+
+    def __call__(self, real: Tensor, positions: Tensor, width: int) -> Tensor | dict[str, Tensor]:
+        """What the newest `width` slots may look at: all that is real and not after them.
+
+        `real` and `positions` (rows, slots): whether a slot holds a token, and which one of its
+        conversation. Masks have the shape (rows, 1, width, slots).
+        """
+        visible = real.bool()[:, None, None]
+        if width > 1:
+            slots = torch.arange(real.shape[1], device=real.device)
+            visible = visible & (slots <= slots[-width:, None])
+        masks = {}
+        for kind, window in self.windows.items():
+            near = visible
+            if window is not None:
+                first = positions[:, None, -width:, None] - window
+                near = visible & (positions[:, None, None] > first)
+            mask = torch.zeros(near.shape, dtype=self.dtype, device=real.device)
+            masks[kind] = mask.masked_fill_(~near, torch.finfo(self.dtype).min)
+        return masks if self.mapping else next(iter(masks.values()))
+
+
+def masks_for(model: Any) -> AttentionMasks | None:
+    """The masks that `model` takes; None for one that makes its own out of what is no padding.
+
+    It takes them where it makes its masks with transformers' own `create_causal_mask` and nothing
+    else in it looks at the mask, as position biases (ALiBi) would.
+    """
+    whole = model.get_base_model() if hasattr(model, "get_base_model") else model
+    written_in = sys.modules[type(whole).__module__]
+    if (
+        not hasattr(written_in, "create_causal_mask")
+        or hasattr(written_in, "build_alibi_tensor")
+        or whole.config._attn_implementation not in ("sdpa", "eager")
+    ):
+        return None
+    config = whole.config.get_text_config()
+    layers = DynamicCache(config=config).layers
+    kinds = {type(layer) for layer in layers}
+    if DynamicSlidingWindowLayer not in kinds:
+        return AttentionMasks(model.dtype, {FULL: None}, mapping=False)
+    widths = {getattr(layer, "sliding_window", None) for layer in layers} - {None}
+    if not kinds <= {DynamicLayer, DynamicSlidingWindowLayer} or len(widths) > 1:
+        return None
+    windows = {FULL: None, WINDOWED: widths.pop()}
+    named = set(getattr(config, "layer_types", None) or ())
+    if named and named <= set(windows) and _TAKES_A_MAPPING in inspect.getsource(written_in):
+        return AttentionMasks(model.dtype, {kind: windows[kind] for kind in named}, mapping=True)
+    if kinds == {DynamicSlidingWindowLayer}:
+        return AttentionMasks(model.dtype, {WINDOWED: windows[WINDOWED]}, mapping=False)
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,3 +222,88 @@ def reusable(
     kept.turn += 1
     kept.select(rows)
     return kept
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """What is kept now, and what keeping it saved so far."""
+
+    conversations: int
+    """Whose caches are kept."""
+    tokens: int
+    """Places that are kept, padding of the batches included."""
+    nbytes: int
+    """Bytes of the keys and values."""
+    asked: int
+    """Tokens of all contexts so far."""
+    reused: int
+    """Of these, how many were in a kept cache and not read again."""
+    dropped: int
+    """Conversations whose cache went because too much was kept."""
+
+
+class KeptCaches:
+    """Which conversation has which row of which cache, the longest unused first.
+
+    Conversations that were answered in one batch share a cache, which goes as a whole: what was
+    dropped is read again at the conversation's next turn.
+    """
+
+    def __init__(self) -> None:
+        self.most_tokens: int | None = None
+        """Places that are kept at most; None keeps all that is in play."""
+        self.most_bytes: int | None = None
+        """The same in bytes."""
+        self._handles: dict[int, CacheHandle] = {}
+        self._asked = self._reused = self._dropped = 0
+
+    def of(self, conversation: int | None) -> CacheHandle | None:
+        """The conversation's place; None where nothing of it is kept."""
+        return None if conversation is None else self._handles.get(conversation)
+
+    def count(self, contexts: Sequence[Sequence[int]], kept: KeptCache | None) -> None:
+        """A batch with these contexts is answered, going on from `kept` where there is one."""
+        self._asked += sum(map(len, contexts))
+        self._reused += 0 if kept is None else sum(map(len, kept.read))
+
+    def keep(self, conversations: Sequence[int | None], kept: KeptCache) -> None:
+        """The conversations' newest places; then the longest unused go while it is too much."""
+        for conversation, handle in zip(conversations, kept.handles(), strict=True):
+            if conversation is not None:
+                self._handles.pop(conversation, None)
+                self._handles[conversation] = handle
+        while self._too_much():
+            there = list(self._handles.items())
+            gone = [one for one, handle in there if handle.kept is there[0][1].kept]
+            for one in gone:
+                self.release(one)
+            self._dropped += len(gone)
+
+    def release(self, conversation: int) -> None:
+        """Its place may go."""
+        self._handles.pop(conversation, None)
+
+    def clear(self) -> None:
+        """Nothing is kept any more."""
+        self._handles.clear()
+
+    def use(self) -> CacheUse:
+        """What is kept, and what it saved."""
+        # A conversation may be released in another thread meanwhile: hence the copy.
+        handles = list(self._handles.values())
+        caches = {id(handle.kept): handle.kept for handle in handles}.values()
+        return CacheUse(
+            len(handles),
+            sum(cache.tokens for cache in caches),
+            sum(cache.nbytes for cache in caches),
+            self._asked,
+            self._reused,
+            self._dropped,
+        )
+
+    def _too_much(self) -> bool:
+        if self.most_tokens is None and self.most_bytes is None:
+            return False
+        use = self.use()
+        limits = ((use.tokens, self.most_tokens), (use.nbytes, self.most_bytes))
+        return use.conversations > 0 and any(most is not None and n > most for n, most in limits)

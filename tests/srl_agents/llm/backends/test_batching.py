@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.backends.batching import Batcher
-from srl_agents.llm.backends.token_backend import Completion, Request
+from srl_agents.llm.backends.token_backend import Batcher, Completion, Request
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run, together
 

@@ -11,8 +11,8 @@ from srl_agents.errors import BackendError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.backends.registry import api_model
-from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.sampling import Sampling

@@ -12,9 +12,8 @@ import pytest
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends import chat_backend
-from srl_agents.llm.backends.http_client import http_client
+from srl_agents.llm.backends.network import RetryPolicy, http_client
 from srl_agents.llm.backends.registry import api_model
-from srl_agents.llm.backends.retrying import RetryPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run
 from srl_extensions.vllm import client as endpoint

@@ -35,7 +35,7 @@ def test_nothing_is_drawn_unless_asked():
 
 
 def test_rotated_models_are_in_each_place_equally_often():
-    made = Matchmaking(FOUR, FIVE[:3], {"red_1": "scripted"}, rotate=True)
+    made = Matchmaking(FOUR, FIVE[:3], {"red_1": "scripted"}, "rotating")
     counted = placed(made.seatings(range(6)))
     free = [agent for agent in FOUR if agent != "red_1"]
     assert counted == {("red_1", "scripted"): 6, **{(a, m): 2 for a in free for m in FIVE[:3]}}

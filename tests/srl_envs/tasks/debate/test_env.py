@@ -18,10 +18,9 @@ from srl_envs.tasks.debate.env import (
 )
 from srl_envs.tasks.debate.judging import Verdict
 from srl_envs.tasks.debate.topics import SHIPPED, load_topics, split_of
-from srl_envs.text.env import TextEnv
-from srl_envs.text.spaces import TEXT_LENGTH
+from srl_envs.text import TEXT_LENGTH, TextEnv
+from tests.srl_envs.hostile_pieces import hostile_text
 from tests.srl_envs.tasks.debate.test_heuristic_judge import HONEST, REPLY
-from tests.srl_envs.text.hostile_pieces import hostile_text
 
 PRO, CON, JUDGE = "pro_0", "con_0", "judge_0"
 

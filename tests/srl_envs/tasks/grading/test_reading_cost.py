@@ -10,10 +10,10 @@ import sys
 
 import pytest
 
-from srl_envs.loading.untrusted import MAX_NESTING
 from srl_envs.registry import make
 from srl_envs.tasks import grading
 from srl_envs.tasks.expressions import parse, same
+from srl_envs.untrusted import MAX_NESTING
 
 READERS = """
 import itertools, signal, sys
@@ -25,7 +25,7 @@ from srl_envs.tasks import expressions, grading
 from srl_envs.tasks.programming import env as programming
 from srl_envs.tasks.tool_use import calculator, env as tool_use, parsing, search
 from srl_envs.tasks.tool_use.tools import ToolError
-from srl_envs.text import view
+from srl_envs import text
 
 def computed(said):
     try:
@@ -49,7 +49,7 @@ readers = (
     lambda said: programming.Programming.read(None, said),
     lambda said: judge.named(said, "pro"),
     lambda said: heuristic_judge.content_words(said) or heuristic_judge._END.split(said),
-    lambda said: view.parse_choice(said, ("compete", "cooperate")),
+    lambda said: text.parse_choice(said, ("compete", "cooperate")),
     lambda said: grading.same_value("42", said, {"a", "cm"}),
     lambda said: trading.text_view.parse("agent_0", said),
     lambda said: bargaining.text_view.parse("agent_0", said),

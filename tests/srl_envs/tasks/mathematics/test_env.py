@@ -17,9 +17,8 @@ from srl_envs.tasks.grading import same_answer
 from srl_envs.tasks.mathematics import algebra, arithmetic, datasets, multi_step, word_problems
 from srl_envs.tasks.mathematics.env import FAMILIES, Mathematics
 from srl_envs.tasks.mathematics.formatting import decimal
-from srl_envs.text.env import TextEnv
-from srl_envs.text.view import ParseFailure
-from tests.srl_envs.text.hostile_pieces import hear_hostile
+from srl_envs.text import ParseFailure, TextEnv
+from tests.srl_envs.hostile_pieces import hear_hostile
 
 LEVELS = range(1, 6)
 every_family = pytest.mark.parametrize("family", FAMILIES)

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from srl_agents.llm.tiny.dialogues import random_dialogues
+from srl_agents.llm.tiny import random_dialogues
 from srl_envs import make
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.tasks.multitask.view import MultitaskView
-from srl_envs.text.env import TextEnv
-from srl_envs.text.view import ParseFailure, tells_time, view_for
-from tests.srl_envs.text.hostile_pieces import hear_hostile
+from srl_envs.text import ParseFailure, TextEnv, tells_time, view_for
+from tests.srl_envs.hostile_pieces import hear_hostile
 
 SUMS = {"name": "math_v0", "options": {"families": "arithmetic", "difficulty": 1}}
 TOOLS = {"name": "tool_use_v0", "options": {"families": "read", "tools": ["files"]}}

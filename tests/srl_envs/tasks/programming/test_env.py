@@ -9,10 +9,9 @@ from srl_envs.sandbox import Limits
 from srl_envs.tasks.programming import datasets
 from srl_envs.tasks.programming.env import Programming
 from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
-from srl_envs.text.env import TextEnv
-from srl_envs.text.view import ParseFailure
+from srl_envs.text import ParseFailure, TextEnv
+from tests.srl_envs.hostile_pieces import hear_hostile
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
-from tests.srl_envs.text.hostile_pieces import hear_hostile
 
 HUMAN_EVAL = [
     {

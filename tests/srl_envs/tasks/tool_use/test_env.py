@@ -19,9 +19,8 @@ from srl_envs.tasks.tool_use.generators import FAMILIES, Step, asked
 from srl_envs.tasks.tool_use.parsing import ToolCall, read_turn
 from srl_envs.tasks.tool_use.search import Document
 from srl_envs.tasks.tool_use.tools import Tool, ToolResult
-from srl_envs.text.env import TextEnv
-from srl_envs.text.spaces import TEXT_LENGTH
-from tests.srl_envs.text.hostile_pieces import hear_hostile
+from srl_envs.text import TEXT_LENGTH, TextEnv
+from tests.srl_envs.hostile_pieces import hear_hostile
 
 AGENT = "agent_0"
 GENERATED = [name for name, one in FAMILIES.items() if set(one.tools) <= set(WITHOUT_SANDBOX)]

@@ -16,7 +16,7 @@ from srl_envs.tasks.tool_use.tools import (
     ToolRegistry,
     function_schema,
 )
-from srl_envs.text.view import ParseFailure
+from srl_envs.text import ParseFailure
 from tests.srl_envs.tasks.grading.hostile_answers import hostile_answers
 
 

@@ -15,10 +15,9 @@ from transformers import (
 )
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.answer_trie import answer_trie
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.progress import no_bars
-from srl_agents.llm.backends.token_backend import Request
+from srl_agents.llm.backends.huggingface.loading import no_bars
+from srl_agents.llm.backends.token_backend import Request, answer_trie
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run

@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from srl_agents.llm.backends.huggingface.attention_masks import FULL, WINDOWED, masks_for
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface.kv_cache import FULL, WINDOWED, masks_for
 from tests.srl_agents.llm.backends.huggingface.conversations import (
     SAMPLING,
     assert_same,

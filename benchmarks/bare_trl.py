@@ -1,0 +1,171 @@
+"""TRL's GRPOTrainer alone on recorded samples, and random models to train."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import psutil
+import torch
+from datasets import Dataset
+from torch import Tensor
+from transformers import PrinterCallback, Qwen2Config, Qwen2ForCausalLM, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
+from srl_train.config.learning.learners import GrpoConfig
+from srl_train.config.run import RunConfig
+from srl_train.learners.upstream_warnings import quiet_upstream
+from srl_train.samples import TokenSample
+
+Update = tuple[Sequence[TokenSample], int]
+"""Samples and seed of one update."""
+HEAD = 64
+"""Width of an attention head."""
+
+
+def now() -> float:
+    """Return this process's CPU time; with an accelerator, wall time after all of its work."""
+    if not torch.cuda.is_available():
+        return time.process_time()
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def memory_now() -> int:
+    """Return the bytes of this process in memory; with an accelerator, of its tensors."""
+    if torch.cuda.is_available():
+        return torch.cuda.memory_allocated()
+    return psutil.Process().memory_info().rss
+
+
+def peak_memory() -> int:
+    """Return the largest value of `memory_now` so far."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def random_model(layers: int, width: int, **settings: Any) -> Qwen2ForCausalLM:
+    """Return a Qwen2 with random weights, the same every time, on the CPU."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Qwen2ForCausalLM(
+            Qwen2Config(
+                hidden_size=width,
+                num_hidden_layers=layers,
+                num_attention_heads=width // HEAD,
+                tie_word_embeddings=True,
+                bos_token_id=None,
+                **settings,
+            )
+        )
+
+
+class BareTrainer:
+    """TRL's own loop on recorded updates of one model; nothing is saved or logged."""
+
+    def __init__(
+        self, model: Any, tokenizer: Any, config: RunConfig, updates: Sequence[Update]
+    ) -> None:
+        sizes = {len(samples) for samples, _ in updates}
+        if len(sizes) != 1:
+            raise ValueError(f"updates must have equally many samples for TRL, got {sorted(sizes)}")
+        self._updates = iter(updates)
+        self._stopwatch = _Stopwatch()
+        # Rewards are stored with the samples, as for our learner.
+        with quiet_upstream():
+            self._trainer = GRPOTrainer(
+                model=model,
+                reward_funcs=_recorded_return,
+                args=_arguments(config, sizes.pop(), len(updates)),
+                train_dataset=Dataset.from_list(
+                    [{"prompt": "-"}] * max(4, config.rollout.groups_per_round)
+                ),
+                processing_class=tokenizer,
+                rollout_func=self._recorded,
+                callbacks=[self._stopwatch],
+            )
+        self._trainer.remove_callback(PrinterCallback)
+
+    @property
+    def loop_seconds(self) -> float:
+        """Time (see `now`) from the start of the first step to the end of the last one."""
+        return self._stopwatch.seconds
+
+    def train(self) -> None:
+        """Make all updates in order."""
+        with quiet_upstream():
+            self._trainer.train()
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the trainable parameters by name."""
+        parameters = self._trainer.model.named_parameters()
+        return {name: tensor.detach() for name, tensor in parameters if tensor.requires_grad}
+
+    def _recorded(self, prompts: Sequence[str], trainer: Any) -> dict[str, Any]:
+        samples, seed = next(self._updates)
+        torch.manual_seed(seed)  # TRL shuffles the batch next, as it did for our learner.
+        return {
+            "prompt_ids": [list(s.prompt_ids) for s in samples],
+            "completion_ids": [list(s.completion_ids) for s in samples],
+            "logprobs": [list(s.logprobs) for s in samples],
+            "env_mask": [list(s.mask) for s in samples],
+            "recorded_return": [s.episode_return for s in samples],
+        }
+
+
+class _Stopwatch(TrainerCallback):  # type: ignore[misc]
+    """Time of TRL's loop."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def on_train_begin(self, *arguments: Any, **named: Any) -> None:
+        self.seconds -= now()
+
+    def on_train_end(self, *arguments: Any, **named: Any) -> None:
+        self.seconds += now()
+
+
+def _recorded_return(
+    prompts: Sequence[str], completions: Sequence[str], recorded_return: Sequence[float], **_: Any
+) -> list[float]:
+    return list(recorded_return)
+
+
+def _arguments(run: RunConfig, samples: int, updates: int) -> GRPOConfig:
+    config = run.algorithm
+    assert isinstance(config, GrpoConfig)
+    return GRPOConfig(
+        output_dir=tempfile.gettempdir(),  # required; nothing is written there
+        save_strategy="no",
+        logging_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=not torch.cuda.is_available(),
+        bf16=False,
+        gradient_checkpointing=False,
+        remove_unused_columns=False,
+        dataloader_pin_memory=False,
+        per_device_train_batch_size=samples // config.minibatches,
+        steps_per_generation=config.minibatches,
+        gradient_accumulation_steps=1,
+        num_generations=run.rollout.group_size,
+        num_iterations=config.num_iterations,
+        max_steps=updates * config.minibatches * config.num_iterations,
+        temperature=run.models.sampling.temperature,
+        learning_rate=config.learning_rate,
+        lr_scheduler_type=config.schedule,
+        warmup_steps=config.warmup_steps,
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm,
+        epsilon=config.clip_range,
+        beta=config.beta,
+        loss_type=config.loss,
+        scale_rewards=config.scale_rewards,
+    )

@@ -1,0 +1,259 @@
+"""Claims about training as data: methods, seeds, tables, and the conditions that must hold."""
+
+from __future__ import annotations
+
+import operator
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from benchmarks.records import CONFIGS, Check, OverSeeds, new_figure, table
+from srl_extensions.judging.aggregates import interquartile_mean
+from srl_train.config import yaml_file
+from srl_train.config.run import RunConfig
+
+FOLDER = Path(__file__).parent / "claims"
+Row = Mapping[str, Any]
+"""Numbers of one run by name; they may be nested."""
+Settings = Mapping[str, Any]
+"""Replacements of a configuration's settings, by dotted name."""
+RELATIONS: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt, "==": operator.eq,
+}  # fmt: skip
+
+
+class Section(BaseModel):
+    """A part of a claim's file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Target(Section):
+    """A threshold that every run, or the runs of all seeds together, must meet."""
+
+    claim: str
+    """Template over a row. Rows that give the same text are judged by one check."""
+    value: str
+    """Path of the number in a row, such as 'gain' or 'after[solved].mean'."""
+    relation: Literal[">=", ">", "<=", "<", "=="]
+    bound: float
+    form: str = "{}"
+    where: dict[str, Any] = {}
+    """Entries of the rows that are judged."""
+    over_seeds: list[str] = []
+    """Entries by which rows of several seeds are merged into one (see OverSeeds)."""
+
+    def checks(self, rows: Sequence[Row]) -> list[Check]:
+        """Judge the rows; raise ValueError where no row matches."""
+        values: dict[str, list[float]] = {}
+        for row in select(rows, self.where, self.over_seeds):
+            values.setdefault(self.claim.format_map(row), []).append(_at(row, self.value))
+        if not values:
+            raise ValueError(f"no run to judge {self.claim!r} by: no row has {self.where}")
+        meets = RELATIONS[self.relation]
+        return [
+            Check(claim, all(meets(value, self.bound) for value in own), self._seen(own))
+            for claim, own in values.items()
+        ]
+
+    def _seen(self, values: Sequence[float]) -> str:
+        ends = [self.form.format(end(values)) for end in (min, max)]
+        return " to ".join(dict.fromkeys(ends)) + (f", {len(values)} runs" * (len(values) > 1))
+
+
+class Table(Section):
+    """One Markdown table of the rows."""
+
+    columns: dict[str, str]
+    """Header -> template over a row; the cell is empty where the row lacks an entry."""
+    title: str = ""
+    where: dict[str, Any] = {}
+    over_seeds: list[str] = []
+
+    def markdown(self, rows: Sequence[Row]) -> str:
+        """Return the table under its title."""
+        shown = select(rows, self.where, self.over_seeds)
+        lines = [[_cell(template, row) for template in self.columns.values()] for row in shown]
+        text = table(list(self.columns), lines)
+        return f"{self.title}\n\n{text}" if self.title else text
+
+
+class Figure(Section):
+    """A PNG file: curves over rounds, or intervals of a score in one panel per value of `across`.
+
+    Curves are means over seeds of a row's `curve`, which has None for rounds without a number.
+    """
+
+    by: str
+    title: str = ""
+    percent: bool = False
+    across: str | None = None
+    value: str = "curve"
+    where: dict[str, Any] = {}
+
+    def draw(self, rows: Sequence[Row], path: Path) -> None:
+        """Write the figure."""
+        chosen = select(rows, self.where)
+        names = list(dict.fromkeys(row[self.across] for row in chosen)) if self.across else [""]
+        figure = new_figure("--figure", 2.2 + 2 * len(names) if self.across else 6.4, 4.0)
+        axes = figure.subplots(1, len(names), squeeze=False, sharey=True)
+        for place, name in zip(axes.flat, names, strict=True):
+            own = [row for row in chosen if not self.across or row[self.across] == name]
+            for label in dict.fromkeys(str(row[self.by]) for row in own):
+                values = [row[self.value] for row in own if str(row[self.by]) == label]
+                if self.across:
+                    found = interquartile_mean({"": values}, seed=0)
+                    ends = found.interval or (found.value, found.value)
+                    place.plot(ends, [label, label], color="tab:blue")
+                    place.plot([found.value], [label], "o", color="tab:blue")
+                else:
+                    means = mean_curve(values)
+                    scale = 100.0 if self.percent else 1.0
+                    place.plot(list(means), [scale * y for y in means.values()], label=label)
+            place.set_title(name or self.title)
+            place.grid(alpha=0.3)
+        if self.across:
+            axes.flat[0].invert_yaxis()
+        else:
+            axes.flat[0].set_xlabel("round")
+            axes.flat[0].set_ylabel("%" if self.percent else "")
+            axes.flat[0].legend()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=110)
+
+
+class Recorded(Section):
+    """The last recorded result, of which docs/project/results.md has the tables."""
+
+    commit: str
+    command: str
+    checks: list[str]
+
+
+class Claim(Section):
+    """One file of benchmarks/claims."""
+
+    title: str
+    measure: str
+    """Name in the runner's table of measurements."""
+    config: str | None = None
+    """File of examples/configs; None starts from the default settings."""
+    settings: dict[str, Any] = {}
+    """Settings of all methods."""
+    methods: dict[str, dict[str, Any]] = {"": {}}
+    """Compared methods with their settings. The others are compared with the first."""
+    options: dict[str, Any] = {}
+    """Arguments of the measurement."""
+    seeds: list[int] = [0, 1, 2]
+    """Default seeds; empty where a seed has no effect."""
+    games: int = 0
+    """Default number of evaluation games; 0 where there are none."""
+    writes_runs: bool = False
+    """Indicates that folders of runs are written."""
+    tables: list[Table]
+    checks: list[Target] = []
+    legend: str = ""
+    """Template over the facts, `seeds` and `games`."""
+    figure: Figure | None = None
+    recorded: Recorded | None = None
+
+    def judge(self, result: Result) -> list[Check]:
+        """Return all checks of a result."""
+        return [check for target in self.checks for check in target.checks(result.rows)]
+
+    def markdown(self, result: Result, request: Request) -> str:
+        """Return the tables and the legend."""
+        rows = [*result.rows, *result.references]
+        facts = {"games": request.games, **result.facts}
+        facts["seeds"] = ", ".join(map(str, request.seeds))
+        parts = [*(one.markdown(rows) for one in self.tables), self.legend.format_map(facts)]
+        return "\n\n".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A claim to measure, with the seeds, games and settings that the command line replaced."""
+
+    claim: Claim
+    seeds: Sequence[int]
+    folder: Path
+    """Folder for runs."""
+    games: int = 0
+    overrides: Settings = field(default_factory=dict)
+
+    def settings(self, method: str, **more: Any) -> dict[str, Any]:
+        """Return the settings of a method; later sources replace earlier ones."""
+        own = self.claim.methods[method]
+        return {**self.claim.settings, **own, **more, **self.overrides}
+
+    def config(self, settings: Settings | None = None) -> RunConfig:
+        """Return the run configuration with these settings (default: the overrides)."""
+        own = self.overrides if settings is None else settings
+        if self.claim.config is None:
+            return yaml_file.from_tree({}, own)
+        return yaml_file.load(CONFIGS / self.claim.config, own)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Measured rows, reference rows that are shown but not judged, and facts of the legend."""
+
+    rows: Sequence[Row]
+    references: Sequence[Row] = ()
+    facts: Row = field(default_factory=dict)
+
+
+def names() -> list[str]:
+    """Return the names of all claims."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load(name: str) -> Claim:
+    """Load a claim by its name."""
+    text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+    return Claim.model_validate(yaml.safe_load(text))
+
+
+def select(rows: Sequence[Row], where: Row, over_seeds: Sequence[str] = ()) -> list[Row]:
+    """Return the rows with these entries, merged where they agree in `over_seeds`.
+
+    The floating-point numbers of merged rows become OverSeeds.
+    """
+    chosen = [row for row in rows if where.items() <= row.items()]
+    if not over_seeds:
+        return chosen
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in chosen:
+        groups.setdefault(tuple(row[name] for name in over_seeds), []).append(row)
+    return [
+        {
+            name: OverSeeds(row[name] for row in own) if isinstance(value, float) else value
+            for name, value in own[0].items()
+        }
+        for own in groups.values()
+    ]
+
+
+def mean_curve(curves: Sequence[Sequence[float | None]]) -> dict[int, float]:
+    """Return round -> mean over the curves that have a number there."""
+    columns = enumerate(zip(*curves, strict=True))
+    known = {x: [y for y in column if y is not None] for x, column in columns}
+    return {x: sum(ys) / len(ys) for x, ys in known.items() if ys}
+
+
+def _at(row: Row, path: str) -> Any:
+    return string.Formatter().get_field(path, (), row)[0]
+
+
+def _cell(template: str, row: Row) -> str:
+    paths = [name for _, name, _, _ in string.Formatter().parse(template) if name]
+    try:
+        known = all(_at(row, path) is not None for path in paths)
+    except KeyError:
+        return ""
+    return template.format_map(row) if known else ""

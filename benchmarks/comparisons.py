@@ -1,0 +1,276 @@
+"""Comparisons of algorithms at equal numbers of answer tokens, and of notes on opponents."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks import games
+from benchmarks.claim import Request, Result, Row, Settings
+from benchmarks.games import ColourGame
+from benchmarks.runs import HeldOut, assembled, evaluate, rounds_of
+from srl_agents.episode import Decision, Episode
+from srl_agents.policy import AgentObservation, Policy
+from srl_agents.scripted.registry import classic_policy
+from srl_extensions.judging.aggregates import Estimate, interquartile_mean
+from srl_extensions.research.branching import BranchedEpisode
+
+BEFORE = "before training"
+BEST = 1.0
+"""Score of a policy that knows the right colours."""
+UNSEEN = 2**31  # Training draws the seeds of its games below this one.
+MIXTURE = "one of the three"
+MODEL_AGENT, PARTNER_AGENT = "agent_0", "agent_1"
+
+
+def named_algorithms(request: Request) -> Result:
+    """Measure every algorithm in every game, up to a number of answer tokens.
+
+    The rows are runs, then one per game; one line per algorithm and per untrained policy is shown
+    below. Scores are shares of what can be earned, the mean over the agents.
+    """
+    all_games = request.claim.options["games"]
+    ends: dict[str, dict[str, float]] = {}
+    for name, game in all_games.items():
+        settings = {**request.claim.settings, **game["settings"], **request.overrides}
+        exam = colour_exam(game["env"], request.games)
+        with assembled(settings, exam.make) as run:  # The same embedded model on every seed.
+            before = exam(run)["score"]
+        ends[name] = {BEFORE: before, "uniform": exam.scripted("uniform")["score"]}
+    runs: list[dict[str, Any]] = []
+    for seed in request.seeds:
+        for algorithm, own in request.claim.methods.items():
+            for name, game in all_games.items():
+                settings = {
+                    **request.claim.settings, **game["settings"], **own, "seed": seed,
+                    "rounds": game["tokens"], **request.overrides,
+                }  # fmt: skip
+                exam = colour_exam(game["env"], request.games)
+                found = train_to_tokens(exam, settings, game["tokens"])
+                low = ends[name]["uniform"]
+                runs.append({
+                    "part": "run", "game": name, "algorithm": algorithm, "seed": seed,
+                    "rate": settings["algorithm.learning_rate"], **found,
+                    "sees": algorithm not in game["blind"],
+                    "gain": found["after"] - ends[name][BEFORE],
+                    "share": (found["after"] - low) / (BEST - low),
+                })  # fmt: skip
+    references = [_of_algorithm(name, runs) for name in request.claim.methods]
+    for policy in (BEFORE, "uniform"):
+        scores = {name: f"{ends[name][policy]:.2f}" for name in all_games}
+        references.append({"part": "algorithm", "algorithm": policy, **scores})
+    tokens = {name: [run["tokens"] for run in _of(runs, game=name)] for name in all_games}
+    said = (
+        f"{name} {' to '.join(dict.fromkeys([str(min(own)), str(max(own))]))}"
+        for name, own in tokens.items()
+    )
+    rows = [*runs, *(_of_game(name, runs) for name in all_games)]
+    return Result(rows, references, {"tokens": ", ".join(said)})
+
+
+def colour_exam(env: str, count: int) -> HeldOut:
+    """Return episodes of a game of colours that training never draws."""
+    make: type[ColourGame] = getattr(games, env)
+
+    def score(episodes: Sequence[Episode]) -> dict[str, Any]:
+        most = [stake * make.turns for stake in make.stakes]
+        shares = [
+            earned / best
+            for episode in episodes
+            for earned, best in zip(episode.returns().values(), most, strict=True)
+        ]
+        return {"score": sum(shares) / len(shares)}
+
+    return HeldOut(make, range(UNSEEN, UNSEEN + count), score)
+
+
+def train_to_tokens(exam: HeldOut, settings: Settings, tokens: int) -> dict[str, Any]:
+    """Train until the round in which the number of answer tokens is reached."""
+    began, worked = time.perf_counter(), time.process_time()
+    with assembled(settings, exam.make) as run:
+        curve: list[float | None] = []
+        generated = left_out = 0
+        for result in rounds_of(run):
+            generated += answer_tokens(result.episodes)
+            left_out += sum(own["steps_left_out"] for own in result.row["models"].values())
+            curve.append(result.row["environment"]["raw_reward"])
+            if generated >= tokens:
+                break
+        return {
+            "after": exam(run)["score"],
+            "tokens": generated,
+            "steps_left_out": left_out,
+            "curve": curve,
+            "cpu_seconds": time.process_time() - worked,
+            "wall_seconds": time.perf_counter() - began,
+        }
+
+
+def answer_tokens(episodes: Sequence[Episode]) -> int:
+    """Count the tokens that models wrote in episodes and their branches, ends of turns included."""
+
+    def decisions(episode: Episode) -> list[Decision]:
+        if isinstance(episode, BranchedEpisode):  # The played answer is one of the siblings.
+            return [decision for drawn in episode.siblings for decision in drawn.decisions]
+        return [step.decision for turn in episode.turns for step in turn]
+
+    return sum(
+        len(decision.tokens.completion_ids)
+        for episode in episodes
+        for decision in decisions(episode)
+        if decision.tokens is not None
+    )
+
+
+def _of(runs: Sequence[Row], **which: str) -> list[Row]:
+    return [row for row in runs if which.items() <= row.items()]
+
+
+def _aggregated(runs: Sequence[Row], entry: str) -> Estimate:
+    """Return the interquartile mean over seeds and games, resampled game by game."""
+    scores: dict[str, list[float]] = {}
+    for row in runs:
+        scores.setdefault(row["game"], []).append(row[entry])
+    return interquartile_mean(scores, seed=0)
+
+
+def _ends(estimate: Estimate) -> tuple[float, float]:
+    return estimate.interval or (estimate.value, estimate.value)
+
+
+def _of_game(name: str, runs: Sequence[Row]) -> dict[str, Any]:
+    """Return the distance between the best and the worst algorithm's intervals."""
+    algorithms = dict.fromkeys(row["algorithm"] for row in runs)
+    found = {own: _aggregated(_of(runs, game=name, algorithm=own), "after") for own in algorithms}
+    best = max(found, key=lambda own: found[own].value)
+    worst = min(found, key=lambda own: found[own].value)
+    highest = _aggregated(_of(runs, game=name, algorithm=best), "share").value
+    apart = _ends(found[best])[0] - _ends(found[worst])[1]
+    return {
+        "part": "game", "game": name, "best": best, "worst": worst, "highest": highest,
+        "apart": apart,
+    }  # fmt: skip
+
+
+def _of_algorithm(name: str, runs: Sequence[Row]) -> dict[str, Any]:
+    """Return the algorithm's line of the table."""
+    own = _of(runs, algorithm=name)
+
+    def shown(rows: Sequence[Row], entry: str, form: str) -> str:
+        found = _aggregated(rows, entry)
+        low, high = _ends(found)
+        return f"{found.value:{form}} [{low:{form}}, {high:{form}}]"
+
+    return {
+        "part": "algorithm",
+        "algorithm": name,
+        "rate": own[0]["rate"],
+        **{
+            game: shown(_of(own, game=game), "after", ".2f")
+            for game in dict.fromkeys(row["game"] for row in own)
+        },
+        "all": shown(own, "share", ".0%"),
+        "cpu_seconds": sum(row["cpu_seconds"] for row in own) / len(own),
+    }
+
+
+# Notes on opponents ------------------------------------------------------------------------------
+
+
+class DrawnPartner:
+    """A partner that is one of several policies for a whole episode, with equal chances."""
+
+    name = "drawn_partner"
+
+    def __init__(self, partners: Sequence[Policy]) -> None:
+        self._partners = partners
+
+    def start(self, seed: int) -> tuple[int, Any]:
+        """Draw the policy of this episode, and start it."""
+        who = int(np.random.default_rng([seed, len(self._partners)]).integers(len(self._partners)))
+        return who, self._partners[who].start(seed)
+
+    def act(
+        self, seen: Sequence[AgentObservation], states: Sequence[tuple[int, Any]]
+    ) -> tuple[list[Decision], list[tuple[int, Any]]]:
+        """Return one decision per agent."""
+        decisions: list[Decision] = []
+        memories: list[tuple[int, Any]] = []
+        for one, (who, memory) in zip(seen, states, strict=True):
+            [decision], [after] = self._partners[who].act([one], [memory])
+            decisions.append(decision)
+            memories.append((who, after))
+        return decisions, memories
+
+
+def our_method_llm(request: Request) -> Result:
+    """Measure notes and credit by opponent against scripted partners, one row per seed."""
+    began = time.process_time()
+    rows: list[dict[str, Any]] = []
+    unread = []
+    partners = [one for one in request.claim.options["partners"] if one != MIXTURE]
+    for partner in request.claim.options["partners"]:
+        for seed in request.seeds:
+            row: dict[str, Any] = {"partner": partner, "seed": seed}
+            before = []
+            for name in request.claim.methods:
+                settings = {**request.settings(name), "seed": seed}
+                found = _against(partner, partners, settings, request.games)
+                unread.append(found["unread"])
+                row |= {f"{name}_after": found["after"], f"{name}_during": found["during"]}
+                before.append(found["before"])
+            rows.append({
+                **row, "before": math.fsum(before) / len(before), "best": found["best"],
+                "played": found["played"],
+            })  # fmt: skip
+    facts = {"cpu": time.process_time() - began, "unread": max(unread), **rows[0]["played"]}
+    return Result(rows, facts=facts)
+
+
+def _against(
+    partner: str, partners: Sequence[str], settings: Settings, count: int
+) -> dict[str, Any]:
+    named = partners[0] if partner == MIXTURE else partner
+    with assembled({**settings, f"seats.{PARTNER_AGENT}": named}) as run:
+        env = run.make_env()
+        if partner == MIXTURE:
+            drawn = DrawnPartner([classic_policy(name, env) for name in partners])
+            run.policies = {**run.policies, PARTNER_AGENT: drawn}
+        before, _ = evaluate(run, count)
+        during = []
+        for result in rounds_of(run):
+            steps = [one for episode in result.episodes for one in episode.steps_of(MODEL_AGENT)]
+            during.append(math.fsum(step.reward for step in steps) / len(steps))
+        after, _ = evaluate(run, count)
+    return {
+        "before": before["per_model"]["model_0"],
+        "after": after["per_model"]["model_0"],
+        "during": math.fsum(during) / len(during),
+        "unread": max(before["parse_failures"], after["parse_failures"]),
+        "best": best_value(env, partner),
+        "played": {
+            "rounds": run.config.rounds,
+            "games_a_round": run.config.rollout.episodes,
+            "turns": env.max_cycles,
+        },
+    }
+
+
+def best_value(env: Any, partner: str) -> float:
+    """Return the exact mean reward per turn of the best response to a known partner."""
+    pays: list[list[float]] = [
+        [env.rules.expected_rewards((own, other))[0] for other in (0, 1)] for own in (0, 1)
+    ]
+    ahead = [0.0, 0.0]  # Backward over tit_for_tat's next choice, which is the last own one.
+    for _ in range(env.max_cycles):
+        ahead = [max(pays[own][other] + ahead[own] for own in (0, 1)) for other in (0, 1)]
+    values = {
+        "always_compete": max(pays[0][0], pays[1][0]),
+        "uniform": max(sum(row) / 2 for row in pays),
+        "tit_for_tat": ahead[1] / env.max_cycles,
+    }
+    return sum(values.values()) / len(values) if partner == MIXTURE else values[partner]

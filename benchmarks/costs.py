@@ -1,0 +1,173 @@
+"""Time and memory of training, each measured in a separate process.
+
+Nothing imported here may import torch: Linux counts the memory of the parent at the fork in the
+child's peak. The child's side is `benchmarks.child`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Any
+
+from benchmarks.claim import Request, Result
+from benchmarks.records import CONFIGS, ROOT, Estimate, Repeats, in_turns, ratios
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Wall time and CPU time (seconds), peak memory (bytes) and output of one process."""
+
+    wall: float
+    cpu: float
+    peak_rss: int
+    output: str
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return a child's environment: one thread by default, and this checkout on the path."""
+    paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return {
+        "OMP_NUM_THREADS": "1",
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in dict.fromkeys(paths) if path),
+        **(extra or {}),
+    }
+
+
+def run(command: Sequence[str], extra: Mapping[str, str] | None = None) -> Cost:
+    """Run a command to its end; raise RuntimeError with its last lines if it fails."""
+    began = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        child = subprocess.Popen(command, stdout=output, stderr=errors, env=environment(extra))
+        _, status, usage = os.wait4(child.pid, 0)  # Popen.wait does not return the usage.
+        wall = time.perf_counter() - began
+        child.returncode = os.waitstatus_to_exitcode(status)
+        for stream in (output, errors):
+            stream.seek(0)
+        printed, complaints = output.read(), errors.read()
+    if child.returncode:
+        last = "\n".join(complaints.splitlines()[-5:])
+        raise RuntimeError(f"exit code {child.returncode} from {' '.join(command)}:\n{last}")
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes.
+    return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit, printed)
+
+
+def call(function: str, *arguments: Any) -> tuple[Any, Cost]:
+    """Return the result of a function of `benchmarks.child`, and the cost of its process."""
+    command = [sys.executable, "-m", "benchmarks.child", function, *map(json.dumps, arguments)]
+    cost = run(command)
+    return json.loads(cost.output.splitlines()[-1]), cost
+
+
+def demo_seeds(request: Request) -> Result:
+    """Run `srl train` for every seed and method, with one thread; rewards are raw."""
+    rows: list[dict[str, Any]] = []
+    cache = request.folder / "cache"  # The first run also builds the embedded model.
+    first, *_ = request.claim.methods
+    for seed in request.seeds:
+        first_gain = math.nan
+        for kind, own in request.claim.methods.items():
+            built_before = cache.is_dir()
+            out = request.folder / f"{kind}_{seed}"
+            # JSON is YAML, the format of --set.
+            changed = {**request.overrides, **own}
+            settings = [w for k, v in changed.items() for w in ("--set", f"{k}={json.dumps(v)}")]
+            words = ["train", str(CONFIGS / str(request.claim.config)), "--out", str(out)]
+            words += ["--seed", str(seed), "--quiet", *settings]
+            command = [sys.executable, "-m", "srl_train.cli", *words]
+            cost = run(command, {"CORE_SRL_CACHE": str(cache)})
+            summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+            before, after = (
+                Estimate(found["raw_reward"], found["standard_error"])
+                for found in (summary["evaluation"][when] for when in ("before", "after"))
+            )
+            low, high = summary["baselines"]["uniform"], summary["baselines"]["optimum"]
+            gain = after.mean - before.mean
+            first_gain = gain if kind == first else first_gain
+            rows.append({
+                "kind": kind, "seed": seed, "before": before, "after": after,
+                "uniform": low, "optimum": high, "way": (after.mean - low) / (high - low),
+                "of_full": gain / first_gain if first_gain else math.nan,
+                "training_seconds": summary["seconds"],
+                "wall_seconds": cost.wall, "cpu_seconds": cost.cpu,
+                "peak_gb": cost.peak_rss / 1e9, "built": "" if built_before else " *",
+            })  # fmt: skip
+    return Result(rows, facts={name: rows[0][name] for name in ("uniform", "optimum")})
+
+
+def adapter_memory(request: Request) -> Result:
+    """Measure a process's peak memory (MB) by base and number of adapters, the fewest first.
+
+    Every run plays the same game with eight agents: each adapter plays one, uniform policies play
+    the rest. The base of the large runs is a random Qwen2, which outweighs its adapters.
+    """
+    options = request.claim.options
+    setting = {**request.claim.settings, **request.overrides}
+    agents = setting["environment.options"]["num_agents"]
+    large = str(request.folder / "qwen2")
+    parameters, _ = call("random_qwen2", large, options["layers"], options["width"], setting)
+    rows: list[dict[str, Any]] = []
+    small = setting.get("models.base", "tiny")
+    for name, base in (("tiny", small), (f"Qwen2 {parameters / 1e6:.0f}M", large)):
+        fewest = 0.0
+        for count in options["counts"]:
+            seats = {f"agent_{agent}": "uniform" for agent in range(count, agents)}
+            own = {"models.base": base, "models.count": count, "seats": seats}
+            _, cost = call("round_seconds", {**setting, **own})
+            fewest = fewest or cost.peak_rss / 1e6
+            found = {"rss": cost.peak_rss / 1e6, "times": cost.peak_rss / 1e6 / fewest}
+            rows.append({"base": name, "count": count, "large": base == large, **found})
+    return Result(rows)
+
+
+def scaling(request: Request) -> Result:
+    """Measure the median seconds of a round by number of models, with one agent per model."""
+    rows: list[dict[str, Any]] = []
+    for count in request.claim.options["counts"]:
+        options = {"num_agents": count, "max_cycles": request.claim.options["turns"]}
+        own = {"models.count": count, "environment.options": options}
+        settings = {**request.claim.settings, **own, **request.overrides}
+        seconds, cost = call("round_seconds", settings)
+        parts = {part: median(values) for part, values in seconds.items()}
+        first = rows[0]["round"] if rows else parts["round"]
+        times = parts["round"] / first
+        rows.append({"count": count, **parts, "times": times, "rss_mb": cost.peak_rss / 1e6})
+    return Result(rows)
+
+
+def vocabulary(request: Request) -> Result:
+    """Measure an update at a large vocabulary, by our learner and by bare TRL in turns."""
+    options = request.claim.options
+    found: dict[str, list[dict[str, float]]] = {}
+
+    def measured(side: str, _: int) -> float:
+        one, _cost = call("update_cost", side, options["size"], options["width"], options["layers"])
+        found.setdefault(side, []).append(one)
+        return float(one["token_seconds"])
+
+    sides = ("TRL", "ours", "ours, constrained")
+    seconds = in_turns({side: partial(measured, side) for side in sides}, options["repeats"])
+    grown = {side: Repeats(one["grown"] / 1e6 for one in found[side]) for side in sides}
+    rows = [
+        {
+            "side": side,
+            "milliseconds": Repeats(1e3 * value for value in seconds[side]),
+            "faster": ratios(seconds["TRL"], seconds[side]),
+            "least_faster": min(ratios(seconds["TRL"], seconds[side])),
+            "grown_mb": grown[side],
+            "memory": max(ratios(grown[side], grown["TRL"])),
+        }
+        for side in sides
+    ]
+    facts = {**found["TRL"][0], "size": options["size"], "repeats": options["repeats"]}
+    return Result(rows, facts=facts)

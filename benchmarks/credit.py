@@ -1,0 +1,293 @@
+"""Episodes that each credit assignment needs, counted by tabular learners and one trained model.
+
+Tabular softmax learners use the credit functions of training runs; only the policy (a table of
+logits) and its step (the plain policy gradient) are simpler.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.claim import Request, Result, Settings
+from benchmarks.games import (
+    AGENTS,
+    COLOUR,
+    COLOURS,
+    HOLDER,
+    TURNS,
+    WEATHER,
+    WHEN,
+    KeyGame,
+    key_rewards,
+)
+from benchmarks.runs import assembled, evaluate, rounds_of
+from srl_agents.episode import AgentStep, Decision, Episode
+from srl_train.credit import (
+    CREDIT_SCHEMES,
+    REPLAY_SCHEMES,
+    AgentRoles,
+    AlignmentCredit,
+    CounterfactualCredit,
+    CreditConfig,
+    CreditScheme,
+    PlainCredit,
+    ScaledCredit,
+    normalize,
+)
+from srl_train.trajectory import Game, Trajectory
+
+GROUP = 8
+"""Episodes that are compared with each other, as in a run's default."""
+FOUND = 0.9
+"""Least probability of the right action."""
+KEPT = 20
+"""Updates that the right action must remain likely."""
+KEY_CREDIT: Mapping[str, CreditConfig | None] = {
+    "per_agent": PlainCredit(),
+    "agent_turn": ScaledCredit(name="agent_turn"),
+    "team_joint": ScaledCredit(name="team_joint"),
+    "difference": ScaledCredit(name="difference"),
+    "counterfactual": CounterfactualCredit(alternatives=len(COLOURS) - 1),
+    "branching": None,
+}
+REPLAY = AGENTS * TURNS * (TURNS + 1) // 2
+"""Steps from every action of an episode to the episode's end."""
+STEPS = {
+    **dict.fromkeys(KEY_CREDIT, TURNS),
+    "difference": TURNS + REPLAY,
+    "counterfactual": TURNS + (len(COLOURS) - 1) * REPLAY,
+    # One episode of GROUP answers: its turns, and the branches of each.
+    "branching": TURNS * (1 + 1 + AGENTS * (GROUP - 1)) / GROUP,
+}
+"""Upper bound of environment steps per episode, replays and branches included."""
+KEY_ROLES = AgentRoles(tuple(f"agent_{agent}" for agent in range(AGENTS)))
+DILEMMA_CREDIT: Mapping[str, CreditConfig] = {
+    "agent_turn": ScaledCredit(name="agent_turn"),
+    "advantage_alignment": AlignmentCredit(alignment=1.0),
+}
+DILEMMA_ROLES = AgentRoles(("first", "second"))
+DILEMMA = np.array([[-2.0, 0.0], [-3.0, -1.0]])
+"""Own payoff by own and the other agent's choice; 1 cooperates."""
+DILEMMA_TURNS, DILEMMA_DISCOUNT, DILEMMA_RATE = 16, 0.96, 0.1
+CONTEXTS = 5
+"""Contexts of a choice: the first turn, then (own, other) = 00, 01, 10, 11."""
+
+
+def measure(request: Request) -> Result:
+    """Measure tabular learners on all seeds, and the embedded model on the first seed."""
+    options = request.claim.options
+    models = [
+        {"credit": name, **train_model({**request.settings(name), "seed": request.seeds[0]})}
+        for name in request.claim.methods
+    ]
+    key = key_games(request.seeds, options["rates"], options["learners"], options["most"])
+    return Result([*key, *dilemmas(request.seeds, options["dilemma_updates"]), *models])
+
+
+def key_games(
+    seeds: Sequence[int], rates: Sequence[float], learners: int, most: int
+) -> list[dict[str, Any]]:
+    """Return one row per seed and rate: the median number of episodes by credit scheme."""
+    rows = []
+    for seed in seeds:
+        for rate in rates:
+            medians = {}
+            for name, credit in KEY_CREDIT.items():
+                counts = [
+                    games_until_found(credit, rate, seed * learners + index, most)
+                    for index in range(learners)
+                ]
+                ordered = sorted(math.inf if one is None else one for one in counts)
+                medians[name] = ordered[learners // 2]
+            times = {f"times_{name}": medians["team_joint"] / own for name, own in medians.items()}
+            fewer = {f"fewer_{name}": medians["agent_turn"] / own for name, own in medians.items()}
+            steps = {f"steps_{name}": STEPS[name] * own for name, own in medians.items()}
+            rows.append(
+                {"part": "key", "seed": seed, "rate": rate, **medians, **times, **fewer, **steps}
+            )
+    return rows
+
+
+def dilemmas(seeds: Sequence[int], updates: int) -> list[dict[str, Any]]:
+    """Return cooperation and reward in the last tenth of the updates, by credit and seed."""
+    rows: list[dict[str, Any]] = []
+    plain: dict[int, float] = {}
+    for name, credit in DILEMMA_CREDIT.items():
+        for seed in seeds:
+            found = dilemma(credit, DILEMMA_RATE, seed, updates)
+            more = found["cooperation"] - plain.setdefault(seed, found["cooperation"])
+            rows.append({"part": "dilemma", "credit": name, "seed": seed, **found, "more": more})
+    return rows
+
+
+def train_model(settings: Settings) -> dict[str, Any]:
+    """Train the embedded model in the key game, and measure how often it earns the prize."""
+
+    def opened(episodes: Sequence[Episode]) -> float:
+        acts = [int(one.steps_of(f"agent_{HOLDER}")[WHEN].decision.action) for one in episodes]
+        return acts.count(COLOUR) / len(acts)
+
+    began = time.process_time()
+    with assembled(settings, KeyGame) as run:
+        _, before = evaluate(run, 64)
+        rounds, rollout = run.config.rounds, run.config.rollout
+        steps = rounds * rollout.episodes * TURNS
+        steps += sum(result.row.get("replayed_steps", 0) for result in rounds_of(run))
+        _, after = evaluate(run, 64)
+    return {
+        "part": "model",
+        "seed": run.config.seed,
+        "answers": rounds * rollout.groups_per_round * rollout.group_size * TURNS,
+        "steps": steps,
+        "before": opened(before),
+        "after": opened(after),
+        "cpu_seconds": time.process_time() - began,
+    }
+
+
+def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most: int) -> int | None:
+    """Count the episodes until the right action has probability FOUND for KEPT updates.
+
+    Returns None after `most` episodes. Every agent has its own logits for every turn. Without
+    `credit`, episodes branch, and one with GROUP answers to every situation counts as GROUP.
+    """
+    rng = np.random.default_rng(seed)
+    scheme = None if credit is None else CREDIT_SCHEMES[credit.name](credit, 1.0)
+    state: Mapping[str, float] = {}
+    logits = np.zeros((AGENTS, TURNS, len(COLOURS)))
+    kept = 0
+    for played in range(GROUP, most + GROUP * KEPT, GROUP):
+        chance = _softmax(logits)
+        draws = rng.random((GROUP, AGENTS, TURNS, 1))
+        chosen = (draws > chance.cumsum(axis=-1)).sum(axis=-1).clip(max=len(COLOURS) - 1)
+        weather = WEATHER * rng.standard_normal((GROUP, AGENTS, TURNS))
+        if credit is None:
+            advantage = _among_siblings(chosen, weather[0])
+        else:
+            gains = _gains(credit.name, chosen, weather)
+            paid = key_rewards(chosen, weather)
+            group = [_game(KEY_ROLES, *game) for game in zip(paid, chosen, gains, strict=True)]
+            advantage, state = _advantages(scheme, group, KEY_ROLES, state)
+        score = np.eye(len(COLOURS))[chosen] - chance
+        logits += rate * (advantage[..., None] * score).mean(axis=0)
+        kept = kept + 1 if _softmax(logits)[HOLDER, WHEN, COLOUR] >= FOUND else 0
+        if kept == KEPT:
+            return played - GROUP * (KEPT - 1)
+    return None
+
+
+def dilemma(
+    credit: CreditConfig, rate: float, seed: int, updates: int, games: int = 64
+) -> dict[str, float]:
+    """Train two learners with one logit per context in the iterated prisoner's dilemma.
+
+    Returns {"cooperation": share of choices, "reward": mean per agent and turn} in the last tenth.
+    """
+    rng = np.random.default_rng(seed)
+    scheme = CREDIT_SCHEMES[credit.name](credit, DILEMMA_DISCOUNT)
+    state: Mapping[str, float] = {}
+    logits = np.zeros((2, CONTEXTS))
+    seen: list[tuple[float, float]] = []
+    for _ in range(updates):
+        chance = 1.0 / (1.0 + np.exp(-logits))
+        context = np.zeros((games, 2), int)
+        contexts = np.empty((games, 2, DILEMMA_TURNS), int)
+        chosen = np.empty((games, 2, DILEMMA_TURNS), int)
+        for turn in range(DILEMMA_TURNS):
+            contexts[:, :, turn] = context
+            acts = (rng.random((games, 2)) < chance[[0, 1], context]).astype(int)
+            chosen[:, :, turn] = acts
+            context = 1 + 2 * acts + acts[:, ::-1]
+        paid = DILEMMA[chosen, chosen[:, ::-1]]
+        none = np.zeros_like(paid)
+        group = [_game(DILEMMA_ROLES, *game) for game in zip(paid, chosen, none, strict=True)]
+        advantage, state = _advantages(scheme, group, DILEMMA_ROLES, state)
+        for agent in (0, 1):
+            here = contexts[:, agent]
+            push = advantage[:, agent] * (chosen[:, agent] - chance[agent, here])
+            logits[agent] += rate * np.bincount(here.ravel(), push.ravel(), CONTEXTS) / games
+        seen.append((float(chosen.mean()), float(paid.mean())))
+    last = np.mean(seen[-max(1, updates // 10) :], axis=0)
+    return {"cooperation": float(last[0]), "reward": float(last[1])}
+
+
+def _gains(
+    name: str, chosen_GAT: NDArray[np.int64], weather_GAT: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return each action's gain by replay over the first colour or the mean, or zeros."""
+    if name not in REPLAY_SCHEMES:
+        return np.zeros(chosen_GAT.shape)
+    agents, turns = np.ogrid[:AGENTS, :TURNS]
+
+    def to_go(paid: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.flip(np.flip(paid, -1).cumsum(-1), -1)
+
+    def instead(colour: int) -> NDArray[np.float64]:
+        shape = (len(chosen_GAT), AGENTS, TURNS, AGENTS, TURNS)
+        other = np.broadcast_to(chosen_GAT[:, None, None], shape).copy()
+        other[:, agents, turns, agents, turns] = colour
+        weather = np.broadcast_to(weather_GAT[:, None, None], shape)
+        return to_go(key_rewards(other, weather))[:, agents, turns, agents, turns]
+
+    colours = range(1) if name == "difference" else range(len(COLOURS))
+    others = np.mean([instead(colour) for colour in colours], axis=0)
+    return np.asarray(to_go(key_rewards(chosen_GAT, weather_GAT)) - others)
+
+
+def _among_siblings(
+    chosen_GAT: NDArray[np.int64], weather_AT: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return each action's reward compared with its siblings', under the same noise."""
+    paid = key_rewards(chosen_GAT, np.broadcast_to(weather_AT, chosen_GAT.shape))
+    flat = [normalize(own.tolist(), "group") for own in paid.reshape(len(paid), -1).T]
+    return np.array(flat).T.reshape(paid.shape)
+
+
+def _game(
+    roles: AgentRoles,
+    paid_AT: NDArray[np.float64],
+    chosen_AT: NDArray[np.int64],
+    gains_AT: NDArray[np.float64],
+) -> Game:
+    return {
+        agent: Trajectory(
+            agent,
+            tuple(AgentStep(agent, None, Decision(action), 0.0) for action in chosen.tolist()),
+            tuple(paid.tolist()),
+            gains=tuple(gains.tolist()),
+        )
+        for agent, paid, chosen, gains in zip(
+            roles.agents, paid_AT, chosen_AT, gains_AT, strict=True
+        )
+    }
+
+
+def _advantages(
+    scheme: CreditScheme | None,
+    group: Sequence[Game],
+    roles: AgentRoles,
+    state: Mapping[str, float],
+) -> tuple[NDArray[np.float64], Mapping[str, float]]:
+    if scheme is None:  # per_agent uses TRL's advantages.
+        return _group_relative(group, roles), state
+    [found], state = scheme([group], roles, state)
+    return np.array([[own[agent] for agent in roles.agents] for own in found]), state
+
+
+def _group_relative(group: Sequence[Game], roles: AgentRoles) -> NDArray[np.float64]:
+    """Return TRL's advantages (scale_rewards "group") of the returns, on every turn."""
+    paid = np.array([[game[agent].shaped for agent in roles.agents] for game in group])
+    returns = paid.sum(axis=-1)
+    scaled = (returns - returns.mean(axis=0)) / (returns.std(axis=0, ddof=1) + 1e-4)
+    return np.repeat(scaled[..., None], paid.shape[-1], axis=-1)
+
+
+def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))

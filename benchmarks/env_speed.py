@@ -1,0 +1,249 @@
+"""Speed of the environments and of their peers: agent-steps per second of CPU time.
+
+python -m benchmarks.env_speed [--share 1] [--repeats 3] [--json FILE] [--docs PAGE]
+
+One agent-step is one action of one agent. Actions are drawn before the clock starts; stepping and
+resetting are timed, with the generation of mazes. The repeats of all rows are interleaved, and the
+best repeat is judged. Batches reset automatically on the next step and return new arrays.
+
+Installed peers are measured: pip install textarena pygame
+(PettingZoo's rps_v2 imports pygame, although nothing is drawn here.)
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks import records
+from benchmarks.records import Repeats, in_turns
+from srl_envs import make, vector
+
+BATCH = 4096
+DIFFERENT = 64  # rounds of drawn actions, which are repeated
+MANY = f"batch of {BATCH}"
+SINGLE, BATCHED = "coop_compete, 2 players", f"coop_compete, 2 players, {MANY}"
+TEAMS = "team_battle, 4 against 4"
+RPS = "PettingZoo rps_v2, parallel"
+TEXTARENA = "TextArena iterated prisoner's dilemma"
+
+Play = Callable[[int], tuple[int, float]]
+"""Function from a number of rounds to (agent-steps, CPU seconds)."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured environment."""
+
+    name: str
+    prepare: Callable[[], Play]
+    rounds: int
+    """Rounds of a repeat, which takes about half a second."""
+    target: float | None = None
+    """Agent-steps per CPU-second."""
+    needs: str | None = None
+    """Required package, by its name for pip and Python."""
+
+    def missing(self) -> str | None:
+        """Return the install command of a missing package, or None."""
+        if self.needs is None or importlib.util.find_spec(self.needs) is not None:
+            return None
+        return f"not installed: pip install {self.needs}"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Quotient of two rows' speeds."""
+
+    row: str
+    peer: str
+    least: float | None = None
+    """Least quotient; None for information only."""
+
+
+def single(make_env: Callable[..., Any], *arguments: Any, **parameters: Any) -> Play:
+    """Prepare a PettingZoo ParallelEnv."""
+    env = make_env(*arguments, **parameters)
+    env.reset(seed=0)
+    agents, generator = list(env.agents), np.random.default_rng(0)
+    actions = [int(env.action_space(agent).n) for agent in agents]
+    drawn = [
+        dict(zip(agents, generator.integers(actions).tolist(), strict=True))
+        for _ in range(DIFFERENT)
+    ]
+
+    def play(rounds: int) -> tuple[int, float]:
+        step, cycle = env.step, itertools.cycle(drawn)
+        start = time.process_time()
+        for _ in range(rounds):
+            step(next(cycle))
+            if not env.agents:
+                env.reset()
+        return rounds * len(agents), time.process_time() - start
+
+    return play
+
+
+def rps() -> Play:
+    """Prepare PettingZoo's rock, paper, scissors as a ParallelEnv."""
+    from pettingzoo.classic import rps_v2
+
+    return single(rps_v2.parallel_env)
+
+
+def batched(name: str, **parameters: Any) -> Play:
+    """Prepare a vectorized game."""
+    games = vector.make(name, BATCH, **parameters)
+    games.reset(seed=0)
+    shape, count = (BATCH, games.num_agents), int(games.single_action_space.n)
+    drawn = np.random.default_rng(0).integers(count, size=(DIFFERENT, *shape))
+
+    def play(rounds: int) -> tuple[int, float]:
+        step, cycle = games.step, itertools.cycle(drawn)
+        start = time.process_time()
+        for _ in range(rounds):
+            step(next(cycle))
+        return rounds * BATCH * games.num_agents, time.process_time() - start
+
+    return play
+
+
+def textarena() -> Play:
+    """Prepare TextArena's iterated prisoner's dilemma, in which every answer is a step.
+
+    Each episode has a new environment: one that is reset keeps the text of all former episodes.
+    """
+    import textarena as arena
+
+    def begun() -> Any:
+        env = arena.make("IteratedPrisonersDilemma-v0")
+        env.reset(num_players=2)
+        return env
+
+    answers = np.array(["[Cooperate]", "[Defect]"])
+    drawn = np.random.default_rng(0).choice(answers, DIFFERENT).tolist()
+
+    def play(rounds: int) -> tuple[int, float]:
+        cycle = itertools.cycle(drawn)
+        start = time.process_time()
+        env = begun()
+        for _ in range(rounds):
+            env.get_observation()
+            done, _ = env.step(action=next(cycle))
+            if done:
+                env.close()
+                env = begun()
+        return rounds, time.process_time() - start
+
+    return play
+
+
+TWO: dict[str, Any] = {"num_agents": 2}
+BATTLE: dict[str, Any] = {"team_size": 4, "warmup_episodes": 0}  # a warm-up is less work
+LEVEL: dict[str, Any] = {"level_seed": 0, "split": "any"}
+ROWS = (
+    Row(SINGLE, partial(single, make, "coop_compete_v0", **TWO), 50_000, 200e3),
+    Row(TEAMS, partial(single, make, "team_battle_v0", **BATTLE), 20_000, 250e3),
+    Row("maze 9x9, another every episode", partial(single, make, "maze_v0"), 50_000, 100e3),
+    Row("maze 9x9, always the same", partial(single, make, "maze_v0", **LEVEL), 50_000, 100e3),
+    Row("social trading, 6 traders", partial(single, make, "social_trading_v0"), 10_000, 60e3),
+    Row(BATCHED, partial(batched, "coop_compete_v0", **TWO), 3000, 30e6),
+    Row(f"{TEAMS}, {MANY}", partial(batched, "team_battle_v0", **BATTLE), 200, 8e6),
+    Row(f"maze 9x9, each a new one, {MANY}", partial(batched, "maze_v0"), 162, 250e3),
+    Row(f"maze 9x9, one of 500, {MANY}", partial(batched, "maze_v0", num_levels=500), 600, 3e6),
+    Row(f"maze 9x9, always the same, {MANY}", partial(batched, "maze_v0", **LEVEL), 600, 3e6),
+    Row(RPS, rps, 3000, needs="pygame"),
+    Row(TEXTARENA, textarena, 20_000, needs="textarena"),
+)
+RATIOS = (
+    Ratio(BATCHED, RPS, 30),
+    Ratio(BATCHED, TEXTARENA, 10),
+    Ratio(SINGLE, RPS, 10),
+    Ratio(SINGLE, TEXTARENA, 3),
+    Ratio(BATCHED, SINGLE),
+)
+
+
+def measure(rows: Sequence[Row], share: float, repeats: int) -> dict[str, Repeats]:
+    """Return agent-steps per CPU-second by installed row, one number per repeat."""
+
+    def rate(play: Play, rounds: int, _: int) -> float:
+        steps, seconds = play(rounds)
+        return steps / max(seconds, 1e-9)  # the clock may not have moved
+
+    sides = {
+        row.name: partial(rate, row.prepare(), max(2, round(share * row.rounds)))
+        for row in rows
+        if row.missing() is None
+    }
+    return in_turns(sides, repeats)
+
+
+def tables(rates: Mapping[str, Repeats]) -> tuple[str, list[records.Check]]:
+    """Return the result as Markdown, and its checks."""
+    best = {name: max(values) for name, values in rates.items()}
+    lines, checks = [], []
+    for row in ROWS:
+        if row.name not in best:
+            lines.append((row.name, "", row.missing(), "", ""))
+            continue
+        median = rates[row.name].middle
+        target, share = "", ""
+        if row.target is not None:
+            target, share = shown(row.target), f"{best[row.name] / row.target:.2f}"
+            seen = f"{shown(best[row.name])} a second"
+            claim = f"{row.name}: at least {target}"
+            checks.append(records.Check(claim, best[row.name] >= row.target, seen))
+        lines.append((row.name, target, shown(best[row.name]), shown(median), share))
+    headers = ("agent-steps per CPU-second", "target", "best", "median", "best / target")
+    against = []
+    for ratio in RATIOS:
+        least = "" if ratio.least is None else f"{ratio.least:g}"
+        if ratio.peer not in best:
+            against.append((ratio.row, ratio.peer, least, "not installed"))
+            continue
+        times = best[ratio.row] / best[ratio.peer]
+        against.append((ratio.row, ratio.peer, least, _times(times)))
+        if ratio.least is not None:
+            claim = f"{ratio.row}: at least {least} times as fast as {ratio.peer}"
+            checks.append(records.Check(claim, times >= ratio.least, f"{_times(times)} times"))
+    ratios = records.table(("", "against", "at least", "times as fast"), against)
+    return f"{records.table(headers, lines)}\n\n{ratios}", checks
+
+
+def shown(rate: float) -> str:
+    """Return a rate such as '41.2M' or '412k'."""
+    return f"{rate / 1e6:.1f}M" if rate >= 1e6 else f"{rate / 1e3:.0f}k"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 100.0 else f"{ratio:.3g}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print and record."""
+    parser = records.parser(__doc__)
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of each row")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the steps of a repeat")
+    options = parser.parse_args(arguments)
+    if options.repeats < 1 or options.share <= 0.0:
+        parser.error("--repeats must be at least 1, and --share above 0")
+    rates = measure(ROWS, options.share, options.repeats)
+    markdown, checks = tables(rates)
+    result = {
+        "agent_steps_per_cpu_second": rates,
+        "held": {check.claim: check.held for check in checks},
+        "settings": {"repeats": options.repeats, "share": options.share, "batch": BATCH},
+    }
+    records.keep("env_speed", result, markdown, options, checks)
+
+
+if __name__ == "__main__":
+    main()

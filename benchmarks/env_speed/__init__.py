@@ -1,1 +1,0 @@
-"""Speed of the environments, beside their peers."""

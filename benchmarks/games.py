@@ -1,0 +1,383 @@
+"""Small games of the claims; each tests one property of a learner."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_envs.games import base
+from srl_envs.games.base import vector_of
+from srl_envs.text import TO_MOVE, FixedChoices, any_of
+
+COLOURS = ("red", "green", "blue", "white")
+Outcome = tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]
+"""Observations, rewards and infos by agent."""
+
+
+class Choices(FixedChoices):
+    """Text view of a small game; an unreadable answer costs nothing."""
+
+    choices = COLOURS
+    default_action = 0
+    parse_penalty = 0.0
+
+
+class SmallGame(base.SimultaneousGame):
+    """A game whose text view and baselines (mean rewards per agent and turn) are constants."""
+
+    view: ClassVar[type[Choices]]
+    known: ClassVar[Mapping[str, float]] = {"uniform": 0.0, "optimum": 0.0}
+
+    def make_view(self) -> Choices:
+        return self.view()
+
+    def baselines(self) -> dict[str, float]:
+        return dict(self.known)
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        return self._rows_now()
+
+    def _rows_now(self) -> list[base.Row]:
+        raise NotImplementedError
+
+
+# The key game ------------------------------------------------------------------------------------
+
+AGENTS, TURNS = 16, 8
+HOLDER, WHEN, COLOUR = 2, 4, 1
+"""Agent, turn (from 0) and colour that matter."""
+PRIZE, WEATHER = 1.0, 0.5
+
+
+def key_rewards(
+    chosen_AT: NDArray[np.int64], weather_AT: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the rewards (..., agents, turns) of a key game's choices and noise."""
+    paid = weather_AT.copy()
+    paid[..., HOLDER, WHEN] += PRIZE * (chosen_AT[..., HOLDER, WHEN] == COLOUR)
+    return paid
+
+
+class KeyGameView(Choices):
+    """Text view of the key game."""
+
+    def rules(self, agent: str) -> str:
+        return f"You are {agent}. Each turn pick a colour: {any_of(COLOURS)}. Write it alone."
+
+    def describe(self, agent: str, observation: Any) -> str:
+        return f"{agent}, turn {round(float(observation[1]) * TURNS) + 1} of {TURNS}."
+
+
+class KeyGame(SmallGame):
+    """One action of one agent earns a reward; everything else is noise.
+
+    Sixteen agents pick one of four colours in each of eight turns. Agent HOLDER earns PRIZE for
+    COLOUR at turn WHEN. Every agent also earns normal noise (deviation WEATHER) in every turn.
+    Observations are (agent, turn), both as shares of their number.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("key_game", fps=4)
+    view = KeyGameView
+    known: ClassVar = {"uniform": PRIZE / (AGENTS * TURNS * 4), "optimum": PRIZE / (AGENTS * TURNS)}
+
+    def __init__(self) -> None:
+        super().__init__(
+            [f"agent_{agent}" for agent in range(AGENTS)],
+            COLOURS,
+            low=(0.0, 0.0),
+            high=(1.0, 1.0),
+            reward_ceiling=PRIZE + base.NOISE_LIMIT * WEATHER,
+            noise_std=WEATHER,
+            max_cycles=TURNS,
+        )
+
+    def play_round(self, chosen: Sequence[int], over: bool) -> Outcome:
+        paid = self.noise(AGENTS)
+        if self.played - 1 == WHEN and chosen[HOLDER] == COLOUR:
+            paid[HOLDER] += PRIZE
+        return self._rows_now(), paid, [{} for _ in chosen]
+
+    def _rows_now(self) -> list[base.Row]:
+        return [(agent / AGENTS, self.played / TURNS) for agent in range(AGENTS)]
+
+
+# Games of colours --------------------------------------------------------------------------------
+
+
+class ColourView(KeyGameView):
+    """Text view of the games of colours."""
+
+    def describe(self, agent: str, observation: Any) -> str:
+        return f"{agent}, turn {round(float(vector_of(observation)[1])) + 1}."
+
+
+class ColourGame(SmallGame):
+    """Every turn every agent picks one of four colours, of which one is right.
+
+    The right colour depends on agent and turn. Observations are (agent, played turns).
+    """
+
+    stakes: ClassVar[Sequence[float]]
+    """Reward of a right pick, by agent."""
+    view = ColourView
+    turns: ClassVar[int] = 1
+
+    def __init__(self) -> None:
+        super().__init__(
+            [f"agent_{agent}" for agent in range(len(self.stakes))],
+            COLOURS,
+            low=(0.0, 0.0),
+            high=(len(self.stakes), self.turns),
+            reward_ceiling=max(self.stakes) * self.turns,
+            max_cycles=self.turns,
+        )
+
+    def play_round(self, chosen: Sequence[int], over: bool) -> Outcome:
+        return self._rows_now(), self.paid(chosen, self.played - 1), [{} for _ in chosen]
+
+    def paid(self, chosen: Sequence[int], turn: int) -> list[float]:
+        """Return the agents' rewards for their picks of a turn (from 0)."""
+        return [
+            stake * (pick == (agent + turn) % len(COLOURS))
+            for agent, (stake, pick) in enumerate(zip(self.stakes, chosen, strict=True))
+        ]
+
+    def _rows_now(self) -> list[base.Row]:
+        return [(agent, self.played) for agent in range(len(self.stakes))]
+
+
+class Whose(ColourGame):
+    """Eight agents and one turn; a team is paid the mean of all agents."""
+
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("whose_colour", fps=4)
+    known: ClassVar = {"uniform": 0.25, "optimum": 1.0}
+    stakes = (1.0,) * 8
+
+
+class When(ColourGame):
+    """One agent and eight turns; the right colour pays at the end, a worse one (`NOW`) at once."""
+
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("when_colour", fps=4)
+    known: ClassVar = {"uniform": 0.375, "optimum": 1.0}
+    stakes = (1.0,)
+    turns = 8
+    NOW: ClassVar[float] = 0.5
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        self._saved = 0.0
+        return super().first_rows(options)
+
+    def paid(self, chosen: Sequence[int], turn: int) -> list[float]:
+        """Return the immediate reward, at the end with the saved one."""
+        [right], [before_it] = super().paid(chosen, turn), super().paid(chosen, turn - 1)
+        self._saved += right
+        return [self.NOW * before_it + self._saved * (turn == self.turns - 1)]
+
+
+class HowMuch(ColourGame):
+    """Eight agents and one turn; four are paid in coins of 1, four in coins of 100."""
+
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("how_much_colour", fps=4)
+    known: ClassVar = {"uniform": 12.625, "optimum": 50.5}
+    stakes = (1.0,) * 4 + (100.0,) * 4
+
+
+# Signals -----------------------------------------------------------------------------------------
+
+SIGNALS = ("bell", "drum", "flag", "gate", "horn", "lamp", "rope", "star")
+RIGHT = (2, 0, 3, 1, 1, 2, 0, 3)
+"""Number of each signal's colour; no colour occurs twice in an agent's part."""
+
+
+class SignalsView(Choices):
+    """Text view of the game of signals."""
+
+    def rules(self, agent: str) -> str:
+        return f"Each signal has a colour: {any_of(COLOURS)}. Write that of the signal alone."
+
+    def describe(self, agent: str, observation: Any) -> str:
+        return f"{SIGNALS[round(float(observation[0]) * len(SIGNALS))]}."
+
+
+class Signals(SmallGame):
+    """Two agents answer signals with colours; the right colour of a signal pays 1.
+
+    With `parts`, each agent sees only its own half of the signals. An observation is the signal's
+    number as a share of their number.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("signals", fps=4)
+    view = SignalsView
+    known: ClassVar = {"uniform": 0.25, "optimum": 1.0}
+    count: ClassVar[int] = 2
+
+    def __init__(self, parts: bool = True) -> None:
+        self.parts = parts
+        self._shown_now: list[int] = []
+        agents = [f"agent_{agent}" for agent in range(self.count)]
+        super().__init__(agents, COLOURS, low=(0.0,), high=(1.0,), reward_ceiling=1.0, max_cycles=4)
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        return self._drawn()
+
+    def play_round(self, chosen: Sequence[int], over: bool) -> Outcome:
+        paid = [float(RIGHT[s] == c) for s, c in zip(self._shown_now, chosen, strict=True)]
+        return self._drawn(), paid, [{} for _ in chosen]
+
+    def _drawn(self) -> list[base.Row]:
+        own = len(SIGNALS) // self.count
+        if self.parts:
+            drawn = self.count * self.np_random.integers(own, size=self.count) + range(self.count)
+        else:
+            drawn = self.np_random.integers(len(SIGNALS), size=self.count)
+        self._shown_now = drawn.tolist()
+        return [(signal / len(SIGNALS),) for signal in self._shown_now]
+
+
+# Zero-sum games ----------------------------------------------------------------------------------
+
+PLAYERS = ("player_0", "player_1")
+MOVES = ("rock", "paper", "scissors")
+PAYOFFS = np.array([[0.0, -1.0, 3.0], [1.0, 0.0, -1.0], [-3.0, 1.0, 0.0]])
+"""Reward of the own move, indexed [own, other]."""
+
+
+class MovesView(Choices):
+    """Text view of biased rock-paper-scissors."""
+
+    choices = MOVES
+
+    def rules(self, agent: str) -> str:
+        return (
+            "Rock beats scissors and wins 3. Paper beats rock and wins 1. Scissors beat paper and "
+            f"win 1. Write {any_of(MOVES)} alone."
+        )
+
+    def describe(self, agent: str, observation: Any) -> str:
+        return "Your move."
+
+
+class BiasedRockPaperScissors(SmallGame):
+    """One round of rock-paper-scissors in which rock's victory pays 3.
+
+    The equilibrium plays rock and scissors with 1/5 each and paper with 3/5 (after Abe et al.
+    2022, section 5, whose payoffs are a third of these).
+    """
+
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("biased_rock_paper_scissors")
+    view = MovesView
+
+    def __init__(self) -> None:
+        most = float(PAYOFFS.max())
+        super().__init__(PLAYERS, MOVES, low=(0.0,), high=(1.0,), reward_ceiling=most, max_cycles=1)
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        return [(0.0,), (0.0,)]
+
+    def play_round(self, chosen: Sequence[int], over: bool) -> Outcome:
+        self.finished = True
+        won = float(PAYOFFS[chosen[0], chosen[1]])
+        return [(0.0,), (0.0,)], [won, -won], [{}, {}]
+
+
+CARDS = ("jack", "queen", "king")
+BETS = ("pass", "bet")
+PASS, BET = 0, 1
+History = tuple[int, ...]
+OPEN: tuple[History, ...] = ((), (PASS,), (BET,), (PASS, BET))
+"""Histories before the end of a game; the opener chooses after an even number of choices."""
+DEALS = tuple(itertools.permutations(range(len(CARDS)), 2))
+"""Pairs of (card of the opener, card of the other player)."""
+
+
+def poker_value(deal: tuple[int, int], chosen: History) -> float:
+    """Return what the opener wins in a finished game."""
+    if chosen == (BET, PASS):
+        return 1.0
+    if chosen == (PASS, BET, PASS):
+        return -1.0
+    stake = 2.0 if BET in chosen else 1.0
+    return stake if deal[0] > deal[1] else -stake
+
+
+class PokerView(Choices):
+    """Text view of Kuhn poker."""
+
+    choices = BETS
+
+    def rules(self, agent: str) -> str:
+        return (
+            "Kuhn poker: jack, queen and king, the higher wins. Both have put in 1, a bet adds 1. "
+            f"Write {any_of(BETS)} alone."
+        )
+
+    def describe(self, agent: str, observation: Any) -> str:
+        card, _, number = (round(float(value)) for value in observation)
+        if number == len(OPEN):
+            return "The game is over."
+        done = ("You act first.", "The other passed.", "The other bet.", "You passed, it bet.")
+        return f"{done[number]} Your card: {CARDS[card]}"
+
+
+class KuhnPoker(SmallGame):
+    """Kuhn poker (Kuhn 1950): three cards, an ante of 1, one bet of 1.
+
+    In equilibrium the opener loses 1/18 a game. The opener is drawn with the cards. Observations
+    are (own card, 1 for the opener, number of the history in OPEN).
+    """
+
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("kuhn_poker")
+    view = PokerView
+
+    def __init__(self) -> None:
+        self._deal, self._opener = DEALS[0], 0
+        self._history: History = ()
+        super().__init__(
+            PLAYERS,
+            BETS,
+            low=(0.0, 0.0, 0.0),
+            high=(len(CARDS) - 1.0, 1.0, float(len(OPEN))),
+            reward_ceiling=2.0,
+            max_cycles=3,
+        )
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        self._deal = DEALS[int(self.np_random.integers(len(DEALS)))]
+        self._opener = int(self.np_random.integers(2))
+        self._history = ()
+        return self._rows_now()
+
+    def first_infos(self) -> list[dict[str, Any]]:
+        return [{TO_MOVE: agent == self._mover} for agent in range(2)]
+
+    def masks(self) -> np.ndarray:
+        masks = self._every_action.copy()
+        masks[1 - self._mover, BET] = 0
+        return masks
+
+    def play_round(self, chosen: Sequence[int], over: bool) -> Outcome:
+        self._history = (*self._history, chosen[self._mover])
+        self.finished = self._history not in OPEN
+        won = poker_value(self._deal, self._history) if self.finished else 0.0
+        paid = [won, -won] if self._opener == 0 else [-won, won]
+        return self._rows_now(), paid, self.first_infos()
+
+    @property
+    def _mover(self) -> int:
+        return (self._opener + len(self._history)) % 2
+
+    def _rows_now(self) -> list[base.Row]:
+        return [
+            poker_row(self._deal[agent != self._opener], agent == self._opener, self._history)
+            for agent in range(2)
+        ]
+
+
+def poker_row(card: int, first: bool, history: History) -> base.Row:
+    """Return the observation of a player with this card."""
+    number = OPEN.index(history) if history in OPEN else len(OPEN)
+    return (float(card), float(first), float(number))

@@ -1,0 +1,388 @@
+"""Measurements of trained models: held-out tasks, algorithms, modes, stages and exchange."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.claim import Request, Result, Row
+from benchmarks.games import Signals
+from benchmarks.records import ROOT, Estimate, estimate
+from benchmarks.runs import HeldOut, Run, build_env, evaluate, last_info, mean_return, train_methods
+from srl_agents.episode import Episode, read_jsonl
+from srl_agents.evaluation.episode_stats import winner
+from srl_agents.llm import tiny
+from srl_envs import make
+from srl_envs.games.base import VectorLayout
+from srl_envs.games.maze import Maze
+from srl_envs.games.maze_levels import MazeRecipe
+from srl_envs.games.team_battle import TeamBattleRules
+from srl_envs.games.trading import SocialTrading, field_sizes
+from srl_extensions.pages.comparison import compare
+from srl_train.metrics import read_metrics, run_folder
+
+BASELINE = "greedy_walker"
+WALKERS = ("random_walker", BASELINE, "explorer")
+TRADERS = ("uniform", "truthful_trader")
+UNSEEN = 2**31  # Training draws the seeds of its markets below this one.
+SEARCHED = 4000  # Problem seeds in which all one-digit problems occur.
+LAST = 3
+"""Rounds at the end of a run whose mean reward is compared."""
+VLLM_PYTHON = "SRL_VLLM_PYTHON"
+"""Variable with the interpreter of vLLM's environment, if `make test-vllm` built none."""
+
+
+def options_of(request: Request) -> dict[str, Any]:
+    """Return the configured options of the environment."""
+    return dict(request.config().environment.options)
+
+
+def maze(request: Request) -> Result:
+    """Measure trained walkers in held-out mazes next to scripted walkers."""
+    options = options_of(request)
+    exam = held_out_mazes(options, request.games)
+    walkers = {name: exam.scripted(name) for name in WALKERS}
+    baseline = walkers[BASELINE]["solved"]
+    rows = []
+    for run in train_methods(request, {"after": exam}, named_by="layout_hash"):
+        solved = run["after"]["solved"]
+        # Both walk the same mazes, so the error is too large rather than too small.
+        error = math.hypot(solved.error or 0.0, baseline.error or 0.0)
+        more = Estimate(solved.mean - baseline.mean, error)
+        who = f"trained, seed {run['seed']}"
+        rows.append({**run, **exam.overlap(run["met"]), "who": who, "more": more})
+    references = [{"who": name, "after": walked} for name, walked in walkers.items()]
+    return Result(rows, references, {"said": _options_text(options)})
+
+
+def held_out_mazes(options: Mapping[str, Any], count: int) -> HeldOut:
+    """Return levels of the test split, each with another layout."""
+    make_maze = functools.partial(Maze, **{**options, "split": "test"})
+    recipe: MazeRecipe = make_maze().recipe
+    levels = recipe.level_seeds("test", count, distinct=True)
+
+    def score(episodes: Sequence[Episode]) -> dict[str, Any]:
+        ends = [last_info(episode) for episode in episodes]
+        detours = [end["steps"] / end["shortest_path"] for end in ends if end["success"]]
+        return {
+            "solved": estimate([float(end["success"]) for end in ends]),
+            "detour": sum(detours) / len(detours) if detours else None,
+        }
+
+    identities = frozenset(recipe.level(level).layout_hash for level in levels)
+    resets = [{"level_seed": level} for level in levels]
+    return HeldOut(make_maze, range(count), score, resets, identities)
+
+
+def trading(request: Request) -> Result:
+    """Measure trained traders in held-out markets next to scripted traders."""
+    options = options_of(request)
+    exam = unseen_markets(options, request.games)
+    rows = [
+        {
+            "who": f"trained, seed {run['seed']}",
+            **run,
+            "not_conserved": run["before"]["not_conserved"] + run["after"]["not_conserved"],
+        }
+        for run in train_methods(request, {"after": exam})
+    ]
+    references = [{"who": name, "after": exam.scripted(name)} for name in TRADERS]
+    return Result(rows, references, {"said": _options_text(options)})
+
+
+def unseen_markets(options: Mapping[str, Any], count: int) -> HeldOut:
+    """Return markets that training never draws."""
+    make_market = functools.partial(SocialTrading, **options)
+    env = make_market()
+    stocks = VectorLayout(field_sizes(env.rules, env.network))
+    score = functools.partial(market_score, read=stocks)
+    return HeldOut(make_market, range(UNSEEN, UNSEEN + count), score)
+
+
+def market_score(
+    episodes: Sequence[Episode], read: Callable[[Any], Mapping[str, np.ndarray[Any, Any]]]
+) -> dict[str, Any]:
+    """Return the share of the possible surplus that was gained.
+
+    Args:
+        episodes: One episode per market.
+        read: Function from a trader's observation to its fields.
+
+    Returns:
+        "surplus": sum of all gains over the sum of all possible ones; "mean_share": mean of the
+        markets' shares; "not_conserved": number of markets that do not conserve goods and gains.
+    """
+    ends = [last_info(episode) for episode in episodes]
+    gained = np.array([end["realised_surplus"] for end in ends], dtype=float)
+    possible = np.array([end["possible_surplus"] for end in ends], dtype=float)
+    share = float(gained.sum() / possible.sum())
+    # Error of a ratio of means by its linearisation (Cochran 1977, eq. 6.13).
+    residuals = gained - share * possible
+    error = float(residuals.std(ddof=1) / possible.mean() / math.sqrt(len(episodes)))
+    shares = [end["surplus_share"] for end in ends if end["surplus_share"] is not None]
+
+    def conserved(episode: Episode) -> bool:
+        stock = np.array(
+            [[read(step.observation)["own_stock"] for step in turn] for turn in episode.turns]
+        )
+        there = stock.sum(axis=1)
+        rewards = sum(step.reward for turn in episode.turns for step in turn)
+        realised = last_info(episode)["realised_surplus"]
+        return bool((there == there[0]).all() and (stock >= 0).all() and rewards == realised)
+
+    return {
+        "surplus": Estimate(share, error),
+        "mean_share": math.fsum(shares) / len(shares),
+        "not_conserved": sum(not conserved(episode) for episode in episodes),
+    }
+
+
+def arithmetic(request: Request) -> Result:
+    """Measure every problem of both splits, each `games` times."""
+    options = options_of(request)
+    exams = {
+        name: every_problem(options, split, request.games)
+        for name, split in (("after", "test"), ("training_problems", "train"))
+    }
+    runs = train_methods(request, exams, named_by="problem")
+    rows = [{**run, **exams["after"].overlap(run["met"])} for run in runs]
+    counts = {name: len(exam.seeds) // request.games for name, exam in exams.items()}
+    return Result(rows, facts=counts)
+
+
+def every_problem(options: Mapping[str, Any], split: str, tries: int) -> HeldOut:
+    """Return all problems of a split, each `tries` times."""
+    make_env = functools.partial(make, "math_v0", **{**options, "split": split})
+    env = make_env()
+    found: dict[str, int] = {}
+    for seed in range(SEARCHED):
+        found.setdefault(env.problem(seed).question, seed)
+    problems = [seed for seed in found.values() for _ in range(tries)]
+
+    def score(episodes: Sequence[Episode]) -> dict[str, Any]:
+        right: dict[int, list[float]] = {}  # at the first attempt; the error is over problems
+        for seed, episode in zip(problems, episodes, strict=True):
+            right.setdefault(seed, []).append(float(episode.turns[0][0].info["correct"]))
+        return {"right": estimate([sum(one) / len(one) for one in right.values()])}
+
+    identities = frozenset(env.problem(seed).identity for seed in found.values())
+    resets = [{"problem_seed": seed} for seed in problems]
+    return HeldOut(make_env, range(len(problems)), score, resets, identities)
+
+
+def tools(request: Request) -> Result:
+    """Measure held-out calculations, each worked on once."""
+    make_env = functools.partial(make, "tool_use_v0", **{**options_of(request), "split": "test"})
+    env, count = make_env(), request.games
+
+    def score(episodes: Sequence[Episode]) -> dict[str, Any]:
+        return {
+            "solved": estimate([float(last_info(one)["success"]) for one in episodes]),
+            "turns": sum(len(one.turns) for one in episodes) / len(episodes),
+        }
+
+    resets = [{"problem_seed": seed} for seed in range(count)]
+    identities = frozenset(env.problem(seed).identity for seed in range(count))
+    exam = HeldOut(make_env, range(count), score, resets, identities)
+    runs = train_methods(request, {"after": exam}, named_by="problem")
+    return Result([{**run, **exam.overlap(run["met"])} for run in runs])
+
+
+def several_tasks(request: Request) -> Result:
+    """Measure held-out problems of every task of a run, one row per seed and task."""
+    options = options_of(request)
+    members = {
+        label: {**member, "options": {**member["options"], "split": "test"}}
+        for label, member in options["environments"].items()
+    }
+    places = [(label, seed) for label in members for seed in range(request.games)]
+
+    def score(episodes: Sequence[Episode]) -> dict[str, Any]:
+        ends: dict[str, list[float]] = {}
+        for (label, _), episode in zip(places, episodes, strict=True):
+            ends.setdefault(label, []).append(float(last_info(episode)["success"]))
+        return {label: estimate(own) for label, own in ends.items()}
+
+    exam = HeldOut(
+        functools.partial(make, "multitask_v0", **{**options, "environments": members}),
+        range(len(places)),
+        score,
+        [{"environment": label, "problem_seed": seed} for label, seed in places],
+    )
+    rows = []
+    for run in train_methods(request, {"after": exam}):
+        folder = run_folder.load(Path(run["out"]))
+        for label, after in run["after"].items():
+            before = run["before"][label]
+            error = math.hypot(before.error or 0.0, after.error or 0.0)
+            curve = folder.series("by_environment", label, "success")
+            rows.append({
+                **run, "task": label, "before": before, "after": after,
+                "beyond_chance": after.mean - before.mean - 2 * error,
+                "episodes": int(folder.total("by_environment", label, "episodes")),
+                # JSON has no NaN; None means a round without this task.
+                "curve": [None if math.isnan(y) else y for y in curve],
+            })  # fmt: skip
+    return Result(rows)
+
+
+def algorithms(request: Request) -> Result:
+    """Measure the return of every method, compared with the first one on the same seed."""
+    rows: list[dict[str, Any]] = []
+    first: dict[int, float] = {}
+    for run in train_methods(request, {"after": partial(mean_return, games=request.games)}):
+        after, curve = run["after"], run["curve"]
+        reference = first.setdefault(run["seed"], after)
+        rows.append({
+            **run, "gain": after - run["before"], "half_way": curve[len(curve) // 2],
+            "below_grpo": (reference - after) / abs(reference),
+        })  # fmt: skip
+    return Result(rows, facts={"game": request.claim.options["game"]})
+
+
+def offline(request: Request) -> Result:
+    """Measure learning from recorded episodes in several games, without rounds of play."""
+    rows: list[dict[str, Any]] = []
+    exams = {"after": partial(mean_return, games=request.games)}
+    for game, config in request.claim.options["configs"].items():
+        own = replace(request, claim=request.claim.model_copy(update={"config": config}))
+        for run in train_methods(own, exams):
+            [recorded] = (Path(run["out"]) / "data").glob("*.jsonl")
+            totals = [t for episode in read_jsonl(recorded) for t in episode.returns().values()]
+            data = sum(totals) / len(totals)
+            rows.append({**run, "game": game, "data": data, "gain": run["after"] - data})
+    return Result(rows)
+
+
+def team_battle(request: Request) -> Result:
+    """Measure every reward mode; comparison_SEED.html shows a seed's runs side by side."""
+    folders: dict[int, list[Path]] = {}
+    cooperative: dict[int, float] = {}
+    rows: list[dict[str, Any]] = []
+    for run in train_methods(request, {"after": ends_of_games}):
+        after = run["after"]["raw_reward"]
+        apart = cooperative.setdefault(run["seed"], after) - after
+        folders.setdefault(run["seed"], []).append(Path(run["out"]))
+        rows.append({**run, "below_cooperative": apart})
+    for seed, own in folders.items():
+        compare(own, request.folder / f"comparison_{seed}.html")
+    known = known_values(options_of(request))
+    said = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
+    return Result(rows, facts={"known": said})
+
+
+def ends_of_games(run: Run) -> dict[str, Any]:
+    """Return rewards, cooperation and winners of the evaluation games."""
+    measured, played = evaluate(run, run.config.logging.evaluation_episodes)
+    good = [episode for episode in played if episode.failure is None]
+    earned = []
+    for agent in run.seats:
+        own = [step.reward for episode in good for step in episode.steps_of(agent)]
+        earned.append(sum(own) / len(own))
+    winners = Counter(w for e in good if (w := winner(e)) is not None)
+    return {
+        "raw_reward": measured["raw_reward"],
+        "standard_error": measured["standard_error"],
+        "cooperation_rate": measured["cooperation_rate"],
+        "least": min(earned),
+        "most": max(earned),
+        "winners": ", ".join(f"{who} {count}" for who, count in sorted(winners.items())),
+    }
+
+
+def known_values(options: Mapping[str, Any]) -> dict[str, float]:
+    """Return exact mean rewards per agent and turn in team_battle, without noise."""
+    size = options.get("team_size", 4)
+    sizes = (size, size) if isinstance(size, int) else tuple(size)
+    given = {k: options[k] for k in ("difficulty", "cooperation_weight") if k in options}
+    rules = TeamBattleRules(sizes, **given)
+    probability, value = rules.selfish_equilibrium()
+    return {
+        "all cooperate": rules.all_cooperate(),
+        "all compete": rules.all_compete(),
+        "uniform play": rules.uniform_value(),
+        "selfish equilibrium": value,
+        "selfish equilibrium, probability of cooperating": probability,
+    }
+
+
+def federated(request: Request) -> Result:
+    """Measure answers to all signals and exchanged bytes, compared with the first method."""
+
+    def share_right(episodes: Sequence[Episode]) -> dict[str, float]:
+        paid = [step.reward for episode in episodes for turn in episode.turns for step in turn]
+        return {"right": sum(paid) / len(paid)}
+
+    exam = HeldOut(partial(Signals, parts=False), range(request.games), share_right)
+    rows: list[dict[str, Any]] = []
+    for run in train_methods(request, {"after": exam}):
+        recorded = read_metrics(Path(run["out"]) / "metrics.jsonl")
+        row = {
+            **run,
+            "before": run["before"]["right"],
+            "after": run["after"]["right"],
+            "sent": sum(one.get("communicated_bytes", 0) for one in recorded) / 1e6,
+        }
+        if run["variant"] == next(iter(request.claim.methods)):
+            first = row
+        gain = first["after"] - first["before"]
+        row["share"] = row["sent"] / first["sent"]
+        row["loss"] = (first["after"] - row["after"]) / gain if gain else math.nan
+        rows.append(row)
+    return Result(rows)
+
+
+def served(request: Request) -> Result:
+    """Measure models that sample in a vLLM server next to models that sample in the trainer.
+
+    Rewards are raw, per agent and turn. Both engines use the embedded model in a shape that vLLM
+    can serve.
+    """
+    here = ROOT / ".venv-vllm" / "bin" / "python"
+    python = os.environ.get(VLLM_PYTHON) or (str(here) if here.exists() else sys.executable)
+    config = request.config()
+    base = str(tiny.folder(lambda: build_env(config), size=tiny.SERVABLE))
+    claim = request.claim
+    methods = {
+        name: {**own, "backend": {**own["backend"], "managed": {"python": python}}}
+        if "backend" in own
+        else own
+        for name, own in claim.methods.items()
+    }
+    settings = {"models.base": base, **claim.settings}
+    request = replace(
+        request, claim=claim.model_copy(update={"methods": methods, "settings": settings})
+    )
+    rows: list[dict[str, Any]] = []
+    for row in train_methods(request, {"after": partial(mean_return, games=16)}):
+        last = sum(row["curve"][-LAST:]) / LAST
+        local = last if row["variant"] == next(iter(methods)) else rows[-1]["last"]
+        rows.append({**row, "last": last, "apart": abs(last - local), **_sampling(row)})
+    return Result(rows)
+
+
+def _sampling(row: Row) -> dict[str, Any]:
+    """Return the difference of sampler and trainer, and the number of failed episodes."""
+    text = (Path(row["out"]) / "metrics.jsonl").read_text()
+    rounds = [json.loads(line) for line in text.splitlines()]
+    models = [model for one in rounds for model in one["models"].values()]
+    divergence = [m["sampler_divergence_max"] for m in models if "sampler_divergence_max" in m]
+    return {
+        "divergence": max(divergence, default=0.0),
+        "failed": sum(one["environment"]["failed_episodes"] for one in rounds),
+    }
+
+
+def _options_text(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in options.items())

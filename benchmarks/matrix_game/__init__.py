@@ -1,1 +1,0 @@
-"""What the benchmark command runs: one setting, or all of them."""

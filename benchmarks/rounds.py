@@ -1,0 +1,326 @@
+"""Time of rounds: next to bare TRL, on a Ray cluster, and with play ahead of learning."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+from torch import Tensor
+
+from benchmarks.bare_trl import BareTrainer, Update
+from benchmarks.claim import Request, Result
+from benchmarks.records import Repeats, in_turns, ratios
+from benchmarks.runs import build_env, mean_return
+from srl_agents.episode import Episode
+from srl_agents.policy import AgentObservation, AsyncPolicy, Policy, waits
+from srl_agents.rollout import play_many
+from srl_agents.scripted import Uniform
+from srl_envs import coop_compete_v0
+from srl_extensions.play_ahead.schedule import rounds_of
+from srl_train.build import build_run
+from srl_train.config.run import RunConfig
+from srl_train.engine import rounds
+from srl_train.loading import build_backends
+from srl_train.metrics import read_metrics
+from srl_train.round import play_groups
+from srl_train.samples import TokenSample
+from srl_train.trainer import Trainer
+
+Weights = Mapping[str, Mapping[str, Tensor]]
+"""Model -> parameter name -> tensor."""
+
+# Cost of a round next to bare TRL ----------------------------------------------------------------
+
+
+def round_cost(request: Request) -> Result:
+    """Measure rounds on recorded episodes next to TRL's `train()` on the same samples.
+
+    A run is played once and recorded. Then, in turns: our rounds without the play, and for each
+    model TRL's training on the samples that its learner received. Both sides must end with the
+    same weights but for rounding: our learner computes logits for the answers' tokens alone.
+    """
+    config, repeats = request.config(), request.claim.options["repeats"]
+    episodes, updates = record(config)
+    loops: list[float] = []
+    weights: dict[str, Weights] = {}
+    difference = 0.0
+
+    def finish(side: str, own: Weights) -> None:
+        nonlocal difference
+        weights[side] = own
+        if len(weights) == 2:
+            one, other = weights.pop("ours"), weights.pop("bare")
+            with torch.no_grad():
+                apart = (
+                    float((tensor - other[model][name]).abs().max())
+                    for model, named in one.items()
+                    for name, tensor in named.items()
+                )
+                difference = max(difference, *apart)
+
+    def bare(_: int) -> float:
+        spent, loop, own = train_bare(config, updates)
+        loops.append(loop)
+        finish("bare", own)
+        return spent
+
+    def ours(_: int) -> float:
+        spent, own = replay(config, episodes)
+        finish("ours", own)
+        return spent
+
+    seconds = in_turns({"bare": bare, "ours": ours}, repeats, warm_ups=1)
+    sides = {
+        "our rounds without the play": seconds["ours"],
+        "GRPOTrainer.train(), whole": seconds["bare"],
+        "GRPOTrainer.train(), its loop alone": Repeats(loops[1:]),
+    }
+    rows = []
+    for side, spent in sides.items():
+        times = ratios(seconds["ours"], spent)
+        rows.append({
+            "side": side, "seconds": spent, "times": times, "overhead": times.middle - 1.0,
+            "difference": difference,
+        })  # fmt: skip
+    facts = {
+        "rounds": config.rounds,
+        "models": len(updates),
+        "samples": sum(len(samples) for own in updates.values() for samples, _ in own),
+        "repeats": repeats,
+    }
+    return Result(rows, facts=facts)
+
+
+def record(config: RunConfig) -> tuple[list[list[Episode]], dict[str, list[Update]]]:
+    """Train as configured; return the episodes by round and the updates by model."""
+    run = build_run(config)
+    episodes: list[list[Episode]] = []
+    updates: dict[str, list[Update]] = {}
+    for name, learner in run.learners.items():
+        _keep_updates(learner, updates.setdefault(name, []))
+    for number in range(config.rounds):
+        episodes.append(play_groups(run, number))
+        with _recorded_play(episodes[-1]):
+            rounds.train_round(run, number)
+        run.next_round = number + 1
+    return episodes, updates
+
+
+def _keep_updates(learner: Any, kept: list[Update]) -> None:
+    inner = learner.begin_update
+
+    def begin_update(samples: Sequence[TokenSample], seed: int, *arguments: Any) -> int:
+        kept.append((samples, seed))
+        steps: int = inner(samples, seed, *arguments)
+        return steps
+
+    learner.begin_update = begin_update
+
+
+def replay(config: RunConfig, recorded: Sequence[list[Episode]]) -> tuple[float, Weights]:
+    """Return the CPU seconds of all our rounds without the play, and the final weights."""
+    run = build_run(config)
+    gc.collect()
+    spent = 0.0
+    for number, episodes in enumerate(recorded):
+        with _recorded_play(episodes):
+            began = time.process_time()
+            rounds.train_round(run, number)
+            run.next_round = number + 1
+            spent += time.process_time() - began
+    return spent, {name: dict(learner.weights()) for name, learner in run.learners.items()}
+
+
+def train_bare(
+    config: RunConfig, updates: Mapping[str, Sequence[Update]]
+) -> tuple[float, float, Weights]:
+    """Return the CPU seconds of TRL's train() and of its loop, and the final weights."""
+    spent = loop = 0.0
+    weights = {}
+    players = build_backends(config, partial(build_env, config))
+    for name, own in updates.items():
+        tokenizer = players.backends[name].tokenizer
+        trainer = BareTrainer(players.modules[name], tokenizer, config, own)
+        gc.collect()
+        began = time.process_time()
+        trainer.train()
+        spent += time.process_time() - began
+        loop += trainer.loop_seconds
+        weights[name] = trainer.weights()
+    return spent, loop, weights
+
+
+@contextmanager
+def _recorded_play(episodes: list[Episode]) -> Iterator[None]:
+    """Make rounds use these episodes instead of playing."""
+    rounds.play_groups = lambda run, number: episodes
+    try:
+        yield
+    finally:
+        rounds.play_groups = play_groups
+
+
+# Rounds on a Ray cluster -------------------------------------------------------------------------
+
+LAST = 5
+"""Rounds at the end of a run whose mean reward is compared."""
+
+
+def ray(request: Request) -> Result:
+    """Measure every engine between the first round and the last, compared with the first one.
+
+    "wall" is wall time, "cpu" the CPU time of all processes.
+    """
+    rows: list[dict[str, Any]] = []
+    for seed in request.seeds:
+        for name, engine in request.claim.methods.items():
+            settings = {**request.claim.settings, **request.overrides, **engine, "seed": seed}
+            row = _timed_run(request.config(settings))
+            first = rows[-1] if rows and rows[-1]["seed"] == seed else row
+            rows.append({
+                "seed": seed, "engine": name, **row,
+                "speedup": first["wall"] / row["wall"],
+                "more_cpu": row["cpu"] / first["cpu"],
+                "apart": abs(row["last"] - first["last"]),
+            })  # fmt: skip
+    return Result(rows, facts={"cores": psutil.cpu_count()})
+
+
+def _timed_run(config: RunConfig) -> dict[str, float]:
+    run = build_run(config)
+    found = []
+    with closing(run.players), closing(rounds_of(run, None, lambda number: False)) as schedule:
+        for number in range(config.rounds):
+            found.append(schedule.next_round().row)
+            run.next_round = number + 1
+            if number == 0:  # The first round includes one-time construction.
+                began, spent = time.perf_counter(), _cpu_seconds()
+        wall, cpu = time.perf_counter() - began, _cpu_seconds() - spent
+    models = [model for row in found for model in row["models"].values()]
+    return {
+        "wall": wall,
+        "cpu": cpu,
+        "last": sum(row["environment"]["raw_reward"] for row in found[-LAST:]) / LAST,
+        "oldest": max(model["staleness"]["max"] for model in models if model["staleness"]),
+        "dropped": sum(model["samples_dropped_stale"] for model in found[-1]["models"].values()),
+    }
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU time of this process and its running descendants."""
+    own = psutil.Process()
+    times = [each.cpu_times() for each in (own, *own.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
+
+
+# Slow answers: play without lock-step, and learning during play ----------------------------------
+
+MEDIAN, SPREAD = 0.02, 0.8
+"""Median (seconds) of an answer's log-normal time, and the deviation of its logarithm."""
+GAMES, TURNS = 16, 8
+
+
+class Waiting:
+    """A policy that waits a seeded log-normal time before each decision, without computing.
+
+    With a barrier, every game also waits at each turn for all other games.
+    """
+
+    def __init__(self, inner: Policy, barrier: asyncio.Barrier | None = None) -> None:
+        self._inner, self._barrier = inner, barrier
+
+    def start(self, seed: int) -> Any:
+        """Start the inner policy and the generator of times."""
+        return self._inner.start(seed), np.random.default_rng(seed)
+
+    async def act(
+        self, seen: Sequence[AgentObservation], states: Sequence[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """Decide, then wait for the slowest of these answers."""
+        before, clocks = zip(*states, strict=True)
+        if waits(self._inner):
+            decisions, after = await self._inner.act(seen, before)
+        else:
+            decisions, after = self._inner.act(seen, before)
+        await asyncio.sleep(max(clock.lognormal(np.log(MEDIAN), SPREAD) for clock in clocks))
+        if self._barrier is not None:
+            await self._barrier.wait()
+        return decisions, list(zip(after, clocks, strict=True))
+
+    def leave(self, state: Any) -> None:
+        """End the inner policy's episode."""
+        if waits(self._inner):
+            self._inner.leave(state[0])
+
+
+def asynchronous(request: Request) -> Result:
+    """Measure free play and play ahead of learning, one row per seed."""
+    return Result([
+        {"seed": seed, **_play(seed), **_learning(request, seed)}
+        for seed in request.seeds
+    ])  # fmt: skip
+
+
+def _play(seed: int) -> dict[str, float]:
+    """Return the seconds of play without and with a barrier at every turn."""
+
+    def seconds(barrier: asyncio.Barrier | None) -> float:
+        make = partial(coop_compete_v0.parallel_env, num_agents=4, max_cycles=TURNS)
+        policy: AsyncPolicy = Waiting(Uniform(), barrier)
+        began = time.perf_counter()
+        seats = dict.fromkeys(make().possible_agents, policy)
+        play_many(make, seats, range(seed * GAMES, (seed + 1) * GAMES))
+        return time.perf_counter() - began
+
+    free, in_step = seconds(None), seconds(asyncio.Barrier(GAMES))
+    return {"free": free, "lock_step": in_step, "free_ratio": free / in_step}
+
+
+def _learning(request: Request, seed: int) -> dict[str, Any]:
+    """Compare both methods of the claim on answers that take the same times."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in request.claim.methods:
+        with _trainer(request, seed, name) as trainer:
+            began, worked = time.perf_counter(), time.process_time()
+            trainer.fit()
+            found[name] = {
+                "seconds": time.perf_counter() - began,
+                "cpu": time.process_time() - worked,
+                "rows": read_metrics(trainer.files.metrics),
+                "return": mean_return(trainer.run, 64),
+            }
+    in_turn, ahead = found.values()
+    models = [model for row in ahead["rows"] for model in row["models"].values()]
+    stale = [model["staleness"] for model in models if model["staleness"]]
+    return {
+        "in_turn": in_turn["seconds"],
+        "ahead": ahead["seconds"],
+        "speedup": in_turn["seconds"] / ahead["seconds"],
+        "cpu_ratio": ahead["cpu"] / in_turn["cpu"],
+        "overlap": sum(row["seconds"]["overlap"] for row in ahead["rows"]) / ahead["seconds"],
+        "lag": sum(one["mean"] for one in stale) / len(stale),
+        "most_lag": max(one["max"] for one in stale),
+        "dropped": sum(one["samples_dropped_stale"] for one in models[-4:]),
+        "return_in_turn": in_turn["return"],
+        "return_ahead": ahead["return"],
+        "apart": abs(ahead["return"] - in_turn["return"]),
+    }
+
+
+def _trainer(request: Request, seed: int, method: str) -> Trainer:
+    claim = request.claim
+    given = {**claim.settings, **request.overrides, **claim.methods[method]}
+    config = request.config({**given, "seed": seed})
+    trainer = Trainer(config, request.folder / f"{method}_{seed}")
+    run = trainer.run
+    waiting = {policy: Waiting(policy) for policy in run.policies.values()}
+    run.policies = {agent: waiting[policy] for agent, policy in run.policies.items()}
+    return trainer

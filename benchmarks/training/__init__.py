@@ -1,1 +1,0 @@
-"""What training achieves and costs: one command over a table of claims."""

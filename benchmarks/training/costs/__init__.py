@@ -1,1 +1,0 @@
-"""What training costs in time and memory, alone, beside bare TRL, ahead of learning, and served."""

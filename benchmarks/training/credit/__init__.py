@@ -1,1 +1,0 @@
-"""Credit where one act of one agent matters: games needed by each credit assignment."""

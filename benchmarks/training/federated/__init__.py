@@ -1,1 +1,0 @@
-"""Federated averaging: the cost of averaging every few rounds."""

@@ -1,1 +1,0 @@
-"""What trained models do with levels, markets and problems that nobody trained on."""

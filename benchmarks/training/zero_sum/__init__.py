@@ -1,1 +1,0 @@
-"""Zero-sum games in words, and how far from an equilibrium a model plays them."""

@@ -1,1 +1,0 @@
-"""LoRA adapters side by side on one base: settings, making, swapping and saving."""

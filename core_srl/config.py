@@ -1,0 +1,449 @@
+"""MultiModelConfig: the documented settings of a run, without torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from math import ceil
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from core_srl.llm_config import LLMBackend
+from core_srl.models import (
+    API_MODELS,
+    DOCUMENTED_TYPES,
+    MODERN_MODELS,
+    TINY,
+    is_large,
+    model_ids,
+    policy_name,
+    types_here,
+)
+from srl_agents.llm.model_folders import folders
+from srl_extensions.vllm.placement import find_gpus
+from srl_train.config.bounds import MOST_MODELS
+from srl_train.config.run import CheckpointsConfig, RunConfig
+from srl_train.config.section import Section
+from srl_train.config.yaml_file import from_tree, section_from_tree
+from srl_train.errors import ConfigError
+
+EVALUATION_EPISODES = 32
+"""Episodes of each evaluation of a monitored run."""
+STALENESS = 1
+"""Updates between a sample and its use where episodes are played during updates."""
+LARGEST_GROUP = 16
+"""Episodes that are compared with each other at most."""
+
+
+class TrainingMode(Enum):
+    """Rewards of the models; docs/training/updates.md has the formulas."""
+
+    COOPERATIVE = "cooperative"
+    COMPETITIVE = "competitive"
+    MIXED = "mixed"
+    HIERARCHICAL = "hierarchical"
+
+
+class WeightUpdateStrategy(Enum):
+    """Combination of the models' updates; see docs/training/updates.md."""
+
+    SYNCHRONIZED = "synchronized"
+    ASYNCHRONOUS = "asynchronous"
+    FEDERATED = "federated"
+    SELECTIVE = "selective"
+
+
+class EpisodeRounds(NamedTuple):
+    """Division of a run's episodes into rounds."""
+
+    number: int
+    """Rounds of the run, each with an update at its end."""
+    episodes: int
+    """Episodes of a round."""
+    group: int
+    """Episodes that are compared with each other; a divisor of `episodes`."""
+    notes: tuple[str, ...]
+    """Differences from the settings."""
+
+
+class Resolved(NamedTuple):
+    """Settings as this machine allows them."""
+
+    kinds: tuple[str, ...]
+    """Type of each model."""
+    gpus: tuple[int, ...]
+    """Indices of the GPUs in use."""
+    play_ahead: bool
+    """True if episodes are played during updates."""
+    told: tuple[str, ...]
+    """Notes on replaced settings."""
+
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class MultiModelConfig(Section):
+    """Documented settings of a run with several models, which may change until training begins.
+
+    One episode is one game. A default that this machine cannot provide is replaced, and the trainer
+    logs one line about it. `RunConfig` has further settings: seats,
+    sampling, schedules. Raises ConfigError, a ValueError, for values that are not allowed.
+    """
+
+    model_config = ConfigDict(frozen=False)
+
+    num_models: Annotated[int, Field(le=MOST_MODELS)] = 4
+    """Number of models, one agent each in the default environment."""
+    model_types: Annotated[list[str], Field(min_length=1)] = Field(
+        default_factory=lambda: [*DOCUMENTED_TYPES]
+    )
+    """Keys of `model_names`, dealt to the models in turn; 'tiny' is the embedded model. By default
+    those of model_names, or else the documented four. 'tiny' replaces a default type that needs a
+    download or a key."""
+    model_names: dict[str, str] = Field(
+        default_factory=lambda: {
+            kind: {**MODERN_MODELS, **API_MODELS}[kind] for kind in DOCUMENTED_TYPES
+        }
+    )
+    """Type -> local folder, hub name or name in an API. Types that model_types lacks become
+    model_types."""
+    enable_lora: bool | None = None
+    """Train LoRA adapters instead of whole models; None: for hub models of a billion parameters or
+    more by their name."""
+    training_mode: Annotated[TrainingMode, Field(strict=False)] = TrainingMode.MIXED
+    """A TrainingMode or its value."""
+    weight_update_strategy: Annotated[WeightUpdateStrategy, Field(strict=False)] = (
+        WeightUpdateStrategy.ASYNCHRONOUS
+    )
+    """A WeightUpdateStrategy or its value; only models of the same base are averaged."""
+    max_episodes: Positive = 1000
+    """Limit on the episodes; whole multiples of update_frequency are trained, and at least two."""
+    episode_length: Positive = 32
+    """Limit on the steps of an episode."""
+    max_new_tokens: Positive | None = None
+    """Tokens per answer; None: 4 where all models are 'tiny', else 32. Trades need 32 or more."""
+    constrained: bool = False
+    """Sample only legal answers, in games that can list them."""
+    max_failed_fraction: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Share of a round's episodes that may fail before training stops."""
+    episode_timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds until the episodes of a round end with "Episode timeout"."""
+    update_frequency: Annotated[int, Field(ge=2)] = 10
+    """Episodes between two updates: one round."""
+    learning_rate: Annotated[float, Field(gt=0)] = 3e-4
+    """Learning rate of AdamW: 3e-3 for the embedded model, 1e-6 to 1e-5 for large models."""
+    cooperation_strength: Annotated[float, Field(ge=0, le=1)] = 0.6
+    """Share of the team's mean in each reward."""
+    competition_intensity: Annotated[float, Field(ge=0)] = 0.4
+    """Scale of the rank bonus, in units of an episode's return."""
+    backend: Annotated[LLMBackend, Field(strict=False)] = LLMBackend.HUGGINGFACE
+    """Sampler of the models that learn: HUGGINGFACE (this process) or VLLM (servers of the run)."""
+    base_port: Annotated[int, Field(ge=1, le=65535)] = 8001
+    """Port of the first model's vLLM server; the other models have the following ports."""
+    num_gpus: Annotated[int, Field(ge=0)] = 4
+    """Limit on the GPUs in use. Several need Ray; without a GPU models are on the CPU."""
+    batch_size: Positive = 32
+    """Limit on the samples of an optimizer step; a sample is one agent's part of an episode."""
+    checkpoint_dir: Annotated[str, Field(min_length=1)] | Path = "./checkpoints/multimodel"
+    """Folder of everything the run writes."""
+    save_interval: Positive = 100
+    """Episodes between two checkpoints, rounded down to whole rounds."""
+    max_checkpoints: int = 10
+    """Number of checkpoints to keep; -1 keeps all."""
+    enable_verl: bool = True
+    """Sample in batches and keep keys and values of conversations between their turns; False
+    samples one answer at a time. VERLTrainer runs verl itself."""
+    enable_areal: bool = True
+    """Play during updates, with samples at most one update old. The default applies with a GPU."""
+    kv_cache_size: Positive | None = None
+    """Tokens of conversations whose keys and values each model keeps; None has no limit."""
+    enable_monitoring: bool = True
+    """Write metrics, sample episodes and evaluations, and show progress."""
+    log_metrics_interval: Positive = 10
+    """Episodes between two lines of progress without a terminal."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Source of all randomness of the run."""
+
+    def __init__(self, /, **fields: Any) -> None:
+        super().__init__(**fields)
+        if "model_names" in fields and "model_types" not in fields:
+            self.model_types = list(self.model_names) or self.model_types
+        self._run_config(self._as_written(), _agents(max(self.num_models, 1)))
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # as Section's
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name != "model_names" or not isinstance(value, Mapping) or not value:
+            return
+        if set(value) - set(self.model_types) or not self._is_set("model_types"):
+            self.model_types = list(value)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_number(cls, given: dict[str, Any]) -> dict[str, Any]:
+        models = given.get("num_models", 1)
+        if type(models) is not int or models < 1:
+            raise ConfigError(f"Invalid number of models: {models!r}: give 1 or more")
+        return given
+
+    @field_validator("max_checkpoints")
+    @classmethod
+    def _check_kept(cls, kept: int) -> int:
+        return CheckpointsConfig.check_keep(kept)
+
+    def to_run_config(self, agents: Sequence[str] | None = None) -> RunConfig:
+        """Return the configuration of the run on this machine.
+
+        Args:
+            agents: Agents of the environment; those of the default environment if None.
+        """
+        checked = self._checked()
+        return checked._run_config(checked.here(), agents or _agents(self.num_models))
+
+    def here(self) -> Resolved:
+        """Return the settings as this machine allows them, with a note on each replaced one."""
+        checked = self._checked()
+        in_process = checked.backend is LLMBackend.HUGGINGFACE
+        kinds, _, ahead, notes = checked._as_written()
+        if not checked._is_set("model_types"):
+            kinds, missing = types_here(kinds, {kind: checked._name(kind) for kind in kinds})
+            notes += missing
+        gpus = tuple(gpu.index for gpu in find_gpus())[: checked.num_gpus]
+        if len(gpus) < checked.num_gpus:
+            use = f"{len(gpus)} are used" if gpus else "models are on the CPU"
+            notes += (f"num_gpus is {checked.num_gpus}, and {len(gpus)} are here: {use}",)
+        if len(gpus) > 1 and in_process and importlib.util.find_spec("ray") is None:
+            gpus, notes = gpus[:1], (*notes, "one GPU is used: several need the extra ray")
+        if ahead and not checked._is_set("enable_areal"):
+            ahead = bool(gpus) and int(os.environ.get("WORLD_SIZE", "1")) == 1
+            if not ahead:
+                notes += ("episodes wait for updates (enable_areal=True plays during updates)",)
+        if in_process and checked._is_set("base_port"):
+            notes += (
+                f"base_port {self.base_port} opens no port: models sample in this process "
+                "(backend=LLMBackend.VLLM starts servers there)",
+            )
+        return Resolved(kinds, gpus, ahead, (*notes, *checked.rounds().notes))
+
+    def rounds(self) -> EpisodeRounds:
+        """Return the division of the episodes into rounds of `update_frequency`.
+
+        A run with fewer episodes has one smaller round. Raises ConfigError if episodes cannot be
+        divided into groups.
+        """
+        wanted, every = self.max_episodes, self.update_frequency
+        if largest_group(every) is None:
+            raise ConfigError(
+                f"update_frequency must be divisible by a group size of 2 to {LARGEST_GROUP}, got "
+                f"{every}: try {every + 1}"
+            )
+        episodes = min(every, max(wanted, 2))
+        while (group := largest_group(episodes)) is None:
+            episodes -= 1
+        number = max(1, wanted // episodes)
+        notes: tuple[str, ...] = ()
+        if number * episodes != wanted:
+            notes = (
+                f"max_episodes is {wanted}: {number * episodes} episodes are trained, in rounds of "
+                f"{episodes} (update_frequency)",
+            )
+        return EpisodeRounds(number, episodes, group, notes)
+
+    def types_by_model(self) -> dict[str, str]:
+        """Return the type of each model of the run, first those that learn."""
+        return _by_id(self.here().kinds)
+
+    def _checked(self) -> MultiModelConfig:
+        """Validate the fields again, which may have changed; defaults remain defaults."""
+        given = {name: value for name, value in self if self._is_set(name)}
+        return section_from_tree(type(self), given, "")
+
+    def _as_written(self) -> Resolved:
+        kinds = [self.model_types[i % len(self.model_types)] for i in range(self.num_models)]
+        notes: tuple[str, ...] = ()
+        if self.constrained and not self._is_set("model_types"):
+            kinds = [TINY if kind in API_MODELS else kind for kind in kinds]
+            notes = ("'tiny' learns in place of API models, which legal answers cannot constrain",)
+        return Resolved(tuple(kinds), (), self.enable_areal, notes)
+
+    def _is_set(self, name: str) -> bool:
+        return name in self.model_fields_set or getattr(self, name) != self._default(name)
+
+    def _default(self, name: str) -> Any:
+        return type(self).model_fields[name].get_default(call_default_factory=True)
+
+    def _name(self, kind: str) -> str:
+        names = {TINY: TINY, **MODERN_MODELS, **API_MODELS, **self.model_names}
+        if kind not in names:
+            raise ConfigError(
+                f"model_types: got {kind!r}: give one of {', '.join(names)}, or name its folder or "
+                "hub name in model_names"
+            )
+        return names[kind]
+
+    def _run_config(self, here: Resolved, agents: Sequence[str]) -> RunConfig:
+        unread = set(self.model_names) - set(self.model_types)
+        if unread and self.model_names != self._default("model_names"):
+            raise ConfigError(
+                f"model_names: got {', '.join(sorted(unread))}, which model_types lacks: add them "
+                "there or leave them out"
+            )
+        models = _by_id(here.kinds)
+        bases = tuple(self._name(kind) for kind in models.values() if kind not in API_MODELS)
+        if not bases:
+            raise ConfigError(
+                f"model_types: got {self.model_types}: models behind an API never learn; add one "
+                "that does, such as 'tiny'"
+            )
+        frozen = {
+            model: policy_name(kind, self._name(kind))
+            for model, kind in models.items()
+            if kind in API_MODELS
+        }
+        ids = model_ids(here.kinds)
+        seats = {agent: ids[i % len(ids)] for i, agent in enumerate(agents)}
+        agents_per_model = max(
+            list(seats.values()).count(f"model_{index}") for index in range(len(bases))
+        )
+        rounds, watched = self.rounds(), self.enable_monitoring
+        adapters = any(map(is_large, bases)) if self.enable_lora is None else self.enable_lora
+        tokens = self.max_new_tokens
+        return from_tree(
+            {
+                "environment": {
+                    "options": {
+                        "num_agents": self.num_models,
+                        "cooperation_level": 0.6,
+                        "difficulty": 0.3,
+                        "max_cycles": self.episode_length,
+                    }
+                },
+                "models": {
+                    "count": len(bases),
+                    "base": bases,
+                    "frozen_models": frozen,
+                    "device": "auto" if self.num_gpus else "cpu",
+                    "sampling": {"max_new_tokens": tokens} if tokens else {},
+                    "constrained": self.constrained,
+                    **({"adapters": {}} if adapters else {}),
+                },
+                **({"seats": seats} if frozen else {}),
+                "backend": self._backend(here),
+                "engine": self._engine(here, len(bases)),
+                "mode": self._mode(),
+                "updates": self._updates(here, bases),
+                "rollout": {
+                    "group_size": rounds.group,
+                    "groups_per_round": rounds.episodes // rounds.group,
+                    "timeout": self.episode_timeout,
+                },
+                "algorithm": {
+                    "learning_rate": self.learning_rate,
+                    "minibatches": minibatches(
+                        rounds.episodes * agents_per_model, self.batch_size, rounds.group
+                    ),
+                },
+                "checkpoints": {
+                    "every": max(1, self.save_interval // rounds.episodes),
+                    "keep": self.max_checkpoints,
+                },
+                "logging": {
+                    "every": max(1, self.log_metrics_interval // rounds.episodes),
+                    "episodes": 2 if watched else 0,
+                    "evaluation_episodes": EVALUATION_EPISODES if watched else 0,
+                },
+                "rounds": rounds.number,
+                "max_failed_fraction": self.max_failed_fraction,
+                "seed": self.seed,
+            }
+        )
+
+    def _backend(self, here: Resolved) -> dict[str, Any]:
+        if self.backend is LLMBackend.HUGGINGFACE:
+            if self.kv_cache_size is not None and not self.enable_verl:
+                raise ConfigError("kv_cache_size: enable_verl is False, and nothing is kept")
+            return {
+                "name": "transformers",
+                "batched": self.enable_verl,
+                "kept_tokens": self.kv_cache_size,
+            }
+        if self.backend is not LLMBackend.VLLM:
+            raise ConfigError(
+                f"Unsupported LLM backend: {self.backend} samples for no model that learns: give "
+                "LLMBackend.HUGGINGFACE or LLMBackend.VLLM"
+            )
+        for name in ("kv_cache_size", "enable_verl"):
+            if getattr(self, name) != self._default(name):
+                raise ConfigError(
+                    f"{name}: got {getattr(self, name)}: leave it out, a vLLM server sizes its "
+                    "cache and batches itself"
+                )
+        gpus = {"gpus": here.gpus} if here.gpus else {}
+        return {"name": "vllm", "managed": {"base_port": self.base_port, **gpus}}
+
+    def _engine(self, here: Resolved, learners: int) -> dict[str, Any]:
+        if len(here.gpus) < 2 or self.backend is LLMBackend.VLLM:
+            return {"play_ahead": here.play_ahead}
+        share = 1 / ceil((learners + 1) / len(here.gpus))  # of a GPU, for each learner and sampler
+        return {
+            "name": "ray",
+            "play_ahead": here.play_ahead,
+            "learner_gpus": share,
+            "player_gpus": share,
+        }
+
+    def _updates(self, here: Resolved, bases: Sequence[str]) -> dict[str, Any]:
+        found: dict[str, Any] = {"strategy": self.weight_update_strategy.value}
+        if here.play_ahead:
+            found["max_staleness"] = STALENESS
+        averaging = (WeightUpdateStrategy.SYNCHRONIZED, WeightUpdateStrategy.FEDERATED)
+        groups: dict[str, list[str]] = {}
+        for index, base in enumerate(bases):
+            groups.setdefault(folders().get(base, base), []).append(f"model_{index}")
+        if self.weight_update_strategy in averaging and len(groups) > 1:
+            found["groups"] = [*groups.values()]
+        return found
+
+    def _mode(self) -> dict[str, Any]:
+        """Return the mode with the strengths that it reads."""
+        name, read = self.training_mode.value, {}
+        if name != "competitive":
+            read["cooperation_strength"] = self.cooperation_strength
+        if name in ("competitive", "mixed"):
+            read["competition_intensity"] = self.competition_intensity
+        return {"name": name, **read}
+
+
+def largest_group(episodes: int) -> int | None:
+    """Return the largest group size, 2 to LARGEST_GROUP, that divides a number of episodes."""
+    return max((d for d in range(2, LARGEST_GROUP + 1) if episodes % d == 0), default=None)
+
+
+def minibatches(samples: int, batch_size: int, group: int) -> int:
+    """Return the smallest divisor of `group` that gives at most `batch_size` samples per step.
+
+    A divisor of the group also divides the samples that remain where other groups failed. Raises
+    ConfigError if there is none.
+    """
+    for parts in range(1, group + 1):
+        if group % parts == 0 and samples <= parts * batch_size:
+            return parts
+    raise ConfigError(
+        f"batch_size must be at least {ceil(samples / group)}, got {batch_size}: a round has "
+        f"{samples} samples of a model, in at most {group} steps (update_frequency)"
+    )
+
+
+def _agents(number: int) -> list[str]:
+    return [f"agent_{index}" for index in range(number)]
+
+
+def _by_id(kinds: Sequence[str]) -> dict[str, str]:
+    """Return the type of each model, first those that learn."""
+    types = dict(zip(model_ids(kinds), kinds, strict=True))
+    return dict(sorted(types.items(), key=lambda one: one[1] in API_MODELS))

@@ -1,1 +1,0 @@
-"""Documented names of caches and of other frameworks: verl and AReaL."""

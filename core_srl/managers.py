@@ -1,0 +1,264 @@
+"""Managers of single language models: nodes, each a conversation, on one model."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from core_srl.errors import as_documented
+from core_srl.llm_config import (
+    LLMBackend,
+    LLMConfig,
+    LLMResponse,
+    NodeSettings,
+    check_text,
+    node_settings,
+    sampling_with,
+    sampling_within,
+)
+from srl_agents.llm.backends.anthropic import AnthropicModel
+from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, Message, Usage, seed_from
+from srl_agents.llm.backends.openai import OpenAIModel
+from srl_agents.llm.sampling import Sampling
+from srl_agents.rollout.event_loop import run
+from srl_envs.loading import needed_by
+from srl_train.errors import ConfigError, UpdateError
+
+if TYPE_CHECKING:
+    from core_srl.shared_weights import SharedWeights
+
+
+@dataclass
+class _Node:
+    settings: NodeSettings
+    conversation: Any
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    usage: Usage = field(default_factory=Usage)
+
+
+class SharedLLMManager:
+    """Nodes that converse with one model and share its weights.
+
+    Each node has its own system prompt, sampling, adapter and history. Threads may use different
+    nodes at the same time.
+    """
+
+    def __init__(self, config: LLMConfig) -> None:
+        """Load the model, or create the client of its API.
+
+        Raises:
+            BackendError: "Model loading failed", "GPU memory insufficient", missing SDK or key.
+            PolicyError: For a temperature that the API does not accept.
+        """
+        if not isinstance(config, LLMConfig):
+            raise ConfigError(f"config must be an LLMConfig, got a {type(config).__name__}")
+        self.config = config
+        self._model: SharedWeights | _ApiModel
+        if config.backend is LLMBackend.HUGGINGFACE:
+            with needed_by("a manager of a Hugging Face model"):
+                from core_srl.shared_weights import SharedWeights
+            self._model = SharedWeights(config)
+        else:
+            self._model = _ApiModel(config)
+        self._nodes: dict[str, _Node] = {}
+
+    @property
+    def backend(self) -> Any:
+        """Backend of the model: a HuggingFaceBackend with the module `model`, or a ChatModel."""
+        return self._model.backend
+
+    def register_node(self, node_id: str, node_config: Mapping[str, Any] | None = None) -> None:
+        """Start the conversation of a node, or restart that of a registered one.
+
+        Args:
+            node_id: Id of the node.
+            node_config: system_prompt, adapter (PEFT folder or hub name, or name on a vLLM server),
+                seed, temperature, top_p, top_k, max_new_tokens.
+
+        Raises:
+            ConfigError: For other settings.
+            PolicyError: For a setting that the API does not accept.
+        """
+        check_text("node_id", node_id)
+        settings = node_settings(node_id, node_config, self.config.sampling)
+        former = self._nodes.get(node_id)
+        self._nodes[node_id] = _Node(settings, self._model.start(settings))
+        if former is not None:
+            with former.lock:
+                self._model.end(former.conversation)
+
+    def generate_for_node(self, node_id: str, prompt: str, **kwargs: Any) -> LLMResponse:
+        """Return the model's answer to the next prompt of a node's conversation.
+
+        Args:
+            node_id: Id of a registered node.
+            prompt: Text of the user's turn.
+            **kwargs: temperature, top_p, top_k or max_new_tokens of this answer.
+
+        Raises:
+            ConfigError: For an unknown node or setting.
+            BackendError: If the model fails (with an API also the SDK's own error) or the
+                conversation has reached max_length. The conversation remains unchanged.
+        """
+        if check_text("node_id", node_id) not in self._nodes:
+            known = ", ".join(self._nodes) or "none yet"
+            raise ConfigError(f"node {node_id!r} is not registered: there is {known}")
+        check_text("prompt", prompt)
+        node = self._nodes[node_id]
+        sampling = sampling_with(node.settings.sampling, kwargs, "generate_for_node")
+        with node.lock, as_documented():
+            response, node.conversation = self._model.answer(node.conversation, prompt, sampling)
+            node.usage.add(response)
+        return response
+
+    def update_shared_parameters(
+        self, gradients: Mapping[str, Any], learning_rate: float = 1e-4
+    ) -> dict[str, Any]:
+        """Apply gradients once to the shared weights, by config.update_strategy.
+
+        Args:
+            gradients: Tensors by the names of `backend.model.named_parameters()`.
+            learning_rate: Step size.
+
+        Returns:
+            version, parameters (number of updated ones), gradient_norm, learning_rate and
+            affected_nodes.
+
+        Raises:
+            UpdateError: For gradients that do not fit or are not finite, frozen weights and models
+                behind an API. The weights remain unchanged.
+        """
+        done = self._model.update(gradients, learning_rate)
+        return done | {"learning_rate": learning_rate, "affected_nodes": list(self._nodes)}
+
+    def get_global_stats(self) -> dict[str, Any]:
+        """Return requests and tokens, in total and by node, and the version of the weights."""
+        usage = {
+            name: {
+                "requests": node.usage.answers,
+                "prompt_tokens": node.usage.prompt_tokens,
+                "completion_tokens": node.usage.completion_tokens,
+            }
+            for name, node in list(self._nodes.items())  # Other threads may register nodes.
+        }
+        return {
+            "llm_model": self._model.backend.name,
+            "llm_backend": self.config.backend.value,
+            "weights_version": self._model.version,
+            "total_updates": self._model.version or 0,
+            "registered_nodes_count": len(usage),
+            **{
+                f"total_{kind}": sum(node[kind] for node in usage.values())
+                for kind in ("requests", "prompt_tokens", "completion_tokens")
+            },
+            "node_usage_stats": usage,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _ApiConversation:
+    model: ChatModel
+    rng: np.random.Generator
+    messages: tuple[Message, ...]
+    length: int = 0
+    """Tokens so far as counted by the server; 0 if it does not count."""
+
+
+class _ApiModel:
+    """Model behind an API, whose weights cannot be updated."""
+
+    version = None
+
+    def __init__(self, config: LLMConfig) -> None:
+        self._config = config
+        self.backend = self._client(config.model_name)
+        self.backend.check(config.sampling)
+
+    def _client(self, model: str) -> ChatModel:
+        key = self._config.api_key
+        if self._config.backend is LLMBackend.ANTHROPIC:
+            return AnthropicModel(model, api_key=key)
+        if self._config.backend is LLMBackend.OPENAI_API:
+            return OpenAIModel(model, api_key=key)
+        # A local server never receives the key of OpenAI's API.
+        url = f"http://localhost:{self._config.port}/v1"
+        return OpenAIModel(model, api_key=key or "none", base_url=url)
+
+    def start(self, settings: NodeSettings) -> _ApiConversation:
+        model = self.backend
+        if settings.adapter is not None:
+            if self._config.backend is not LLMBackend.VLLM:
+                raise ConfigError(f"adapter: {model.name} has none, got {settings.adapter!r}")
+            model = self._client(settings.adapter)
+        model.check(settings.sampling)
+        rules = settings.system_prompt.strip()
+        opening: tuple[Message, ...] = ({"role": "system", "content": rules},) if rules else ()
+        return _ApiConversation(model, np.random.default_rng(settings.seed), opening)
+
+    def answer(
+        self, state: _ApiConversation, prompt: str, sampling: Sampling
+    ) -> tuple[LLMResponse, _ApiConversation]:
+        sampling = sampling_within(sampling, state.length, self._config.max_length)
+        state.model.check(sampling)
+        messages = (*state.messages, {"role": "user", "content": prompt.strip()})
+        seed = seed_from(state.rng) if state.model.takes_seed else None
+        answer = run(state.model.answer(ChatRequest(messages, sampling, seed)))
+        messages = (*messages, {"role": "assistant", "content": answer.text})
+        length = (answer.prompt_tokens or 0) + (answer.completion_tokens or 0)
+        return LLMResponse(**vars(answer)), replace(state, messages=messages, length=length)
+
+    def end(self, state: _ApiConversation) -> None:
+        """Do nothing: the API keeps no conversation."""
+
+    def update(self, gradients: Mapping[str, Any], learning_rate: float) -> dict[str, Any]:
+        raise UpdateError(
+            f"the weights of {self.backend.name} are out of reach: only "
+            f"{LLMBackend.HUGGINGFACE} has weights to update"
+        )
+
+
+def create_qwen3_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
+    """Create a manager of a Qwen model: temperature 0.7, at most 32,768 tokens."""
+    return SharedLLMManager(LLMConfig(model_name=model_name, device=device))
+
+
+def create_qwen_coder_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
+    """Create a manager of a Qwen model for programs: temperature 0.3, at most 16,384 tokens."""
+    return SharedLLMManager(
+        LLMConfig(model_name=model_name, device=device, max_length=16384, temperature=0.3)
+    )
+
+
+def create_qwen_math_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
+    """Create a manager of a Qwen model for mathematics: temperature 0.2, at most 8,192 tokens."""
+    return SharedLLMManager(
+        LLMConfig(model_name=model_name, device=device, max_length=8192, temperature=0.2)
+    )
+
+
+def create_llama3_manager(model_name: str, device: str = "auto") -> SharedLLMManager:
+    """Create a manager of a Llama 3 model: temperature 0.7, at most 131,072 tokens."""
+    return SharedLLMManager(LLMConfig(model_name=model_name, device=device, max_length=131072))
+
+
+def create_openai_manager(model_name: str, api_key: str | None = None) -> SharedLLMManager:
+    """Create a manager of a model behind OpenAI's API or a server at OPENAI_BASE_URL.
+
+    A model without a temperature needs nodes with temperature 1, which is not sent.
+    """
+    return SharedLLMManager(
+        LLMConfig(backend=LLMBackend.OPENAI_API, model_name=model_name, api_key=api_key)
+    )
+
+
+def create_claude_manager(model_name: str, api_key: str | None = None) -> SharedLLMManager:
+    """Create a manager of a model behind Anthropic's API, which only accepts temperature 1."""
+    return SharedLLMManager(
+        LLMConfig(
+            backend=LLMBackend.ANTHROPIC, model_name=model_name, api_key=api_key, temperature=1.0
+        )
+    )

@@ -1,1 +1,0 @@
-"""Managers of single language models: their settings, conversations and shared weights."""

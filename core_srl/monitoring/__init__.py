@@ -1,1 +1,0 @@
-"""Monitors of training, and drawings of what they recorded."""

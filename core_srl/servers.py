@@ -1,0 +1,545 @@
+"""Documented schedulers: vLLM servers of several models, and of one base with LoRA adapters."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import shutil
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, Self
+
+import torch
+from peft.utils import load_peft_weights
+from torch import Tensor
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+from core_srl.adapters import LoRAManager, adapter_of, adapters_by_id, path_of
+from core_srl.errors import loading
+from core_srl.llm_config import (
+    ANSWER_TOKENS,
+    LLMConfig,
+    LLMResponse,
+    LoRAConfig,
+    check_text,
+    sampling_with,
+)
+from core_srl.models import MODERN_MODELS
+from srl_agents.episode import ModelVersion
+from srl_agents.errors import BackendError, PlacementError, ServingError
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.chat_backend import ChatRequest
+from srl_agents.llm.backends.huggingface.backend import evaluating
+from srl_agents.llm.backends.huggingface.loading import folder_of, not_loaded, reachable_source_of
+from srl_agents.llm.backends.network import RetryPolicy
+from srl_agents.llm.backends.openai import OpenAIModel
+from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.model_folders import folder_for
+from srl_agents.llm.sampling import Sampling
+from srl_envs.validation import check_choice, whole_number
+from srl_extensions.vllm.backend import VLLMBackend
+from srl_extensions.vllm.client import UNREACHABLE, VLLMClient
+from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.models import TokenFacts
+from srl_extensions.vllm.placement import find_gpus, place, weights_gib
+from srl_extensions.vllm.publisher import (
+    OTHER_TOLERANCE,
+    PROBES,
+    PROBING,
+    TOLERANCES,
+    HeldWeights,
+    Publication,
+)
+from srl_extensions.vllm.routing import MAX_WAIT, Task
+from srl_extensions.vllm.server import logs_folder
+from srl_train.errors import ConfigError
+from srl_train.loading import weights_digest
+
+CONCURRENCY = 64
+"""Limit on the open requests of each server."""
+GPU_MEMORY = 0.9
+"""Share of a GPU's memory for all servers on it."""
+CHARACTERS_PER_TOKEN = 4
+"""Estimate for English, to compare the sizes of prompts."""
+SAMPLING = Sampling(temperature=LLMConfig.temperature, max_new_tokens=ANSWER_TOKENS)
+
+log = logging.getLogger(__name__)
+
+
+class _Servers(ABC):
+    """vLLM servers of this machine that are started and stopped together."""
+
+    def __init__(self, base_port: int, num_gpus: int, python: str) -> None:
+        self.base_port = whole_number("base_port", base_port, 1, 65535)
+        self.num_gpus = whole_number("num_gpus", num_gpus, 0, 65536 - base_port)
+        self._python = check_text("python", python)
+        self._fleet: Fleet | None = None
+        self._changing = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Start the servers and wait until they answer.
+
+        Raises:
+            ServingError: If a server does not start, with words of its log; if they run already.
+            PlacementError: For a model that does not fit.
+            BackendError: "Model loading failed".
+        """
+        async with self._changing:
+            if self._fleet is not None:
+                raise ServingError("the servers run already: stop() them first")
+            await self._start()
+
+    async def stop(self) -> None:
+        """Stop the servers, if they run, after a start in progress."""
+        async with self._changing:
+            await self._stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.stop()
+
+    @abstractmethod
+    async def _start(self) -> None: ...
+
+    async def _stop(self) -> None:
+        fleet, self._fleet = self._fleet, None
+        if fleet is not None:
+            await asyncio.to_thread(fleet.close)
+
+    def _running(self) -> Fleet:
+        if self._fleet is None:
+            raise ServingError("the servers do not run: await start() first")
+        self._fleet.check()
+        return self._fleet
+
+
+class UnifiedScheduler(_Servers):
+    """Several models behind vLLM servers of this machine, which share their requests.
+
+    Each model adds a server at the next port from base_port on: on GPUs, or on the CPU if there are
+    none. Models with the same weights share their servers. `async with` starts and stops all.
+    """
+
+    def __init__(
+        self,
+        base_port: int = 8001,
+        num_gpus: int = 8,
+        *,
+        sharing: Literal["fair", "priority"] = "fair",
+        python: str = sys.executable,
+    ) -> None:
+        """Create the scheduler without starting servers. Raises ValueError for wrong arguments.
+
+        Args:
+            base_port: First port.
+            num_gpus: Limit on the GPUs in use.
+            sharing: Equal shares of common servers, or shares by score.
+            python: Interpreter of the environment with vLLM.
+        """
+        super().__init__(base_port, num_gpus, python)
+        self.sharing = check_choice("sharing", sharing, ("fair", "priority"))
+        self._models: dict[str, str] = {}
+        self._specs: dict[str, ServerSpec] = {}
+        self._clients: dict[VLLMClient, OpenAIModel] = {}
+
+    def register_model(self, model_id: str, model_name: str | None = None) -> None:
+        """Add a model before the start.
+
+        Args:
+            model_id: Id in requests.
+            model_name: Local folder or hub name; by default MODERN_MODELS[model_id].
+
+        Raises:
+            ConfigError: For a used id or an unknown name, and while the servers run.
+        """
+        if self._fleet is not None:
+            raise ConfigError("the servers run already: register models before start()")
+        if check_text("model_id", model_id) in self._models:
+            raise ConfigError(f"model_id must be new, got {model_id!r}")
+        self._models[model_id] = check_text(
+            f"model_name of {model_id} (known: {', '.join(MODERN_MODELS)})",
+            MODERN_MODELS.get(model_id) if model_name is None else model_name,
+        )
+
+    shutdown = _Servers.stop
+
+    async def submit_task(
+        self, task: str, selected_models: Sequence[str] | None = None, **sampling: Any
+    ) -> dict[str, LLMResponse]:
+        """Return the answers of the selected models, or of all, to a prompt.
+
+        Args:
+            task: Prompt.
+            selected_models: Ids of registered models.
+            **sampling: temperature, top_p or max_new_tokens.
+
+        Raises:
+            ConfigError: For unknown models and settings.
+            BackendError: If a model does not answer within MAX_WAIT seconds.
+        """
+        check_text("task", task)
+        chosen: Any = list(self._models) if selected_models is None else selected_models
+        known = isinstance(chosen, list | tuple) and all(one in [*self._models] for one in chosen)
+        if not chosen or not known or len(set(chosen)) < len(chosen):
+            raise ConfigError(
+                f"selected_models must be different ones of {[*self._models]}, got {chosen!r}"
+            )
+        settings = sampling_with(SAMPLING, sampling, "submit_task")
+        request = ChatRequest(({"role": "user", "content": task},), settings)
+        fleet = self._running()
+        answers = await asyncio.gather(*(self._answer(fleet, one, request) for one in chosen))
+        return dict(zip(chosen, answers, strict=True))
+
+    def set_score(self, model_id: str, score: float) -> None:
+        """Set a model's score; with sharing by score, a higher one gives a larger share.
+
+        Raises ServingError for equal shares and for a score that is not finite.
+        """
+        if check_text("model_id", model_id) not in self._models:
+            raise ConfigError(f"model_id must be one of {list(self._models)}, got {model_id!r}")
+        self._running().routers[self._models[model_id]].set_score(model_id, score)
+
+    async def health_check_all(self) -> dict[str, bool]:
+        """Return for each model whether a server of its weights completes a token."""
+        fleet = self._running()
+
+        async def answers(base: str) -> bool:
+            checks = [one.check_ready(base) for one in fleet.clients(base)]
+            failed = await asyncio.gather(*checks, return_exceptions=True)
+            return any(not isinstance(one, BaseException) for one in failed)
+
+        bases = list(dict.fromkeys(self._models.values()))
+        up = dict(zip(bases, await asyncio.gather(*map(answers, bases)), strict=True))
+        return {model_id: up[base] for model_id, base in self._models.items()}
+
+    def get_system_statistics(self) -> dict[str, Any]:
+        """Return port, url, GPUs and OwnerStats of each model, and ServerStats of each server."""
+        routers = self._fleet.routers if self._fleet is not None else {}
+        models: dict[str, dict[str, Any]] = {}
+        for model_id, base in self._models.items():
+            spec = self._specs.get(model_id) if routers else None
+            models[model_id] = {
+                "model_name": base,
+                "port": spec and spec.port,
+                "url": spec and spec.url,
+                "gpus": spec and spec.gpus,
+            }
+            if routers and model_id in routers[base].owners:
+                models[model_id] |= asdict(routers[base].owners[model_id])
+        servers = {
+            url: {"base": base, **asdict(own)}
+            for base, router in routers.items()
+            for url, own in router.servers.items()
+        }
+        return {"sharing": self.sharing, "models": models, "servers": servers}
+
+    async def _start(self) -> None:
+        if not self._models:
+            raise ConfigError("no model is registered: register_model('qwen3')")
+        self._clients.clear()
+        self._fleet = await asyncio.to_thread(self._open)
+
+    def _open(self) -> Fleet:
+        # Servers of the same weights have consecutive ports.
+        bases = list(dict.fromkeys(self._models.values()))
+        owners = [one for base in bases for one, its in self._models.items() if its == base]
+        with loading(PlacementError):
+            folders = {base: folder_of(base) for base in bases}
+            sizes = {base: weights_gib(folder) for base, folder in folders.items()}
+        gpus = find_gpus()[: self.num_gpus]
+        placements = place([sizes[self._models[owner]] for owner in owners], gpus)
+        for number, (owner, placed) in enumerate(zip(owners, placements, strict=True)):
+            self._specs[owner] = ServerSpec(
+                model=str(folders[self._models[owner]]),
+                served_name=self._models[owner],
+                port=self.base_port + number,
+                log_folder=logs_folder(),
+                gpus=placed.gpus,
+                memory_fraction=placed.memory_fraction,
+                python=self._python,
+            )
+        return Fleet.managed(
+            [*self._specs.values()],
+            concurrency=CONCURRENCY,
+            deadline=MAX_WAIT,
+            sharing=self.sharing,
+        )
+
+    async def _answer(self, fleet: Fleet, model_id: str, request: ChatRequest) -> LLMResponse:
+        base, prompt = self._models[model_id], request.messages[-1]["content"]
+
+        async def call(endpoint: VLLMClient) -> LLMResponse:
+            if endpoint not in self._clients:
+                self._clients[endpoint] = OpenAIModel(
+                    base,
+                    api_key="none",
+                    base_url=f"{endpoint.url}/v1",
+                    concurrency=CONCURRENCY,
+                    retries=RetryPolicy(deadline=MAX_WAIT, unreachable=UNREACHABLE),
+                )
+            return LLMResponse(**vars(await self._clients[endpoint].answer(request)))
+
+        cost = len(prompt) // CHARACTERS_PER_TOKEN + request.sampling.max_new_tokens
+        task = Task(owner=model_id, cost=cost, prefix=prompt)
+        return await background_loop.await_(fleet.routers[base].run(task, call))
+
+
+def create_unified_scheduler(
+    base_port: int = 8001, num_gpus: int = 8, **settings: Any
+) -> UnifiedScheduler:
+    """Create a UnifiedScheduler with further settings of its constructor."""
+    return UnifiedScheduler(base_port, num_gpus, **settings)
+
+
+def create_cooperative_scheduler(
+    base_port: int = 8001, num_gpus: int = 8, **settings: Any
+) -> UnifiedScheduler:
+    """Create a scheduler with equal shares of common servers."""
+    return UnifiedScheduler(base_port, num_gpus, sharing="fair", **settings)
+
+
+def create_competitive_scheduler(
+    base_port: int = 8001, num_gpus: int = 8, **settings: Any
+) -> UnifiedScheduler:
+    """Create a scheduler with shares of common servers by score (`set_score`)."""
+    return UnifiedScheduler(base_port, num_gpus, sharing="priority", **settings)
+
+
+class DistributedLoRAScheduler(_Servers):
+    """One vLLM server per GPU, at ports from base_port on, each with the base and its adapters.
+
+    The server of an adapter has the adapter's port. `manager.swap` also loads the new version on
+    the server and raises BackendError if the server refuses it; `publish` loads other adapters. An
+    adapter without a version has no answers.
+    """
+
+    def __init__(
+        self,
+        base_port: int = 8001,
+        num_gpus: int = 1,
+        *,
+        base: str = LLMConfig.model_name,
+        configs: Mapping[int, LoRAConfig] | None = None,
+        manager: LoRAManager | None = None,
+        python: str = sys.executable,
+    ) -> None:
+        """Create the scheduler without starting servers. Raises ValueError for wrong arguments.
+
+        Args:
+            base_port: First port.
+            num_gpus: Number of servers; 0 is one server on the CPU.
+            base: Local folder or hub name, without a manager.
+            configs: Adapters without a manager; by default adapter i on GPU i.
+            manager: Manager whose base and adapters are served.
+            python: Interpreter of the environment with vLLM.
+        """
+        super().__init__(base_port, num_gpus, python)
+        if manager is not None and (not isinstance(manager, LoRAManager) or configs is not None):
+            raise ConfigError(f"manager must be a LoRAManager without configs, got {manager!r}")
+        self._ports = range(base_port, base_port + max(1, num_gpus))
+        if manager is None and configs is None:
+            configs = {i: LoRAConfig(i, gpu_id=i, port=p) for i, p in enumerate(self._ports)}
+        self._configs = manager.configs if manager is not None else adapters_by_id(configs)
+        for config in self._configs.values():
+            if config.port not in self._ports or config.gpu_id != config.port - base_port:
+                raise ConfigError(
+                    f"{config.name}: port must be one of {[*self._ports]} and gpu_id its distance "
+                    f"from {base_port}, got port {config.port} and gpu_id {config.gpu_id}"
+                )
+        self.base = manager.base if manager is not None else check_text("base", base)
+        self._manager = manager
+        self._gpus: list[int] = []
+        self._folder: TemporaryDirectory[str] | None = None
+        self._backends: dict[int, VLLMBackend] = {}
+        self._held: HeldWeights | None = None
+        self._locks = {lora_id: asyncio.Lock() for lora_id in self._configs}
+
+    async def publish(self, lora_id: int, folder: str | Path) -> int:
+        """Load a copy of a PEFT folder on the adapter's server; return its new version.
+
+        Raises:
+            BackendError: If the server refuses the adapter. The version before continues to answer.
+        """
+        config, given = adapter_of(self._configs, lora_id), Path(path_of("folder", folder))
+
+        def copy(target: Path) -> tuple[int, None]:
+            former = self._current(config)
+            shutil.copytree(given, target)
+            return 0 if former is None else int(former.version.version) + 1, None
+
+        return await background_loop.await_(self._publish(config, copy))
+
+    def backend(self, lora_id: int) -> VLLMBackend:
+        """Return the sampler of an adapter's server, for requests with `adapter="lora_0"`."""
+        self._running()
+        return self._backends[adapter_of(self._configs, lora_id).port]
+
+    def get_system_status(self) -> dict[str, Any]:
+        """Return url, model and state of each server, and port, GPU and version of each adapter."""
+        servers, adapters = {}, {}
+        if self._fleet is not None:
+            servers = {
+                port: {"url": url, "model": f"base-{port}", "up": own.up}
+                for port in self._ports
+                for url, own in self._fleet.routers[f"base-{port}"].servers.items()
+            }
+        for lora_id, config in self._configs.items():
+            served = self._current(config)
+            adapters[lora_id] = {
+                "port": config.port,
+                "gpu_id": self._gpus[config.gpu_id] if self._gpus else None,
+                "version": served and served.version.version,
+                "served_as": served and served.served_as,
+            }
+        return {"base": self.base, "servers": servers, "adapters": adapters}
+
+    async def _start(self) -> None:
+        there = await asyncio.to_thread(find_gpus)
+        self._gpus = [there[i % len(there)].index for i in range(self.num_gpus)] if there else []
+        if self.num_gpus > len(there):
+            where = "share them" if there else "run on the CPU"
+            log.warning("num_gpus is %d, %d are here: servers %s", self.num_gpus, len(there), where)
+        self._folder = TemporaryDirectory(prefix="core-srl-adapters-", ignore_cleanup_errors=True)
+        try:
+            facts, dtype = await asyncio.to_thread(self._facts)
+            specs = [self._spec(port, dtype) for port in self._ports]
+            fleet = self._fleet = await asyncio.to_thread(
+                Fleet.managed, specs, concurrency=CONCURRENCY, deadline=MAX_WAIT
+            )
+            self._backends = {p: facts.backend(fleet, f"base-{p}") for p in self._ports}
+            if self._configs:
+                own = {one.name: self._backends[one.port] for one in self._configs.values()}
+                turn = Turn("Round 1. What do you choose? " * PROBES)
+                self._held = HeldWeights(
+                    own,
+                    fleet,
+                    probe=next(iter(own.values())).chat.prompts([turn])[0],
+                    tolerance=TOLERANCES.get(dtype, OTHER_TOLERANCE),
+                    deadline=MAX_WAIT,
+                    keep=0,
+                )
+            if self._manager is not None:
+                self._manager.follow(self._on_version)
+                for lora_id in self._configs:
+                    await asyncio.to_thread(self._on_version, lora_id, 0)
+        except BaseException:
+            await self._stop()
+            raise
+
+    async def _stop(self) -> None:
+        if self._manager is not None:
+            self._manager.unfollow(self._on_version)
+        await super()._stop()
+        if self._folder is not None:
+            self._folder.cleanup()
+        self._held = None
+
+    def _current(self, config: LoRAConfig) -> Publication | None:
+        return None if self._held is None else self._held.current(config.name)
+
+    def _on_version(self, lora_id: int, version: int) -> None:
+        """Load the manager's newest version of an adapter, unless it answers already."""
+        if (config := self._configs.get(lora_id)) is None:
+            return
+        served = self._current(config)
+        if served is None or int(served.version.version) < version:
+            background_loop.run(self._publish(config, lambda folder: self._save(config, folder)))
+
+    async def _publish(
+        self, config: LoRAConfig, write: Callable[[Path], tuple[int, Tensor | None]]
+    ) -> int:
+        """Write a version to a folder and load it; the version before answers until then."""
+        self._running()
+        assert self._held is not None and self._folder is not None
+        async with self._locks[config.lora_id]:
+            written = Path(self._folder.name, secrets.token_hex(8))
+            try:
+                version, expected = await asyncio.to_thread(write, written)
+                digest = weights_digest(load_peft_weights(str(written), device="cpu"))
+            except Exception as error:  # PEFT raises errors of any class for damaged files.
+                raise BackendError(f"cannot read the adapter {config.name}: {error}") from error
+            served_as = f"{config.name}@{version}.{written.name}"
+            folder = written.rename(written.with_name(served_as))
+            base = self._backends[config.port].name
+            made = ModelVersion(base, version, config.name, digest)
+            await self._held.publish(config.name, Publication(made, served_as, folder, expected))
+            return version
+
+    def _save(self, config: LoRAConfig, folder: Path) -> tuple[int, Tensor]:
+        """Save the manager's newest version; return it with log-probabilities after each probe."""
+        assert self._manager is not None and self._held is not None
+        backend, probes = self._manager.backend, self._held.probes
+        with backend.lock:  # No other version is swapped in between.
+            version = self._manager.save(config.lora_id, folder)
+            tokens = torch.tensor([probes[-1]], device=backend.model.device)
+            with torch.no_grad(), evaluating(backend.model):
+                made = backend.model(tokens, adapter_names=[config.name], use_cache=False)
+        after = made.logits[0, [len(probe) - 1 for probe in probes]].float()
+        return version, (after / PROBING.temperature).log_softmax(-1).cpu()
+
+    def _spec(self, port: int, dtype: str) -> ServerSpec:
+        adapters = [config for config in self._configs.values() if config.port == port]
+        gpus = tuple(self._gpus[port - self.base_port :][:1])
+        sharing = max([1, *map(self._gpus.count, gpus)])
+        return ServerSpec(
+            model=folder_for(self.base) or self.base,
+            served_name=f"base-{port}",
+            port=port,
+            log_folder=logs_folder(),
+            gpus=gpus,
+            memory_fraction=GPU_MEMORY / sharing if sharing > 1 else None,
+            dtype=dtype,  # vLLM itself would round float32 to bfloat16.
+            # Two versions of each adapter: one that answers, and the next or the one before.
+            adapter_slots=2 * len(adapters) + 1 if adapters else 0,
+            max_rank=max((config.rank for config in adapters), default=16),
+            python=self._python,
+        )
+
+    def _facts(self) -> tuple[TokenFacts, str]:
+        """Return the properties of the base that requests depend on, and its data type."""
+        if self._manager is None:
+            return read_facts(self.base)
+        backend = self._manager.backend
+        facts = replace(TokenFacts.of(backend), name=Path(self.base).name)
+        return facts, str(backend.model.dtype).removeprefix("torch.")
+
+
+def read_facts(base: str) -> tuple[TokenFacts, str]:
+    """Return the properties and data type of a model without loading its weights."""
+    with loading():
+        try:
+            source, revised = reachable_source_of(base)
+            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **revised)
+            config = AutoConfig.from_pretrained(source, trust_remote_code=False, **revised)
+        except (OSError, ValueError) as error:
+            raise not_loaded(base, error) from error
+    try:
+        generation = GenerationConfig.from_pretrained(source, trust_remote_code=False, **revised)
+        stops = generation.eos_token_id
+    except OSError:  # Many models have no such file.
+        stops = None
+    text = config.get_text_config()
+    facts = TokenFacts(
+        Path(base).name,
+        tokenizer,
+        getattr(text, "max_position_embeddings", None),
+        text.vocab_size,
+        frozenset(stops if isinstance(stops, list) else () if stops is None else (stops,)),
+    )
+    return facts, str(config.dtype or "auto").removeprefix("torch.")
+
+
+def create_distributed_lora_scheduler(
+    base_port: int = 8001, num_gpus: int = 1, **settings: Any
+) -> DistributedLoRAScheduler:
+    """Create a DistributedLoRAScheduler with further settings of its constructor."""
+    return DistributedLoRAScheduler(base_port, num_gpus, **settings)

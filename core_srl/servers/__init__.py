@@ -1,1 +1,0 @@
-"""Documented names of model servers: adapters served by vLLM, and schedulers over servers."""

@@ -1,0 +1,363 @@
+"""Matrix-game benchmark on arrays: payoffs, matches and cross-play of two players."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_agents.baselines.best_response import best_plan
+from srl_agents.baselines.our_method import OurMethodRuns
+from srl_agents.baselines.simple_pg import SimplePGRuns, Uniforms
+from srl_agents.scripted import Always, Bernoulli, MemoryOne, TitForTat
+from srl_agents.scripted.memory_one import SITUATIONS, START, distributions, mirrored
+from srl_envs.games.coop_compete import CoopCompeteRules
+
+NOISE = 0.05
+"""Standard deviation of each reward, independent for each player and round."""
+LATE = 0.1
+"""Share of the episodes, at the end, in which the final behavior is counted."""
+SCRIPTED: Mapping[str, MemoryOne] = {
+    "AC": Always(1),
+    "AP": Always(0),
+    "TFT": TitForTat(),
+    "CONTRARY": MemoryOne("contrary", (1.0, 1.0, 0.0, 1.0, 0.0)),
+    "RANDOM_0.1": Bernoulli(0.1),
+    "RANDOM_0.3": Bernoulli(0.3),
+    "RANDOM_0.5": Bernoulli(0.5),
+    "RANDOM_0.7": Bernoulli(0.7),
+    "RANDOM_0.9": Bernoulli(0.9),
+}
+"""AC always cooperates, AP always competes, RANDOM_q cooperates with probability q. CONTRARY
+cooperates first and then plays the opposite of its opponent's last action."""
+LEARNERS = ("OUR", "PG", "PG_TUNED")
+PLAYERS = (*SCRIPTED, *LEARNERS)
+PG_RATE = 0.05
+RATES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 70.0, 100.0)
+"""Learning rates from which the rate of PG_TUNED is chosen."""
+# First number of each seed, so that tuning and reported games share no random numbers.
+REPORTED, TUNING = 0, 1
+
+Floats = NDArray[np.float64]
+Actions = NDArray[np.int8]
+Seeds = Sequence[np.random.SeedSequence]
+
+
+class Player(Protocol):
+    """N independent runs of one policy, stepped together."""
+
+    def act(self) -> tuple[Actions, Floats]:
+        """Return actions and probabilities of cooperation, (N,) each."""
+        ...
+
+    def observe_opponent(self, other_N: Actions) -> None:
+        """Observe the actions of the opponents."""
+        ...
+
+    def update(self, own_NT: Actions, reward_NT: Floats) -> None:
+        """Learn from the actions and rewards of a complete episode."""
+        ...
+
+
+@runtime_checkable
+class PlaysAhead(Protocol):
+    """A player whose actions within an episode do not depend on its opponent."""
+
+    def act_ahead(self, rounds: int) -> Actions:
+        """Return the actions of the next rounds, (N, rounds)."""
+        ...
+
+
+class Scripted:
+    """N runs of a MemoryOne strategy, one per seed."""
+
+    def __init__(self, seeds: Seeds, chances: Sequence[float]) -> None:
+        self._uniforms = Uniforms(seeds)
+        self._chances = np.array(chances)
+        self._own = np.zeros(len(seeds), np.int8)
+        self._situation = np.full(len(seeds), START)
+
+    def act(self) -> tuple[Actions, Floats]:
+        """Return actions and probabilities of cooperation."""
+        chance = self._chances[self._situation]
+        self._own = (self._uniforms.take(1)[0] < chance).astype(np.int8)
+        return self._own, chance
+
+    def observe_opponent(self, other_N: Actions) -> None:
+        """Remember the actions of the round."""
+        self._situation = 1 + 2 * self._own + other_N
+
+    def update(self, own_NT: Actions, reward_NT: Floats) -> None:
+        """Forget the episode."""
+        self._situation = np.full_like(self._situation, START)
+
+
+class Coin(Scripted):
+    """N runs of a strategy with the same probability in each situation."""
+
+    def __init__(self, seeds: Seeds, chance: float) -> None:
+        super().__init__(seeds, [chance] * SITUATIONS)
+
+    def act_ahead(self, rounds: int) -> Actions:
+        """Return the actions of the next rounds, (N, rounds)."""
+        return np.asarray(self._uniforms.take(rounds) < self._chances[START], np.int8).T
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Mean rewards per round of two players."""
+
+    rewards_2NE: Floats
+    """Mean rewards by player, run and episode."""
+    late_N22: Floats
+    """Share of each joint action (player A's, player B's) in the last tenth of the episodes."""
+
+    def of(self, player: int) -> Floats:
+        """Return the mean over all episodes of player 0 or 1, by run: (N,)."""
+        return np.asarray(self.rewards_2NE[player].mean(axis=1))
+
+
+def payoffs(coop_level: float, difficulty: float) -> Floats:
+    """Return mean rewards by (own action, opponent's action) of coop_compete_v0's "pair" variant.
+
+    Raises:
+        EnvConfigError: If the level or the difficulty is outside [0, 1].
+    """
+    rules = CoopCompeteRules(2, coop_level, difficulty, variant="pair")
+    return np.array(
+        [[rules.expected_rewards((own, other))[0] for other in (0, 1)] for own in (0, 1)]
+    )
+
+
+def oracle(payoff_22: Floats) -> float:
+    """Return the mean reward per round of the better agreement."""
+    return float(max(payoff_22[0, 0], payoff_22[1, 1]))
+
+
+def best_response(payoff_22: Floats, opponent_C: Sequence[float], horizon: int) -> float:
+    """Return the exact mean reward per round of the best response to a memory-one opponent.
+
+    Args:
+        payoff_22: Mean reward by (own action, opponent's action).
+        opponent_C: Probability of cooperation in each situation, from the opponent's perspective.
+        horizon: Number of rounds.
+    """
+    reply_CK = distributions(mirrored(opponent_C))
+    return float(best_plan(reply_CK[None], payoff_22[None], horizon).value_N[0])
+
+
+def play_match(
+    make_a: Callable[[Seeds], Player],
+    make_b: Callable[[Seeds], Player],
+    payoff_22: Floats,
+    *,
+    runs: int,
+    episodes: int,
+    horizon: int,
+    seed: Sequence[int],
+) -> Outcome:
+    """Play `episodes` episodes of `horizon` rounds in each of `runs` independent runs.
+
+    Rewards are the payoffs plus normal noise, at least 0. Each player and each noise has one
+    generator per run, so run i does not depend on the number of runs.
+    """
+    a, b = (make(_seeds(seed, role, runs)) for role, make in enumerate((make_a, make_b)))
+    noises = [[np.random.default_rng(s) for s in _seeds(seed, role, runs)] for role in (2, 3)]
+    rewards = np.empty((2, runs, episodes))
+    late_N22 = np.zeros((runs, 2, 2))
+    late = max(1, round(LATE * episodes))
+    for episode in range(episodes):
+        a_NT, b_NT = _play_episode(a, b, runs, horizon)
+        for player, own_NT, other_NT in ((0, a_NT, b_NT), (1, b_NT, a_NT)):
+            drawn_NT = np.stack([one.standard_normal(horizon) for one in noises[player]])
+            reward_NT = np.maximum(0.0, payoff_22[own_NT, other_NT] + NOISE * drawn_NT)
+            (a, b)[player].update(own_NT, reward_NT)
+            rewards[player, :, episode] = reward_NT.mean(axis=1)
+        if episode >= episodes - late:
+            for own in (0, 1):
+                for other in (0, 1):
+                    here_NT = (a_NT == own) & (b_NT == other)
+                    late_N22[:, own, other] += here_NT.mean(axis=1) / late
+    return Outcome(rewards, late_N22)
+
+
+def _play_episode(a: Player, b: Player, runs: int, horizon: int) -> tuple[Actions, Actions]:
+    """Return the actions of both players in an episode: (N, horizon) each."""
+    if isinstance(a, PlaysAhead) and isinstance(b, PlaysAhead):
+        return a.act_ahead(horizon), b.act_ahead(horizon)
+    a_TN, b_TN = np.empty((2, horizon, runs), np.int8)
+    for t in range(horizon):
+        a_TN[t], b_TN[t] = a.act()[0], b.act()[0]
+        a.observe_opponent(b_TN[t])
+        b.observe_opponent(a_TN[t])
+    return a_TN.T.copy(), b_TN.T.copy()
+
+
+def _seeds(seed: Sequence[int], role: int, runs: int) -> list[np.random.SeedSequence]:
+    return [np.random.SeedSequence([*seed, role, run]) for run in range(runs)]
+
+
+def run_benchmark(
+    runs: int = 5,
+    episodes: int = 200,
+    coop_level: float = 0.6,
+    difficulty: float = 0.3,
+    horizon: int = 32,
+    seed: int = 42,
+    *,
+    progress: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Play all players against each other at one setting.
+
+    Returns:
+        "params" (the arguments), and the results of `cross_play`.
+
+    Raises:
+        ValueError: If runs, episodes or horizon is below 1, the seed is below 0, or the level or
+            difficulty is outside [0, 1].
+    """
+    check_counts(runs, episodes, horizon, seed)
+    params: dict[str, Any] = {"runs": runs, "episodes": episodes, "horizon": horizon}
+    params |= {"coop_level": coop_level, "difficulty": difficulty, "seed": seed}
+    return {"params": params, **cross_play(**params, progress=progress)}
+
+
+def check_counts(runs: int, episodes: int, horizon: int, seed: int) -> None:
+    """Raise ValueError if runs, episodes or horizon is below 1, or the seed is below 0."""
+    for name, value in (("runs", runs), ("episodes", episodes), ("horizon", horizon)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    if seed < 0:
+        raise ValueError(f"seed must be 0 or more, got {seed}")
+
+
+def cross_play(
+    *,
+    runs: int,
+    episodes: int,
+    horizon: int,
+    coop_level: float,
+    difficulty: float,
+    seed: int,
+    players: Sequence[str] = PLAYERS,
+    progress: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Play each pair of players and compare rewards with exact best responses.
+
+    Returns:
+        Plain data:
+
+        - "metrics": player to avg_A, avg_B, std_A, std_B in self-play. An average is the mean
+          reward per round over all episodes, training included; a deviation is the population
+          standard deviation of the runs' averages.
+        - "cross_play": row to column to {"avg", "std", "worst"} of the row's player.
+        - "oracle": the better agreement. "references": opponent to the highest reward against it:
+          the exact best response to a scripted player; for a learner, the better of AC and AP.
+        - "tuning": {"rate", "grid": rate to self-play value on other seeds} of PG_TUNED.
+        - "self_play": player to its worst run and the number of runs in the worse agreement.
+        - "curves": learner to its self-play mean by episode.
+    """
+    payoff_22 = payoffs(coop_level, difficulty)
+    settings = {"runs": runs, "episodes": episodes, "horizon": horizon}
+    rate, grid = PG_RATE, dict[str, float]()
+    if "PG_TUNED" in players:
+        rate, grid = tuned_rate(payoff_22, seed=seed, **settings)
+        progress(f"best learning rate of SimplePG: {rate:g}")
+    makers = {name: maker(name, rate) for name in players}
+    cells: dict[str, dict[str, dict[str, float]]] = {name: {} for name in players}
+    mirrors: dict[str, Outcome] = {}
+    for index, row in enumerate(players):
+        for column in players[index:]:
+            outcome = play_match(
+                makers[row], makers[column], payoff_22, seed=(seed, REPORTED), **settings
+            )
+            cells[row][column] = _cell(outcome.of(0))
+            if row == column:
+                mirrors[row] = outcome
+            else:
+                cells[column][row] = _cell(outcome.of(1))
+        progress(f"{row} has played all others")
+    references = {
+        name: best_response(payoff_22, SCRIPTED[name].chances, horizon)
+        if name in SCRIPTED
+        else max(cells["AC"][name]["avg"], cells["AP"][name]["avg"])
+        for name in players
+        if name in SCRIPTED or {"AC", "AP"} <= set(players)
+    }
+    own = {name: (outcome.of(0), outcome.of(1)) for name, outcome in mirrors.items()}
+    return {
+        "metrics": {
+            name: {
+                f"avg_{side}": float(mean_N.mean()) for side, mean_N in zip("AB", pair, strict=True)
+            }
+            | {f"std_{side}": float(mean_N.std()) for side, mean_N in zip("AB", pair, strict=True)}
+            for name, pair in own.items()
+        },
+        "oracle": oracle(payoff_22),
+        "references": references,
+        "cross_play": cells,
+        "tuning": {"rate": rate, "grid": grid},
+        "self_play": {
+            name: {
+                "worst": float(min(a.min(), b.min())),
+                "runs_in_the_worse_agreement": runs_in_the_worse_agreement(
+                    mirrors[name], payoff_22
+                ),
+            }
+            for name, (a, b) in own.items()
+        },
+        "curves": {
+            name: mirrors[name].rewards_2NE.mean(axis=(0, 1)).round(5).tolist()
+            for name in LEARNERS
+            if name in mirrors
+        },
+    }
+
+
+def tuned_rate(
+    payoff_22: Floats, *, runs: int, episodes: int, horizon: int, seed: int
+) -> tuple[float, dict[str, float]]:
+    """Return the rate of RATES with the best self-play of SimplePG, and the value of each rate."""
+    values = {}
+    for rate in RATES:
+        make = partial(SimplePGRuns, lr=rate)
+        outcome = play_match(
+            make, make, payoff_22,
+            runs=runs, episodes=episodes, horizon=horizon, seed=(seed, TUNING),
+        )  # fmt: skip
+        values[rate] = float(outcome.rewards_2NE.mean())
+    best = max(RATES, key=values.__getitem__)
+    return best, {f"{rate:g}": value for rate, value in values.items()}
+
+
+def maker(name: str, tuned: float) -> Callable[[Seeds], Player]:
+    """Return the constructor of a player; `tuned` is the learning rate of PG_TUNED."""
+    if name in SCRIPTED:
+        chances = SCRIPTED[name].chances
+        if len(set(chances)) == 1:
+            return lambda seeds: Coin(seeds, chances[0])
+        return lambda seeds: Scripted(seeds, chances)
+    learners: Mapping[str, Callable[[Seeds], Player]] = {
+        "OUR": OurMethodRuns,
+        "PG": lambda seeds: SimplePGRuns(seeds, lr=PG_RATE),
+        "PG_TUNED": lambda seeds: SimplePGRuns(seeds, lr=tuned),
+    }
+    return learners[name]
+
+
+def _cell(value_N: Floats) -> dict[str, float]:
+    average, deviation = float(value_N.mean()), float(value_N.std())
+    return {"avg": average, "std": deviation, "worst": float(value_N.min())}
+
+
+def runs_in_the_worse_agreement(outcome: Outcome, payoff_22: Floats) -> int:
+    """Count the runs with mostly the lower-paying agreement in their last episodes."""
+    gap = payoff_22[1, 1] - payoff_22[0, 0]
+    if abs(gap) < 1e-12:
+        return 0
+    worse = int(gap < 0)
+    return int((outcome.late_N22[:, worse, worse] > 0.5).sum())

@@ -1,1 +1,0 @@
-"""Matrix-game benchmark on arrays: payoffs, matches and cross-play of two players."""

@@ -1,0 +1,111 @@
+"""Nash averaging: the margin of each player against the population's maximum-entropy equilibrium.
+
+Balduzzi et al. 2018, "Re-evaluating Evaluation". In the meta-game each side chooses a player.
+Copies of a player, and players that lose to all others, do not change any value.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+COLDEST = 1e-9
+"""Last temperature, in greatest margins: at t no player beats the average by more than t log n."""
+MAX_STEPS = 30
+"""Newton steps from one temperature to the next."""
+SLOWEST = 0.999
+"""Largest factor between two temperatures that is tried."""
+TOLERANCE = 1e-9
+"""Relative difference below which two payoffs are equal."""
+
+
+class NashAverage(NamedTuple):
+    """Weights and values of players in the meta-game."""
+
+    weights: Floats
+    """[player]: the maximum-entropy Nash equilibrium."""
+    values: Floats
+    """[player]: margin against the equilibrium; 0 inside its support, at most 0 elsewhere."""
+
+
+def nash_average(payoffs_NN: ArrayLike) -> NashAverage:
+    """Compute the Nash average, where i beats j by (payoffs[i, j] - payoffs[j, i]) / 2.
+
+    Args:
+        payoffs_NN: Payoffs of the row's player against the column's. The margins of an
+            antisymmetric matrix are the matrix.
+
+    Raises:
+        ValueError: If the matrix is not square, finite and of at least two players.
+        ArithmeticError: If no equilibrium is found to 1e-6 of the greatest margin.
+    """
+    lead = margins(square(payoffs_NN)) / 2
+    scale = float(np.abs(lead).max())
+    if scale == 0:
+        return NashAverage(np.full(len(lead), 1 / len(lead)), np.zeros(len(lead)))
+    weights = _maximum_entropy(lead / scale)
+    values = lead @ weights
+    if values.max() > 1e-6 * scale:
+        raise ArithmeticError(
+            f"no equilibrium found: a player beats the average by {values.max():.2g} of {scale:.2g}"
+        )
+    return NashAverage(weights, values)
+
+
+def margins(payoffs_NN: Floats) -> Floats:
+    """Return payoffs[i, j] - payoffs[j, i]; differences below TOLERANCE are 0."""
+    found = payoffs_NN - payoffs_NN.T
+    level: Floats = np.where(np.abs(found) <= TOLERANCE * np.abs(payoffs_NN).max(), 0.0, found)
+    return level
+
+
+def square(matrix: ArrayLike) -> Floats:
+    """Return the matrix as numbers; raise ValueError if it is not square and finite."""
+    found = np.asarray(matrix, dtype=np.float64)
+    if found.ndim != 2 or len(found) != len(found.T) or len(found) < 2:
+        raise ValueError(
+            f"payoffs must be a square matrix of at least 2 players, got {found.shape}"
+        )
+    if not np.isfinite(found).all():
+        raise ValueError("payoffs must be finite: a pair without a game cannot be ranked")
+    return found
+
+
+def _maximum_entropy(lead: Floats) -> Floats:
+    """Return the weights of most entropy that no player beats: lead @ weights <= 0.
+
+    The weights are the limit of the logit equilibria w = softmax(lead @ w / t) as the temperature t
+    falls (McKelvey and Palfrey 1995). `lead` is antisymmetric, so each t has exactly one logit
+    equilibrium, with at least as much entropy as any Nash equilibrium, and the equations of a
+    Newton step always have a solution.
+    """
+    logs, temperature, factor = np.full(len(lead), -np.log(len(lead))), 2.0, 0.5
+    while temperature > COLDEST and factor < SLOWEST:
+        colder = max(COLDEST, temperature * factor)
+        found = _logit_equilibrium(lead / colder, logs)
+        if found is None:
+            factor **= 0.5
+        else:
+            logs, temperature = found, colder
+    weights = np.exp(logs)
+    return np.asarray(weights / weights.sum())
+
+
+def _logit_equilibrium(lead: Floats, logs: Floats) -> Floats | None:
+    """Return log w of w = softmax(lead @ w), or None if Newton's method from `logs` diverges."""
+    count = len(lead)
+    for _ in range(MAX_STEPS):
+        weights = np.exp(logs)
+        missed = logs - lead @ weights
+        missed -= weights @ missed / weights.sum()
+        system = np.block(
+            [[np.eye(count) - lead * weights, np.ones((count, 1))], [weights, np.zeros(1)]]
+        )
+        step = np.linalg.solve(system, -np.append(missed, weights.sum() - 1))[:count]
+        logs = logs + step / max(1.0, float(step.max()))
+        if np.abs(step * np.exp(logs)).max() < 1e-9:
+            return logs
+    return None

@@ -1,1 +1,0 @@
-"""Evaluation of populations: cross-play, ratings, and game-theoretic rankings."""

@@ -1,0 +1,205 @@
+"""Loading of Hugging Face models: sources, quantization to 4 or 8 bits, and progress bars.
+
+What a quantized model computes depends on its input alone, not on the rest of the batch, and not on
+whether it trains. bitsandbytes' own layers differ in two places, which `made_steady` sets.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from srl_agents.errors import BackendError
+from srl_agents.llm.model_folders import GGUF, VARIABLE, folder_for, is_gguf
+from srl_envs.loading import needed_by
+
+with needed_by("a Hugging Face model"):
+    import torch
+    from huggingface_hub import (
+        constants,
+        get_session,
+        snapshot_download,
+        try_to_load_from_cache,
+    )
+    from huggingface_hub.errors import HFValidationError
+    from torch import Tensor
+    from transformers import BitsAndBytesConfig
+    from transformers.utils import logging as transformers_logging
+
+
+def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
+    """What transformers is asked to load, and how: NAME@REVISION is a revision on the hub, unless
+    a folder stands for it (srl_agents.llm.model_folders), and a GGUF file is one of its folder.
+
+    Raises BackendError for a GGUF file that transformers would not know for one.
+    """
+    source = os.fspath(name)
+    if is_gguf(source):
+        file = Path(source).absolute()
+        if file.suffix != GGUF:
+            raise BackendError(
+                f"{source} is a GGUF file, and transformers knows those by small letters: name it "
+                f"{file.with_suffix(GGUF).name}"
+            )
+        return str(file.parent), {"gguf_file": file.name}
+    if not os.path.exists(source) and (folder := folder_for(source)) is not None:
+        return folder, {}
+    head, at, revision = source.rpartition("@")
+    return (head, {"revision": revision}) if at and not os.path.exists(source) else (source, {})
+
+
+def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
+    """What `source_of` says, once it can be loaded from there.
+
+    Raises BackendError at once for a model that is not on this machine where the hub cannot be
+    reached: the hub's own client tries every file of it six times.
+    """
+    source, revised = source_of(name)
+    try:
+        if os.path.exists(source) or any(
+            isinstance(try_to_load_from_cache(source, file, **revised), str)
+            for file in ("config.json", "adapter_config.json")
+        ):
+            return source, revised
+    except HFValidationError as error:
+        raise BackendError(
+            f"cannot load the model {os.fspath(name)!r}: there is no such folder, and no model of "
+            "the hub has such a name"
+        ) from error
+    try:
+        get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT)
+    except Exception as error:  # whatever its client raises: it is passed on
+        raise BackendError(
+            f"cannot load the model {os.fspath(name)!r}: it is not on this machine, and "
+            f"{constants.ENDPOINT} cannot be reached ({error}): give a folder, say which stands "
+            f"for it by {VARIABLE}={source}=FOLDER, or take the embedded model, tiny, which needs "
+            "no download"
+        ) from error
+    return source, revised
+
+
+def not_loaded(name: str | os.PathLike[str], error: Exception) -> BackendError:
+    """Return the error about a model or tokenizer that transformers could not load."""
+    if isinstance(error, BackendError):
+        return error
+    cause = str(error)
+    if "trust_remote_code=True" in cause:  # advice that no setting of this project follows
+        cause = "it needs the Python code in its folder (auto_map), which is never run"
+    return BackendError(f"cannot load the model {os.fspath(name)!r}: {cause}")
+
+
+def folder_of(name: str | os.PathLike[str]) -> Path:
+    """Where a model lies on this machine; one of the hub is downloaded first.
+
+    Raises BackendError where it cannot be, and for a GGUF file.
+    """
+    if is_gguf(name):
+        raise BackendError(
+            f"{os.fspath(name)} is a GGUF file, whose weights servers would hold as they are in "
+            f"the file: write it to a folder first, srl export {os.fspath(name)} FOLDER"
+        )
+    source, revised = reachable_source_of(name)
+    if os.path.isdir(source):
+        return Path(source)
+    try:
+        return Path(snapshot_download(source, revision=revised.get("revision")))
+    except (OSError, ValueError) as error:
+        raise BackendError(f"cannot download {os.fspath(name)!r}: {error}") from error
+
+
+Quantization = Literal["nf4", "int8"]
+
+# It announces that a faster kernel was not found, which is not used here in any case.
+logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+
+
+def loading(quantization: Quantization, device: str) -> dict[str, Any]:
+    """The arguments of `from_pretrained` that load onto `device` in 4 or 8 bits.
+
+    'nf4': four bits per weight with doubly quantised scales, as in QLoRA (Dettmers et al. 2023).
+    'int8': eight bits, scaled by row as in LLM.int8() (Dettmers et al. 2022). Embeddings, norms
+    and the output layer keep their type. Raises ImportError where bitsandbytes is missing.
+    """
+    _bitsandbytes()
+    config = (
+        BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True
+        )
+        if quantization == "nf4"
+        else BitsAndBytesConfig(load_in_8bit=True)
+    )
+    place: Any = torch.cuda.current_device() if device == "cuda" else device
+    return {"quantization_config": config, "device_map": {"": place}}
+
+
+def made_steady(model: Any) -> Any:
+    """The model as it was loaded, with quantised layers that compute in the model's own type and
+    give the same whatever else is in the batch, in training as in evaluation."""
+    bnb = _bitsandbytes()
+    for module in model.modules():
+        if isinstance(module, bnb.nn.Linear4bit):
+            module.compute_dtype, module.compute_type_is_set = model.dtype, True
+            # On CPUs with AVX512-BF16 the first evaluation would repack the weights, round their
+            # scales, and leave a layer through which no gradient flows.
+            module.support_avx512bf16_for_cpu = False
+        elif isinstance(module, bnb.nn.Linear8bitLt):
+            module.init_8bit_state()  # else by the first forward pass of whoever shares the weight
+            module.__class__ = _weight_only_8bit()
+    return model
+
+
+def shared_states(model: Any) -> Iterator[Any]:
+    """What quantised layers hold beside parameters and buffers: scales, and what finds them."""
+    for module in model.modules():
+        for name in ("quant_state", "state"):
+            state = getattr(module, name, None)
+            if type(state).__module__.partition(".")[0] == "bitsandbytes":
+                yield state
+
+
+@functools.cache
+def _weight_only_8bit() -> type:
+    """Linear8bitLt with the arithmetic that it uses itself when it trains on a CPU.
+
+    Elsewhere it rounds activations too, and tells outliers among them by the whole batch: one
+    row's answer would then depend on the others.
+    """
+    bnb = _bitsandbytes()
+    from bitsandbytes.autograd._functions import MatMul8bitFp
+
+    class WeightOnly8bit(bnb.nn.Linear8bitLt):  # type: ignore[misc, name-defined]
+        """Eight-bit weights, brought to the input's type for each product."""
+
+        def forward(self, x: Tensor) -> Tensor:
+            """x (..., in) -> (..., out)."""
+            bias = None if self.bias is None else self.bias.to(x.dtype)
+            product: Tensor = MatMul8bitFp.apply(x, self.weight, None, bias, self.state)
+            return product
+
+    return WeightOnly8bit
+
+
+def _bitsandbytes() -> Any:
+    with needed_by("a quantised model"):
+        import bitsandbytes
+    return bitsandbytes
+
+
+@contextmanager
+def no_bars() -> Iterator[None]:
+    """Without the bars over weights and shards. Downloads, which may take long, keep theirs, and
+    what a user has chosen for transformers holds again afterwards."""
+    before = transformers_logging.set_tqdm_hook(_hidden)
+    try:
+        yield
+    finally:
+        transformers_logging.set_tqdm_hook(before)
+
+
+def _hidden(bar: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    return bar(*args, **{**settings, "disable": True})

@@ -1,0 +1,460 @@
+"""Tiny language model: an ordinary causal transformer small enough for a laptop's CPU.
+
+It is built from a configuration (nothing is downloaded), with a tokenizer made from the
+environment's own texts and a supervised warm start on random legal play, so that it answers
+legally and without preference. The result is an ordinary Hugging Face folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from srl_agents.errors import PolicyError
+from srl_agents.evaluation.progress import LongWork, watched
+from srl_agents.llm.backends.token_backend import answer_trie
+from srl_agents.llm.chat_format import ChatFormat, Turn
+from srl_agents.llm.model_folders import cache_folder
+from srl_agents.llm.opponent_notes import History, PartnerNotes
+from srl_envs.loading import needed_by
+from srl_envs.text import ParseFailure, TextView, feedback, read_answer, view_for
+from srl_envs.wrappers import CustomRewards
+
+with needed_by("the embedded model"):
+    import tokenizers
+    import torch
+    import transformers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    from srl_agents.llm.backends.huggingface.loading import no_bars
+
+UNREADABLE = ("", "I am not sure.", "both", "1", "yes yes yes")
+UNREADABLE_SHARE = 0.05  # of answers: so that the model has seen itself go wrong, and recovers
+FREE_ANSWERS = 64  # asked for at once where answers cannot be listed
+FREE_GAMES = 8  # times as many games where answers cannot be listed: each asks something else
+HEARD_SHARE = 0.1  # of turns in which another agent's words stand before the situation
+
+
+@dataclass(frozen=True)
+class Line:
+    """One turn of a dialogue."""
+
+    words: str
+    """What the agent is told."""
+    legal: tuple[str, ...]
+    """The answers it may give."""
+    answer: str
+    """The answer it gave."""
+    readable: bool
+    """False for an answer that shows what not to write: it is read, never taught."""
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """One agent's episode."""
+
+    rules: str
+    lines: tuple[Line, ...]
+
+
+def random_dialogues(
+    make_env: Callable[[], Any],
+    games: int,
+    turns: int,
+    seed: int,
+    notes: PartnerNotes | None = None,
+) -> list[Dialogue]:
+    """Every agent's dialogue in `games` episodes of at most `turns` turns each.
+
+    Choices are uniform over the legal answers or, where any text is legal, over those that the
+    environment's `sample_answers` offers. With `notes`, situations end with them.
+
+    Raises:
+        PolicyError: The environment has no text view, or neither legal nor sample answers.
+    """
+    rng = np.random.default_rng(seed)
+    dialogues = []
+    played = 0.0
+    work = LongWork("embedded model, playing games to start from")
+    while played < games:
+        work.at(f"{played / games:.0%}")
+        with closing(make_env()) as env:
+            if isinstance(env, CustomRewards):
+                env.reward_function = None  # which rewards a model's own answers
+            view = getattr(env.unwrapped, "text_view", None)
+            if view is None:
+                raise PolicyError(f"{env} has no text view, so a language model cannot play it")
+            dialogues += _play(env, view, turns, rng, notes)
+            played += 1 if view.answers(env.possible_agents[0]) else 1 / FREE_GAMES
+    return dialogues
+
+
+def _play(
+    env: Any, view: TextView, turns: int, rng: np.random.Generator, notes: PartnerNotes | None
+) -> list[Dialogue]:
+    observations, infos = env.reset(seed=int(rng.integers(2**31)))
+    rules = {agent: view_for(view, seen).rules(agent) for agent, seen in observations.items()}
+    lines: dict[str, list[Line]] = {agent: [] for agent in env.possible_agents}
+    feedbacks = dict.fromkeys(env.possible_agents, "")
+    histories: dict[str, History] = dict.fromkeys(env.possible_agents, ())
+    for _ in range(turns):
+        if not env.agents:
+            break
+        actions = {}
+        for agent in env.agents:
+            answers = view.answers(agent)
+            free = not answers
+            if free:
+                answers = _samples(env, agent, rng)
+            mask = infos.get(agent, {}).get("action_mask")
+            legal = [i for i in range(len(answers)) if mask is None or mask[i]]
+            chosen = int(rng.choice(legal))
+            words = feedbacks[agent] + _heard(env, view, agent, rng)
+            words += view.describe(agent, observations[agent])
+            if notes is not None:
+                histories[agent] = notes.after(histories[agent], observations[agent])
+                words = f"{words}\n{notes.line(histories[agent])}".rstrip("\n")
+            feedbacks[agent] = ""
+            failure = None
+            if rng.random() < UNREADABLE_SHARE:
+                answer = UNREADABLE[rng.integers(len(UNREADABLE))]
+                failure = read_answer(view, agent, observations[agent], answer, mask)
+            if isinstance(failure, ParseFailure):
+                actions[agent] = failure.instead
+                own = view_for(view, observations[agent])
+                feedbacks[agent] = feedback(own, agent, failure) + "\n"
+            else:
+                failure = None
+                answer = answers[chosen]
+                actions[agent] = answer if free else chosen
+            lines[agent].append(
+                Line(words, tuple(answers[i] for i in legal), answer, failure is None)
+            )
+        observations, _, _, _, infos = env.step(actions)
+    return [Dialogue(rules[agent], tuple(said)) for agent, said in lines.items() if said]
+
+
+def _samples(env: Any, agent: str, rng: np.random.Generator) -> tuple[str, ...]:
+    """Answers to draw from where any text is legal; the environment must offer some."""
+    offer = getattr(env.unwrapped, "sample_answers", None)
+    offered = None if offer is None else offer(agent, rng, FREE_ANSWERS)
+    if not offered:
+        raise PolicyError(
+            f"{env.metadata['name']} takes any text and offers no sample_answers to start the "
+            "embedded model from: define them (docs/environments/tasks.md), or train another model"
+        )
+    return tuple(offered)
+
+
+def _heard(env: Any, view: TextView, agent: str, rng: np.random.Generator) -> str:
+    others = [other for other in env.agents if other != agent]
+    if not others or rng.random() >= HEARD_SHARE:
+        return ""
+    speaker = others[rng.integers(len(others))]
+    answers = view.answers(speaker)
+    if not answers:
+        return ""
+    return f"{speaker} says: {answers[rng.integers(len(answers))]}\n"
+
+
+START, END, PAD = "<|im_start|>", "<|im_end|>", "<|pad|>"
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    + START
+    + "{{ message['role'] }}\n{{ message['content'] }}"
+    + END
+    + "\n{% endfor %}{% if add_generation_prompt %}"
+    + START
+    + "assistant\n{% endif %}"
+)
+LONGEST_TOKEN = 24  # characters; frequent phrases become tokens, so conversations stay short
+LISTED_ANSWERS = 500  # up to so many usual answers, each is to be one token
+VOCABULARY = 640  # at most: 256 bytes, 3 special tokens, the rest words and phrases
+
+
+def build_tokenizer(dialogues: Sequence[Dialogue]) -> Any:
+    """A byte-level BPE tokenizer in which each usual answer is one token and digits stand alone."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    rules = {f"system\n{dialogue.rules}" for dialogue in dialogues}
+    words = {f"user\n{line.words}" for dialogue in dialogues for line in dialogue.lines}
+    answers = {text for dialogue in dialogues for line in dialogue.lines for text in line.legal}
+    corpus = sorted(rules) * 5 + sorted(words) + ["assistant\n"] * 1000
+    # As frequent as nothing else, so that they are whole before the budget is spent.
+    # Of very many (texts written freely) what they share is frequent enough.
+    corpus += sorted(answers) * (10_000 if len(answers) <= LISTED_ANSWERS else 50)
+    tokenizer.train_from_iterator(
+        corpus,
+        trainers.BpeTrainer(
+            vocab_size=VOCABULARY,
+            min_frequency=2,
+            show_progress=False,
+            special_tokens=[PAD, START, END],
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            max_token_length=LONGEST_TOKEN,
+        ),
+    )
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=END,
+        extra_special_tokens=[START],
+        padding_side="left",
+    )
+    fast.chat_template = CHAT_TEMPLATE
+    return fast
+
+
+FORMAT_VERSION = 1  # raise it whenever the same texts and settings would give another folder
+GAMES = 32  # episodes of random play the warm start learns from
+LINES_PER_STEP = 48  # answers in one optimizer step, in few long or many short dialogues
+ILLEGAL_SHARE = 0.004  # of answers that would not be legal: below it the model is ready
+ROUNDS = 4  # of warm start at most; one is usually enough
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TinySize:
+    """The model's shape. The default has about 100,000 parameters."""
+
+    hidden: int = 64
+    layers: int = 2
+    heads: int = 4
+    key_value_heads: int = 2
+    intermediate: int = 128
+    positions: int = 4096
+    """Longest context in tokens (rotary positions: length costs no parameters)."""
+
+
+SERVABLE = TinySize(heads=2, key_value_heads=1)
+"""Heads of 32, the smallest that vLLM's attention takes on CPUs; the same count of parameters."""
+
+
+def folder(
+    make_env: Callable[[], Any],
+    *,
+    seed: int = 0,
+    turns: int = 16,
+    steps: int = 80,
+    learning_rate: float = 8e-3,
+    size: TinySize | None = None,
+    notes: PartnerNotes | None = None,
+) -> Path:
+    """A folder with a model that plays the environment legally and uniformly at random.
+
+    `make_env` gives a fresh ParallelEnv with a text view; `turns` is the longest conversation the
+    model is shown, `steps` the optimizer steps of the warm start (for each of the environments of
+    multitask_v0). A model that is to be told `notes` is shown them here too: otherwise it forgets
+    how to end an answer as it learns. The folder is made once and then found again under the
+    user's cache folder ($CORE_SRL_CACHE, else the platform's): the same texts, settings and library
+    versions give the same weights.
+
+    Raises PolicyError for an environment without a text view or answers to learn from.
+    """
+    size = size or TinySize()
+    # Of several environments in one (multitask_v0), each is shown as much as if it were alone.
+    several = len(getattr(make_env().unwrapped, "environments", ())) or 1
+    steps *= several
+    dialogues = random_dialogues(make_env, several * GAMES, turns, seed, notes)
+    recipe = {
+        "format": FORMAT_VERSION,
+        "seed": seed,
+        "steps": steps,
+        "learning_rate": learning_rate,
+        "size": asdict(size),
+        "dialogues": [asdict(dialogue) for dialogue in dialogues],
+        "versions": [torch.__version__, transformers.__version__, tokenizers.__version__],
+    }
+    digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:20]
+    target = cache_folder() / "tiny" / digest
+    if not target.is_dir():
+        with _alone_on_one_thread(seed):
+            model, tokenizer = _build(dialogues, size, seed, steps, learning_rate)
+            _save(target, model, tokenizer)
+    return target
+
+
+def _build(
+    dialogues: Sequence[Dialogue], size: TinySize, seed: int, steps: int, learning_rate: float
+) -> tuple[Any, Any]:
+    tokenizer = build_tokenizer(dialogues)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=size.hidden,
+        intermediate_size=size.intermediate,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        num_key_value_heads=size.key_value_heads,
+        max_position_embeddings=size.positions,
+        # At this width the usual 0.02 makes all embeddings nearly alike, and learning crawls.
+        initializer_range=size.hidden**-0.5,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = LlamaForCausalLM(config)
+    chat = ChatFormat(tokenizer)
+    lessons = [
+        _lesson(dialogue, chat)
+        for dialogue in watched("embedded model, preparing its games", dialogues)
+    ]
+    rng = np.random.default_rng(seed)
+    for number in range(ROUNDS):
+        work = LongWork(f"embedded model, warm start {number + 1} of at most {ROUNDS}")
+        illegal = _warm_start(model, lessons, rng, steps, learning_rate, work)
+        if illegal < ILLEGAL_SHARE:
+            break
+    else:
+        log.warning(
+            "after %d rounds of warm start %.1f%% of the embedded model's answers are illegal: "
+            "it has this to learn in training too, or, with constrained set to true (in models), "
+            "chooses among legal answers only",
+            ROUNDS,
+            100 * min(illegal, 1.0),
+        )
+    return model.eval(), tokenizer
+
+
+@dataclass(frozen=True)
+class _Lesson:
+    """A dialogue as tokens: which positions write an answer, and what should be written there."""
+
+    ids: list[int]
+    ends: list[int]
+    """Length of `ids` after each turn."""
+    targets: list[list[tuple[int, dict[int, float]]]]
+    """Per turn, (position whose logits choose the next token, token -> probability)."""
+
+
+def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
+    """Targets are the uniform distribution itself, which teaches faster than draws from it."""
+    lesson = _Lesson([], [], [])
+    for line in dialogue.lines:
+        turn = Turn(
+            line.words,
+            rules=None if lesson.ids else dialogue.rules,
+            last=lesson.ids[-1] if lesson.ids else None,
+        )
+        lesson.ids.extend(chat.prompts([turn])[0])
+        wanted: list[tuple[int, dict[int, float]]] = []
+        tree = answer_trie(chat.answers(line.legal), chat.end_of_turn)
+        for token in (*chat.answer(line.answer), chat.end_of_turn):
+            if line.readable:
+                shares = {t: child.answers / tree.answers for t, child in tree.children.items()}
+                wanted.append((len(lesson.ids) - 1, shares))
+                tree = tree.children[token]
+            lesson.ids.append(token)
+        lesson.targets.append(wanted)
+        lesson.ends.append(len(lesson.ids))
+    return lesson
+
+
+def _warm_start(
+    model: Any,
+    lessons: Sequence[_Lesson],
+    rng: np.random.Generator,
+    steps: int,
+    rate: float,
+    work: LongWork,
+) -> float:
+    """Train in place; returns the share of answers that are not legal at the end."""
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, rate, total_steps=steps, pct_start=0.1
+    )
+    longest = max(len(lesson.ends) for lesson in lessons)
+    lengths = [length for length in (2, 4, 8, 16) if length < longest] + [longest]
+    illegal: list[float] = []
+    for step in range(steps):
+        turns = lengths[step % len(lengths)]
+        chosen = rng.integers(len(lessons), size=max(1, LINES_PER_STEP // turns))
+        loss, share = _loss(model, [lessons[index] for index in chosen], turns)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        illegal.append(share)
+        work.at(f"{(step + 1) / steps:.0%}")
+    return float(np.mean(illegal[-2 * len(lengths) :]))
+
+
+def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Tensor, float]:
+    """Cross-entropy to the wanted distributions in the first `turns` turns, and the share of
+    answers that would not be legal."""
+    rows = [lesson.ids[: lesson.ends[min(turns, len(lesson.ends)) - 1]] for lesson in lessons]
+    width = max(map(len, rows))
+    ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+    places: list[int] = []
+    columns: list[int] = []
+    tokens: list[int] = []
+    shares: list[float] = []
+    answers = 0
+    for row, lesson in enumerate(lessons):
+        for wanted in lesson.targets[:turns]:
+            answers += bool(wanted)
+            for position, distribution in wanted:
+                for token, share in distribution.items():
+                    columns.append(len(places))
+                    tokens.append(token)
+                    shares.append(share)
+                places.append(row * width + position)
+    hidden = model.model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+    logprobs = model.lm_head(hidden.flatten(0, 1)[places]).log_softmax(-1)
+    chosen = logprobs[columns, tokens]
+    loss = -(chosen * torch.tensor(shares)).sum() / len(places)
+    return loss, (len(places) - float(chosen.detach().exp().sum())) / answers
+
+
+@contextmanager
+def _alone_on_one_thread(seed: int) -> Iterator[None]:
+    """Own global generator state, and one thread: more only get in each other's way."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _save(target: Path, model: Any, tokenizer: Any) -> None:
+    """Write the folder whole or not at all; another process may win the race with the same."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=target.name + ".partial-", dir=target.parent))
+    try:
+        with no_bars():
+            model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+        for path in partial.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        partial.rename(target)
+    except OSError:
+        if not target.is_dir():
+            raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

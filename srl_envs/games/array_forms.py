@@ -1,0 +1,485 @@
+"""Games on arrays: the rules of the single environments for many episodes at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from srl_envs.games import bandit, team_battle
+from srl_envs.games.bandit import LOSS, WIN, Bandit
+from srl_envs.games.coop_compete import CoopCompete
+from srl_envs.games.maze import (
+    ARRIVAL,
+    DISTANCE,
+    OBSERVATION_FIELDS,
+    SHARES,
+    STEP,
+    TOO_LATE,
+    VISITS_SHOWN,
+    Maze,
+    seating,
+)
+from srl_envs.games.maze_levels import STEPS, Level
+from srl_envs.games.staged import Staged
+from srl_envs.games.team_battle import DRAW, TEAM_A, TEAM_B, TeamBattle
+from srl_envs.validation import whole_number
+from srl_envs.vector.array_env import ArrayGame, Played
+from srl_envs.vector.vector_env import broadcast_to_agents, sum_over_agents
+
+
+class VectorBandit(ArrayGame):
+    """Array form of the single environment."""
+
+    FIRST, OWN, REWARD, OTHERS, OTHERS_REWARD, TIME, SWITCHED = range(
+        len(bandit.OBSERVATION_FIELDS)
+    )
+
+    def __init__(self, game: Bandit, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
+        super().__init__(game, num_envs, autoreset_mode, draw=np.random.Generator.random)
+        self._switch = game.switch_pull
+        self._shows_switch = game.observe_switch
+        chances = np.array(game._chances)
+        self._chances = chances.ravel()  # by case
+        self._regrets = (chances.max(axis=1, keepdims=True) - chances).ravel()
+        self._first = np.array(game.first_rows({}), np.float32)
+        self._after = np.zeros(self.num_envs, bool)
+        self._case = np.zeros(self._shape, np.int64)  # 2 * (whether the arm has changed) + arm
+
+    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
+        self._after = self._played > self._switch
+        self._case = self.per_agent(2 * self._after) + chosen
+        rewards = np.where(self.rng.next(resting) < self._chances.take(self._case), WIN, LOSS)
+        seen, others = self._observations, self.num_agents - 1
+        seen[..., self.FIRST] = 0.0
+        seen[..., self.OWN] = chosen
+        seen[..., self.REWARD] = rewards
+        if others:  # a single agent's two fields keep their first values
+            seen[..., self.OTHERS] = (sum_over_agents(chosen)[:, None] - chosen) / others
+            seen[..., self.OTHERS_REWARD] = (sum_over_agents(rewards)[:, None] - rewards) / others
+        self.show_time(seen[..., self.TIME])
+        if self._shows_switch:
+            broadcast_to_agents(seen[..., self.SWITCHED], self._played >= self._switch)
+        return rewards, None
+
+    def round_infos(self) -> dict[str, Any]:
+        phases = self.per_agent(np.where(self._after, "after", "before").astype(object))
+        return {"phase": phases, "regret": self._regrets.take(self._case)}
+
+
+class VectorCoopCompete(ArrayGame):
+    """Array form of both variants."""
+
+    FIRST, OWN, OTHERS, REWARD, TIME, _, _ = range(7)
+
+    def __init__(
+        self, game: CoopCompete, num_envs: int, autoreset_mode: AutoresetMode | str
+    ) -> None:
+        super().__init__(game, num_envs, autoreset_mode)
+        # Looked up by 2 * number of cooperators + action.
+        self._payoffs = np.array(game.rules.payoffs()).ravel()
+        others = self.num_agents - 1
+        cases = [(total, action) for total in range(self.num_agents + 1) for action in (0, 1)]
+        seen = [(total - action) / others if others else 0.5 for total, action in cases]
+        self._others = np.array(seen, np.float32)
+        self._ratios = np.array([total / self.num_agents for total in range(self.num_agents + 1)])
+        self._first = np.array(game.first_rows({}), np.float32)
+        self._total = np.zeros(self.num_envs, np.int64)
+
+    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
+        self._total = sum_over_agents(chosen)
+        case = self.per_agent(2 * self._total)
+        case += chosen
+        rewards = self._payoffs.take(case)
+        rewards += self.noise(resting)
+        np.maximum(rewards, 0.0, out=rewards)
+        seen = self._observations
+        seen[..., self.FIRST] = 0.0
+        seen[..., self.OWN] = chosen
+        seen[..., self.OTHERS] = self._others.take(case)
+        seen[..., self.REWARD] = rewards
+        self.show_time(seen[..., self.TIME])
+        return rewards, None
+
+    def round_infos(self) -> dict[str, Any]:
+        return {"cooperation_ratio": self.per_agent(self._ratios.take(self._total))}
+
+
+class VectorStaged(ArrayGame):
+    """Array form of the single environment. Each environment counts its own episodes."""
+
+    FIRST, OWN, ALL, REWARD, TIME, WARMUP, RAMPED, _, _ = range(9)
+
+    def __init__(self, game: Staged, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
+        super().__init__(game, num_envs, autoreset_mode)
+        rules = game.rules
+        self._warmup_episodes = rules.warmup_episodes
+        self._base = rules.base_reward(0.0)
+        # One table for each episode of the ramp, the last for all that follow.
+        stages = range(self._warmup_episodes, self._warmup_episodes + max(1, rules.warmup_episodes))
+        self._ramps = np.array([rules.ramp(k) for k in (*stages, stages[-1] + 1)])
+        tables = np.array([rules.payoffs(ramp) for ramp in self._ramps.tolist()])
+        self._payoffs = tables.ravel()  # by stage, cooperators, kind of agent, action
+        self._per_stage = tables[0].size
+        self._adversaries = np.arange(rules.adversaries)
+        self._first = np.array(game.first_rows({"episode": 0}), np.float32)
+        self._stage = np.zeros(self.num_envs, np.int64)
+        self._warmup = np.zeros(self.num_envs, bool)
+        self._shares = np.zeros(self.num_envs)
+
+    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
+        """Write the first observations; the option "episode" sets the number of the episodes."""
+        if "episode" in options:
+            number = whole_number('options["episode"]', options["episode"], low=0)
+            self._episode[env_ids] = number
+        since = self._episode[env_ids] - self._warmup_episodes
+        self._warmup[env_ids] = since < 0
+        self._stage[env_ids] = since.clip(0, len(self._ramps) - 1)
+        ramps = np.where(since < 0, 0.0, self._ramps.take(self._stage[env_ids]))
+        super().begin(env_ids, options)
+        self._observations[env_ids, :, self.WARMUP] = self._warmup[env_ids, None]
+        self._observations[env_ids, :, self.RAMPED] = ramps[:, None]
+
+    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
+        total = sum_over_agents(chosen)
+        case = self.per_agent(self._per_stage * self._stage + 4 * total)
+        case += chosen
+        case[:, : len(self._adversaries)] += 2
+        rewards = self._payoffs.take(case)
+        rewards += self.noise(self._warmup | resting)
+        np.maximum(rewards, 0.0, out=rewards)
+        rewards[self._warmup] = self._base
+        self._shares = total / self.num_agents
+        seen = self._observations
+        seen[..., self.FIRST] = 0.0
+        seen[..., self.OWN] = chosen
+        broadcast_to_agents(seen[..., self.ALL], self._shares)
+        seen[..., self.REWARD] = rewards
+        self.show_time(seen[..., self.TIME])
+        return rewards, None
+
+    def round_infos(self) -> dict[str, Any]:
+        phases = np.full(self._shape, "divergence", object)
+        phases[self._warmup] = "warmup"
+        return {
+            "cooperation_ratio": self.per_agent(self._shares),
+            "phase": phases,
+            "adversaries": np.tile(self._adversaries, (*self._shape, 1)),
+        }
+
+
+WINNERS = np.array([TEAM_B, "draw", TEAM_A], object)
+
+
+class VectorTeamBattle(ArrayGame):
+    """Array form of the single environment. Each environment counts its own episodes."""
+
+    FIRST, OWN, TEAM, RIVALS, REWARD, TIME, WARMUP, _, _ = range(
+        len(team_battle.OBSERVATION_FIELDS)
+    )
+
+    def __init__(
+        self, game: TeamBattle, num_envs: int, autoreset_mode: AutoresetMode | str
+    ) -> None:
+        super().__init__(game, num_envs, autoreset_mode)
+        self._red, self._blue = game.rules.team_sizes
+        self._base = game.rules.base_reward
+        self._warmup_episodes = game.warmup_episodes
+        # By (red cooperators, blue cooperators), then team and action.
+        payoffs = np.array(game.rules.payoffs())
+        self._payoffs = payoffs.ravel()
+        self._scores = _mean_of_team(payoffs, self._red, self._blue)
+        self._first = np.array(game.first_rows({"episode": game.warmup_episodes}), np.float32)
+        self._warmup = np.zeros(self.num_envs, bool)
+        self._lead = np.zeros(self.num_envs)  # red over blue: sum of mean rewards per member
+        self._over = np.zeros(self.num_envs, bool)
+        self._totals = (np.zeros(self.num_envs, np.int64),) * 2
+
+    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
+        """Write the first observations; the option "episode" sets the number of the episodes."""
+        if "episode" in options:
+            number = whole_number('options["episode"]', options["episode"], low=0)
+            self._episode[env_ids] = number
+        self._warmup[env_ids] = self._episode[env_ids] < self._warmup_episodes
+        self._lead[env_ids] = 0.0
+        super().begin(env_ids, options)
+        self._observations[env_ids, :, self.WARMUP] = self._warmup[env_ids, None]
+
+    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
+        red = self._red
+        of_red, of_blue = sum_over_agents(chosen[:, :red]), sum_over_agents(chosen[:, red:])
+        self._totals = of_red, of_blue
+        both = (self._blue + 1) * of_red + of_blue
+        case = self.per_agent(4 * both)
+        case += chosen
+        case[:, red:] += 2
+        rewards = self._payoffs.take(case)
+        rewards += self.noise(self._warmup | resting)
+        np.maximum(rewards, 0.0, out=rewards)
+        rewards[self._warmup] = self._base
+        self._lead += self._scores.take(both)
+        self._over = over
+        seen = self._observations
+        seen[..., self.FIRST] = 0.0
+        seen[..., self.OWN] = chosen
+        share_red, share_blue = of_red / red, of_blue / self._blue
+        for side, own, rival in (
+            (seen[:, :red], share_red, share_blue),
+            (seen[:, red:], share_blue, share_red),
+        ):
+            broadcast_to_agents(side[..., self.TEAM], own)
+            broadcast_to_agents(side[..., self.RIVALS], rival)
+        seen[..., self.REWARD] = rewards
+        self.show_time(seen[..., self.TIME])
+        return rewards, None
+
+    def round_infos(self) -> dict[str, Any]:
+        of_red, of_blue = self._totals
+        phases = np.full(self._shape, "battle", object)
+        phases[self._warmup] = "warmup"
+        infos: dict[str, Any] = {
+            "cooperation_ratio": self.per_agent((of_red + of_blue) / self.num_agents),
+            "team_cooperation": {
+                TEAM_A: self.per_agent(of_red / self._red),
+                TEAM_B: self.per_agent(of_blue / self._blue),
+            },
+            "phase": phases,
+        }
+        if self._over.any():
+            lead = np.where(self._warmup, 0.0, self._lead / self.rounds)
+            sign = np.where(np.abs(lead) <= DRAW, 0, np.sign(lead)).astype(np.int64)
+            winners = WINNERS.take(sign + 1)
+            winners[~self._over] = None
+            infos["winner"] = self.per_agent(winners), self._over
+        return infos
+
+
+def _mean_of_team(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
+    """Red's mean reward per member less blue's, noise left out, by cooperators of both (flat)."""
+    earned = np.nan_to_num(payoffs)  # nan has a weight of zero
+    cooperate_red, cooperate_blue = np.arange(red + 1)[:, None], np.arange(blue + 1)
+    of_red = earned[..., 0, 0] * (red - cooperate_red) + earned[..., 0, 1] * cooperate_red
+    of_blue = earned[..., 1, 0] * (blue - cooperate_blue) + earned[..., 1, 1] * cooperate_blue
+    lead: np.ndarray = (of_red / red - of_blue / blue).ravel()
+    return lead
+
+
+(X, Y, GOAL_X, GOAL_Y, OTHER_X, OTHER_Y, LAST_X, LAST_Y, STOPPED, ARRIVED, TIME, VISITS) = range(12)
+WALLS = OBSERVATION_FIELDS.index("walls")
+STEPS_X, STEPS_Y = np.array(STEPS, np.float32).T.copy()
+VISITS_AS_SHOWN = np.array(SHARES, np.float32)
+
+
+class Boards(NamedTuple):
+    """M levels of C cells, and where their A agents start and go, as numbers of cells."""
+
+    shut: np.ndarray
+    """bool (M, C)"""
+    starts: np.ndarray
+    """(M, A)"""
+    goals: np.ndarray
+    """(M, A)"""
+    fewest: np.ndarray
+    """Rounds that each agent needs at least, (M, A)."""
+    seeds: np.ndarray
+    """Level seeds or None, objects (M,)"""
+    hashes: np.ndarray
+    """Layout hashes, objects (M,)"""
+
+
+def boards_of(levels: Sequence[Level], task: str, num_agents: int) -> Boards:
+    """The tables of these levels."""
+    seated = [seating(level, task, num_agents) for level in levels]
+    starts, goals, fewest = (np.array(part) for part in zip(*seated, strict=True))
+    shut = np.array([[not ways for ways in level.doors] for level in levels])
+    seeds = np.array([level.seed for level in levels], object)
+    hashes = np.array([level.layout_hash for level in levels], object)
+    return Boards(shut, starts, goals, fewest, seeds, hashes)
+
+
+class VectorMaze(ArrayGame):
+    """Array form of Maze for all tasks; each environment has its own level.
+
+    Tables of levels that episodes repeat are made once. Other levels are drawn by the single
+    environment's generator, which takes far longer than a step.
+
+    Cells are numbered in a grid with a border `view_radius` wide, so the surroundings of a cell are
+    always at the same distance in the array.
+    """
+
+    def __init__(self, game: Maze, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
+        super().__init__(game, num_envs, autoreset_mode)
+        self._game = game
+        self._boards = None
+        if game.levels:
+            self._boards = boards_of(game.levels, game.task, self.num_agents)
+        width, height, radius = game.width, game.height, game.view_radius
+        across, down = width + 2 * radius, height + 2 * radius
+        grid = np.arange(across * down).reshape(down, across)
+        # Number in the level -> number here.
+        self._cell = grid[radius : radius + height, radius : radius + width].ravel()
+        self._columns = np.tile(np.arange(across) - radius, down)
+        self._rows = np.repeat(np.arange(down) - radius, across)
+        self._x = self._columns / max(1, width - 1)
+        self._y = self._rows / max(1, height - 1)
+        self._steps_to = np.array([dy * across + dx for dx, dy in STEPS])
+        near = np.arange(-radius, radius + 1)
+        self._window = (near[:, None] * across + near).ravel()
+        self._move_rewards = np.array([STEP + DISTANCE * away for away in range(width + height)])
+        self._solid = np.ones((num_envs, across * down), np.int8)
+        self._visits = np.zeros((*self._shape, across * down), np.uint8)
+        # Where each environment's grid begins in `_solid`, and each agent's in `_visits`.
+        self._grids = np.arange(num_envs)[:, None] * grid.size + np.zeros(self._shape, np.int64)
+        self._counts = np.arange(num_envs * self.num_agents).reshape(self._shape) * grid.size
+        self._places = np.zeros(self._shape, np.int64)
+        self._goals = np.zeros(self._shape, np.int64)
+        self._arrived = np.zeros(self._shape, bool)
+        self._fewest = np.zeros(self._shape, np.int64)
+        self._made = np.zeros(self._shape, np.int64)  # moves
+        self._seeds_of = np.full(num_envs, None, object)
+        self._hashes = np.full(num_envs, None, object)
+        self._names = np.array([*game.possible_agents, "draw"], object)
+        self._ends = np.zeros(num_envs, bool)
+
+    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
+        """Open the mazes; the option "level_seed" names one for all that are reset."""
+        boards = self._drawn(env_ids, options.get("level_seed"))
+        self._solid[env_ids[:, None], self._cell] = boards.shut
+        starts = np.broadcast_to(self._cell[boards.starts], (len(env_ids), self.num_agents))
+        self._places[env_ids] = starts
+        self._goals[env_ids] = self._cell[boards.goals]
+        if self._game.task == "meet":
+            self._goals[env_ids] = self._farthest(starts)
+        self._arrived[env_ids] = False
+        self._fewest[env_ids] = boards.fewest
+        self._made[env_ids] = 0
+        self._seeds_of[env_ids], self._hashes[env_ids] = boards.seeds, boards.hashes
+        self._visits[env_ids] = 0
+        self._visits.reshape(-1)[self._counts[env_ids] + starts] = 1
+        self._observations[env_ids, :, LAST_X : STOPPED + 1] = 0.0
+        self._look(env_ids)
+
+    def _drawn(self, env_ids: np.ndarray, level_seed: Any) -> Boards:
+        """The mazes of the next episodes, one for each of these environments or one for all."""
+        game, sources = self._game, self.rng.sources
+        if level_seed is not None:
+            return boards_of([game.named_level(level_seed)], game.task, self.num_agents)
+        if self._boards is not None:
+            drawn = [game.draw_number(sources[i].np_random) for i in env_ids.tolist()]
+            return Boards(*(table[drawn] for table in self._boards))
+        levels = [game.draw_level(sources[i].np_random) for i in env_ids.tolist()]
+        return boards_of(levels, game.task, self.num_agents)
+
+    def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
+        before, places, seen = self._arrived, self._places, self._observations
+        there = places + self._steps_to.take(chosen)
+        blocked = self._solid.take(self._grids + there) > 0
+        stays = blocked
+        last_x, last_y = STEPS_X.take(chosen), STEPS_Y.take(chosen)
+        if self._game.task == "own" and before.any():  # who has arrived waits
+            stays = blocked | before
+            blocked = blocked & ~before
+            last_x[before] = last_y[before] = 0.0
+            self._made += ~before
+        else:
+            self._made += 1
+        self._places = places = np.where(stays, places, there)
+        visits, counts = self._visits.reshape(-1), self._counts + places
+        count = visits.take(counts)
+        visits[counts] = count + (~stays & (count < VISITS_SHOWN))
+        if self._game.task == "meet":
+            self._goals = self._farthest(places)
+        self._arrived = now = places == self._goals
+        arrived = sum_over_agents(now.astype(np.int64))
+        finished = arrived >= (1 if self._game.task == "race" else self.num_agents)
+        self._ends = finished | over
+        rewards = self._move_rewards.take(self._away(places, self._goals))
+        if self._ends.any():
+            rewards[self._ends] = TOO_LATE
+        if now.any():
+            rewards[now] = np.where(before[now], 0.0, ARRIVAL)
+        seen[..., LAST_X], seen[..., LAST_Y], seen[..., STOPPED] = last_x, last_y, blocked
+        self._look(None)
+        return rewards, finished
+
+    def round_infos(self) -> dict[str, Any]:
+        infos: dict[str, Any] = {
+            "shortest_path": self._fewest.copy(),
+            "steps": self._made.copy(),
+            "success": self._arrived.copy(),
+            "level_seed": self.per_agent(self._seeds_of),
+            "layout_hash": self.per_agent(self._hashes),
+        }
+        if self._game.task != "race" or self.num_agents == 1 or not self._ends.any():
+            return infos
+        alone = self._arrived.sum(axis=1) == 1
+        first = np.where(alone, self._arrived.argmax(axis=1), len(self._names) - 1)
+        winners = self._names.take(first)
+        winners[~self._ends] = None
+        infos["winner"] = (self.per_agent(winners), self._ends)
+        return infos
+
+    def masks(self) -> np.ndarray:
+        """The moves that no wall blocks, with `mask_walls`; else all, also for agents that wait."""
+        if not self._game.mask_walls:
+            return super().masks()
+        near = (self._grids + self._places)[..., None] + self._steps_to
+        legal = self._solid.take(near) == 0
+        legal |= self._arrived[..., None]
+        return np.asarray(legal, np.int8)
+
+    # What the agents see.
+
+    def _look(self, env_ids: np.ndarray | None) -> None:
+        """Write the agents' positions and surroundings, of all environments or of some."""
+        every = env_ids is None
+        seen = self._observations if every else self._observations[env_ids]
+        places, goals, grids, counts, arrived = (
+            values if every else values[env_ids]
+            for values in (self._places, self._goals, self._grids, self._counts, self._arrived)
+        )
+        x, y = self._x.take(places), self._y.take(places)
+        seen[..., X], seen[..., Y] = x, y
+        seen[..., GOAL_X] = self._x.take(goals) - x
+        seen[..., GOAL_Y] = self._y.take(goals) - y
+        if self.num_agents > 1:
+            other = self._nearest(places)
+            seen[..., OTHER_X] = self._x.take(other) - x
+            seen[..., OTHER_Y] = self._y.take(other) - y
+        seen[..., ARRIVED] = arrived
+        if every:
+            self.show_time(seen[..., TIME])
+        else:
+            seen[..., TIME] = 0.0
+        # Cell by cell around a place, not place by place: long rows are looked up soonest.
+        by_agent = seen.reshape(-1, seen.shape[-1])
+        near = self._steps_to[:, None] + (counts + places).ravel()
+        by_agent[:, VISITS:WALLS] = VISITS_AS_SHOWN.take(self._visits.take(near)).T
+        around = self._window[:, None] + (grids + places).ravel()
+        by_agent[:, WALLS:] = self._solid.take(around).T
+        if not every:
+            self._observations[env_ids] = seen
+
+    def _away(self, places: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """Manhattan distances, in cells."""
+        away = np.abs(self._columns.take(places) - self._columns.take(goals))
+        away += np.abs(self._rows.take(places) - self._rows.take(goals))
+        return np.asarray(away)
+
+    def _nearest(self, places: np.ndarray) -> np.ndarray:
+        """The place of the nearest other agent, the first of several."""
+        away = self._apart(places)
+        away[:, range(self.num_agents), range(self.num_agents)] = len(self._x)
+        return np.take_along_axis(places, away.argmin(axis=2), axis=1)
+
+    def _farthest(self, places: np.ndarray) -> np.ndarray:
+        """The place of the farthest other agent, the first of several."""
+        away = self._apart(places)
+        away[:, range(self.num_agents), range(self.num_agents)] = -1
+        return np.take_along_axis(places, away.argmax(axis=2), axis=1)
+
+    def _apart(self, places: np.ndarray) -> np.ndarray:
+        """(N, A, A) distances of the agents."""
+        return self._away(places[:, :, None], places[:, None, :])

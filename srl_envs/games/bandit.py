@@ -1,0 +1,174 @@
+"""Two-armed bandit whose better arm changes during an episode.
+
+Every agent has the same two arms to itself and pulls one of them each round, `max_cycles` rounds. A
+pull earns 1 or 0. The left arm (0) wins with probability `arm0_prob`; the right arm (1) with
+`arm1_prob_start` in the first `switch_pull` rounds of an episode and with `arm1_prob_after`
+afterwards. With several agents each sees how the others fared, and may learn from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from srl_envs.games import base
+from srl_envs.text import FixedChoices, round_of
+from srl_envs.validation import (
+    MOST_PLAYERS,
+    number_between,
+    parallel_form,
+    true_or_false,
+    whole_number,
+)
+
+ANSWERS = ("left", "right")
+"""In action order: arm 0, arm 1."""
+WIN, LOSS = 1.0, 0.0
+
+OBSERVATION_FIELDS = (
+    "first_round",  # 1 before anyone has pulled, else 0
+    "own_right",  # 1 if this agent pulled the right arm last round, else 0
+    "last_reward",
+    "others_right",  # share of the other agents that pulled right last round; 0.5 before, or alone
+    "others_reward",  # their mean reward in that round; 0 before, or alone
+    "time",  # rounds played / max_cycles
+    "switched",  # 1 once the right arm has changed, else 0; or -1 where observe_switch is off
+)
+
+
+class Bandit(base.SimultaneousGame):
+    """The environment.
+
+    Agents agent_0, agent_1, ...; action 0 pulls left, 1 right; both are always legal. Observations:
+    OBSERVATION_FIELDS, per agent. Infos: `phase` ("before" or "after", of the round just played)
+    and `regret`, what the better arm would have won more often than the one that was pulled.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("bandit_v0")
+
+    def __init__(
+        self,
+        *,
+        num_agents: int = 1,
+        arm0_prob: float = 0.5,
+        arm1_prob_start: float = 0.5,
+        arm1_prob_after: float = 0.7,
+        switch_pull: int = 50,
+        observe_switch: bool = True,
+        max_cycles: int = 1000,
+        obs_mode: str = "vector",
+        render_mode: str | None = None,
+    ) -> None:
+        agents = whole_number("num_agents", num_agents, 1, MOST_PLAYERS)
+        left = number_between("arm0_prob", arm0_prob, 0.0, 1.0)
+        before = left, number_between("arm1_prob_start", arm1_prob_start, 0.0, 1.0)
+        after = left, number_between("arm1_prob_after", arm1_prob_after, 0.0, 1.0)
+        self._chances = (before, after)
+        self.switch_pull = whole_number("switch_pull", switch_pull, low=0)
+        self.observe_switch = true_or_false("observe_switch", observe_switch)
+        super().__init__(
+            [f"agent_{index}" for index in range(agents)],
+            ANSWERS,
+            low=(0.0,) * 6 + (base.HIDDEN,),
+            high=(1.0,) * 7,
+            reward_ceiling=WIN,
+            max_cycles=max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def baselines(self) -> dict[str, float]:
+        """Mean reward per agent and step of an episode: 'uniform' play and the 'optimum'; exact."""
+        rounds = whole_number("max_cycles", self.max_cycles, low=1)
+        early = min(self.switch_pull, rounds) / rounds
+        before, after = self._chances
+        return {
+            "uniform": (early * sum(before) + (1.0 - early) * sum(after)) / 2,
+            "optimum": early * max(before) + (1.0 - early) * max(after),
+        }
+
+    def phase(self) -> str:
+        return "after" if self.played >= self.switch_pull else "before"
+
+    def make_view(self) -> BanditView:
+        switch = self.switch_pull if self.observe_switch else None
+        return BanditView(len(self.possible_agents), self.max_cycles, switch)
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        return [(1.0, 0.0, 0.0, 0.5, 0.0, 0.0, self._switched())] * len(self.possible_agents)
+
+    def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
+        after = self.played > self.switch_pull  # this pull is counted already
+        chances = self._chances[after]
+        rewards = [
+            WIN if luck < chances[arm] else LOSS
+            for arm, luck in zip(chosen, self.np_random.random(len(chosen)).tolist(), strict=True)
+        ]
+        time, switched, others = self.played / self.rounds, self._switched(), len(chosen) - 1
+        pulled, won = sum(chosen), sum(rewards)
+        rows: list[base.Row] = [
+            (
+                0.0,
+                arm,
+                reward,
+                (pulled - arm) / others if others else 0.5,
+                (won - reward) / others if others else 0.0,
+                time,
+                switched,
+            )
+            for arm, reward in zip(chosen, rewards, strict=True)
+        ]
+        phase, best = "after" if after else "before", max(chances)
+        return rows, rewards, [{"phase": phase, "regret": best - chances[arm]} for arm in chosen]
+
+    def _switched(self) -> float:
+        return float(self.played >= self.switch_pull) if self.observe_switch else base.HIDDEN
+
+
+@dataclass(frozen=True)
+class BanditView(FixedChoices):
+    """Text view of the bandit."""
+
+    choices: ClassVar[tuple[str, ...]] = ANSWERS
+
+    players: int
+    rounds: int
+    switch: int | None = None
+    """After how many rounds the right arm changes; None where that is not shown."""
+    default_action: int = 0
+    parse_penalty: float = 0.1
+
+    def rules(self, agent: str) -> str:
+        company = ""
+        if self.players > 1:
+            company = f"{self.players} players pull at the same time, each for themselves. "
+        change = "may change during the game"
+        if self.switch is not None:
+            change = f"changes after {self.switch} rounds"
+        return (
+            f"You are {agent}. Each round you pull the left or the right arm of your machine and "
+            "win 1 or nothing. Each arm wins with its own chance; the right arm's chance "
+            f"{change}. {company}Win as often as you can. "
+            "Write your choice alone on the last line: left or right."
+        )
+
+    def describe(self, agent: str, observation: Any) -> str:
+        first, arm, reward, others, their_reward, time, switched = base.vector_of(
+            observation
+        ).tolist()
+        parts = [f"{round_of(time, self.rounds)}."]
+        if first:
+            parts.append("Nobody has pulled yet.")
+        else:
+            parts.append(f"You pulled {ANSWERS[int(arm)]} and won {reward:.0f}.")
+            company = self.players - 1
+            if company:
+                right, won = round(others * company), round(their_reward * company)
+                parts.append(f"Of the {company} others {right} pulled right; {won} won.")
+        if switched != base.HIDDEN:
+            parts.append(f"The right arm has {'' if switched else 'not '}changed.")
+        return " ".join(parts)
+
+
+parallel_env = parallel_form(Bandit)

@@ -1,1 +1,0 @@
-"""A two-armed bandit whose better arm changes: rules and the array form."""

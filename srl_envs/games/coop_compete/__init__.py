@@ -1,1 +1,0 @@
-"""Choose to cooperate or to compete: rules, payoffs and the array form."""

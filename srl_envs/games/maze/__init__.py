@@ -1,1 +1,0 @@
-"""Mazes: levels, generator, environment, view, rendering and the array form."""

@@ -1,0 +1,364 @@
+"""Negotiation: bargaining over several issues with private points and a deadline.
+
+bargaining.py contains the rules without agents' names, text or spaces. A deal pays each agent its
+utility times discount ** (rounds played before the deal). Without a deal, when an agent walks away
+or at the deadline (`max_cycles`), each agent receives its reservation. Other rounds pay nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from srl_envs.games import bargaining, base, rendering
+from srl_envs.games.bargaining import (
+    ISSUES,
+    POINTS,
+    Bargain,
+    NegotiationRules,
+    assessment,
+)
+from srl_envs.games.base import VectorLayout
+from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, heard
+from srl_envs.text import (
+    LISTED,
+    ParseFailure,
+    any_of,
+    cost_of_unread,
+    parse_statement,
+    round_of,
+)
+from srl_envs.validation import parallel_form
+
+OBSERVATION_FIELDS = (
+    "time",  # rounds played / max_cycles
+    "may_move",  # 1 if the agent may do more than pass
+    "settled",  # 1 after a deal, -1 after an agent walked away, else 0
+    "reservation",  # utility without a deal
+    "utility",  # per issue and option: its share of a deal's utility
+    "proposal",  # per agent, oneself first, issue and option: 1 if its latest proposal has it
+    "worth",  # per agent, oneself first: the own utility of that proposal, 0 without one
+    "stands",  # per agent, oneself first: 1 if that proposal can be accepted
+    "consents",  # per agent, oneself first: 1 if it supports the current proposal
+)
+
+
+def field_sizes(rules: NegotiationRules) -> dict[str, int]:
+    """The length of each of OBSERVATION_FIELDS, in order."""
+    options = sum(len(options) for _, options in rules.issues)
+    sizes = dict.fromkeys(OBSERVATION_FIELDS, 1)
+    sizes |= dict.fromkeys(("worth", "stands", "consents"), rules.num_agents)
+    return sizes | {"utility": options, "proposal": rules.num_agents * options}
+
+
+@lru_cache(maxsize=64)
+def sentences(rules: NegotiationRules) -> tuple[str, ...]:
+    """The actions in words, in action order."""
+    proposals = (_proposal(rules.named(deal)) for deal in range(len(rules.deals)))
+    return ("pass", "accept", "walk away", *proposals)
+
+
+def _proposal(named: dict[str, str]) -> str:
+    return "propose " + _terms(named)
+
+
+def _terms(named: dict[str, str]) -> str:
+    return " ".join(f"{issue}={option}" for issue, option in named.items())
+
+
+@lru_cache(maxsize=64)
+def _actions(rules: NegotiationRules) -> dict[str, int]:
+    return {said: action for action, said in enumerate(sentences(rules))}
+
+
+@dataclass(frozen=True)
+class NegotiationView:
+    """Text view of negotiation."""
+
+    bargain: NegotiationRules
+    agents: tuple[str, ...]
+    rounds: int
+    messages: bool = False
+    default_action: int = bargaining.PASS
+    parse_penalty: float = 0.1
+
+    def rules(self, agent: str) -> str:
+        others = [other for other in self.agents if other != agent]
+        company = f"{', '.join(others[:-1])} and {others[-1]}" if others[1:] else others[0]
+        issues = [issue for issue, _ in self.bargain.issues]
+        about = f"{', '.join(issues[:-1])} and {issues[-1]}" if issues[1:] else issues[0]
+        if self.bargain.offers == "alternating":
+            course = "You take turns to propose, or to accept the proposal that stands; "
+            course += "a deal needs all."
+        else:
+            course = (
+                "Each round both propose, or accept the other's last proposal; equal proposals "
+                "make a deal too. If both accept at once, the lot decides whose proposal it is."
+            )
+        answers = self.answers(agent)
+        said = answers if len(answers) <= LISTED else (answers[-1], *answers[:3])
+        discount = self.bargain.discount
+        shrinking = f", times {discount:g} for each round played before" if discount < 1 else ""
+        cost = cost_of_unread(self.parse_penalty)
+        talk = f" {MESSAGE_RULE}" if self.messages else ""
+        return (
+            f"You are {agent} and settle {about} with {company}. {course} A deal pays you its "
+            f"points / 100{shrinking}; without one by the last round, or if anyone walks away, you "
+            "get what no deal is worth to you. Write alone on the last line "
+            f"{any_of(said)}.{cost}{talk}"
+        )
+
+    def describe(self, agent: str, observation: Any) -> str:
+        seen = self._fields(observation)
+        parts = [f"{round_of(seen['time'][0], self.rounds)}."]
+        if seen["settled"][0]:
+            parts.append("There is a deal." if seen["settled"][0] > 0 else "Somebody walked away.")
+        elif seen["may_move"][0]:
+            parts.append("Your move.")
+        else:
+            parts.append("Not your move, so you can only pass.")
+        points = iter(seen["utility"])
+        issues = [
+            f"{issue} " + ", ".join(f"{option} {100 * next(points):.0f}" for option in options)
+            for issue, options in self.bargain.issues
+        ]
+        parts.append(f"Your points: {'; '.join(issues)}.")
+        parts.append(f"No deal: {100 * seen['reservation'][0]:.0f}.")
+        parts += self._proposals(agent, seen)
+        return " ".join(parts) + heard(observation)
+
+    def answers(self, agent: str) -> tuple[str, ...]:
+        return sentences(self.bargain)
+
+    def parse(self, agent: str, answer: str) -> int | ParseFailure:
+        """The action an answer names. Never raises.
+
+        The issues of a proposal may come in any order, with commas; otherwise as parse_choice. Of
+        a proposal that is none, the reason names the part that is wrong.
+        """
+        actions = _actions(self.bargain)
+
+        def action_of(said: str) -> int | ParseFailure | None:
+            plain = " ".join(said.split())
+            return self._proposed(plain) if plain.startswith("propose ") else actions.get(plain)
+
+        return parse_statement(answer, action_of)
+
+    def _proposed(self, plain: str) -> int | ParseFailure:
+        """The action that proposes so, or which part of it cannot be."""
+        issues, chosen = dict(self.bargain.issues), dict[str, str]()
+        plain = plain.replace(" =", "=").replace("= ", "=").replace(",", " ")
+        for term in plain.split()[1:]:
+            issue, equals, option = term.partition("=")
+            if issue not in issues or not equals:
+                known = ", ".join(f"{name}=..." for name in issues)
+                return ParseFailure(f"a proposal names {known} and no more")
+            if option not in issues[issue]:
+                return ParseFailure(f"{issue} is {any_of(issues[issue])}")
+            if issue in chosen:
+                return ParseFailure(f"{issue} stood twice in the proposal")
+            chosen[issue] = option
+        for issue in issues:
+            if issue not in chosen:
+                return ParseFailure(f"{issue} was missing from the proposal")
+        return _actions(self.bargain)[_proposal({issue: chosen[issue] for issue in issues})]
+
+    def _fields(self, observation: Any) -> dict[str, list[float]]:
+        layout = VectorLayout(field_sizes(self.bargain))
+        return {name: numbers.tolist() for name, numbers in layout(observation).items()}
+
+    def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
+        """The latest proposal of every agent that has made one, and who is for it."""
+        agents = [agent, *(other for other in self.agents if other != agent)]
+        told, flags = [], iter(seen["proposal"])
+        for place, other in enumerate(agents):
+            named = {
+                issue: option
+                for issue, options in self.bargain.issues
+                for option in options
+                if next(flags)
+            }
+            if not named:
+                continue
+            name = "You" if place == 0 else other
+            earlier = "" if seen["stands"][place] else "earlier "
+            worth = f"{100 * seen['worth'][place]:.0f} points for you"
+            told.append(f"{name} {earlier}proposed {_terms(named)} ({worth}).")
+        if len(agents) > 2:
+            told += [
+                f"{'You' if place == 0 else other} agreed."
+                for place, other in enumerate(agents)
+                if seen["consents"][place] and not seen["stands"][place]
+            ]
+        return told
+
+
+class SocialNegotiation(TalkingGame):
+    """The environment.
+
+    Agents agent_0, agent_1, ...; actions as srl_envs.games.bargaining lists them, in
+    words `text_view.answers(agent)`. An action that is illegal now counts as a pass, and
+    `infos[agent]["illegal"]` says so. `reset(options={"points": ..., "reservations": ...,
+    "first": ...})` sets an episode up by hand: points per agent, issue and option, points per
+    agent, and the agent that moves first, where offers alternate. The last infos hold `outcome`
+    ("agreement", "walked away" or "deadline"), `agreement` (issue -> option, or None), and what
+    bargaining.assessment reports, `utilities` and `individually_rational` per agent.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_negotiation_v0")
+    scenario = "negotiation"
+
+    def __init__(
+        self,
+        *,
+        num_agents: int = 2,
+        issues: Mapping[str, Sequence[str]] = ISSUES,
+        offers: str = "alternating",
+        discount: float = 0.95,
+        conflict: float = 0.75,
+        messages: bool = False,
+        keyword_rewards: bool = False,
+        max_cycles: int = 10,
+        obs_mode: str = "vector",
+        render_mode: str | None = None,
+    ) -> None:
+        self.rules = NegotiationRules(
+            num_agents, bargaining.checked_issues(issues), offers, discount, conflict
+        )
+        actions = np.arange(self.rules.num_actions)
+        self._may_move = (actions != bargaining.ACCEPT).astype(np.int8)
+        self._may_accept = np.ones_like(self._may_move)
+        self._pass_only = (actions == bargaining.PASS).astype(np.int8)
+        self._flags = [self._one_hot(deal) for deal in self.rules.deals]
+        low = dict.fromkeys(OBSERVATION_FIELDS, 0.0) | {"settled": -1.0}
+        sizes = field_sizes(self.rules).items()
+        super().__init__(
+            [f"agent_{index}" for index in range(self.rules.num_agents)],
+            ["pass"] * self.rules.num_actions,  # their names are the view's
+            [low[name] for name, size in sizes for _ in range(size)],
+            [1.0 for _, size in sizes for _ in range(size)],
+            messages=messages,
+            keyword_rewards=keyword_rewards,
+            reward_ceiling=1.0,
+            max_cycles=max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def make_view(self) -> NegotiationView:
+        return NegotiationView(
+            self.rules, tuple(self.possible_agents), self.max_cycles, self.messages
+        )
+
+    def phase(self) -> str:
+        mover = self.bargain.mover
+        over = self.finished or self.played >= self.rounds
+        return "" if over or mover < 0 else f"{self.possible_agents[mover]} moves"
+
+    def masks(self) -> Sequence[np.ndarray]:
+        return self._legal_now
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        rules = self.rules
+        points, reservations = rules.draw(self.np_random)
+        if "points" in options:
+            points = rules.checked_points(options["points"])
+        if "reservations" in options:
+            reservations = rules.checked_reservations(options["reservations"])
+        bargain = Bargain(rules, points, reservations, self.np_random)
+        if "first" in options:
+            bargain.mover = rules.checked_first(options["first"])
+        self.bargain = bargain
+        self._own = [
+            (reservation / POINTS, *(entry / POINTS for issue in own for entry in issue))
+            for own, reservation in zip(points, reservations, strict=True)
+        ]
+        self._acted: list[int | None] = [None] * rules.num_agents
+        return self._look()
+
+    def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
+        bargain = self.bargain
+        illegal = bargain.play(chosen)
+        infos: list[dict[str, Any]] = [{"illegal": wrong} for wrong in illegal]
+        self._acted = [
+            bargaining.PASS if wrong else act for act, wrong in zip(chosen, illegal, strict=True)
+        ]
+        rewards = [0.0] * len(chosen)
+        self.finished = bargain.agreed is not None or bargain.walked_away
+        if bargain.agreed is not None:
+            shrunk = self.rules.discount ** (self.played - 1)
+            rewards = [shrunk * worth / POINTS for worth in bargain.utilities[bargain.agreed]]
+        elif self.finished or over:
+            rewards = [reservation / POINTS for reservation in bargain.reservations]
+        if self.finished or over:
+            self._report(infos)
+        return self._look(), rewards, infos
+
+    def _one_hot(self, deal: Sequence[int]) -> tuple[int, ...]:
+        return tuple(
+            int(option == chosen)
+            for (_, options), chosen in zip(self.rules.issues, deal, strict=True)
+            for option in range(len(options))
+        )
+
+    def _look(self) -> Sequence[base.Row]:
+        """Return all agents' observations and store the masks of legal actions."""
+        bargain, size = self.bargain, self.rules.num_agents
+        time = self.played / self.rounds
+        settled = (bargain.agreed is not None) - bargain.walked_away
+        nothing = (0,) * len(self._flags[0])
+        flags = [nothing if deal is None else self._flags[deal] for deal in bargain.proposals]
+        rows: list[base.Row] = []
+        self._legal_now: list[np.ndarray] = []
+        for agent in range(size):
+            order = [agent, *range(agent), *range(agent + 1, size)]
+            may_move = bargain.may_move(agent) and not settled
+            worth = [
+                0.0 if deal is None else bargain.utilities[deal][agent] / POINTS
+                for deal in (bargain.proposals[other] for other in order)
+            ]
+            rows.append(
+                (
+                    *(time, may_move, settled, *self._own[agent]),
+                    *(flag for other in order for flag in flags[other]),
+                    *worth,
+                    *(bargain.stands[other] for other in order),
+                    *(bargain.consents[other] for other in order),
+                )
+            )
+            if not may_move:
+                self._legal_now.append(self._pass_only)
+            else:
+                accept = bargain.may_accept(agent)
+                self._legal_now.append(self._may_accept if accept else self._may_move)
+        return rows
+
+    def _scene(self) -> rendering.Scene:
+        """Return the last round with each agent's action and reward."""
+        return rendering.Scene(
+            headline=self.headline(),
+            agents=tuple(self.possible_agents),
+            choices=tuple(self._acted),
+            rewards=tuple(self._shown[1]),
+            answers=self.text_view.answers(self.possible_agents[0]),
+            ceiling=self.reward_ceiling,
+        )
+
+    def _report(self, infos: Sequence[dict[str, Any]]) -> None:
+        bargain, agents = self.bargain, self.possible_agents
+        ends = {True: "walked away", False: "deadline"}
+        agreed = bargain.agreed
+        for info in infos:
+            found = assessment(bargain.utilities, bargain.reservations, agreed)
+            for name in ("utilities", "individually_rational"):
+                found[name] = dict(zip(agents, found[name], strict=True))
+            info["outcome"] = ends[bargain.walked_away] if agreed is None else "agreement"
+            info["agreement"] = None if agreed is None else self.rules.named(agreed)
+            info.update(found)
+
+
+parallel_env = parallel_form(SocialNegotiation)

@@ -1,1 +1,0 @@
-"""Bargaining over several issues: rules, environment, view and rendering."""

@@ -1,0 +1,301 @@
+"""Staged game: common interest first, then adversaries among the n agents.
+
+The first `warmup_episodes` episodes are a warm-up, in which every agent earns exactly
+base = max(0.1, 1 - difficulty). Afterwards the base ramps up to 1.3 times that, over as many
+episodes again (without a warm-up it is 1.3 times that at once), and with c as the share of all
+agents that cooperate an agent earns per round
+
+    base + cooperation_weight * (c - 0.5)
+         + 0.1 * c     an adversary that competes
+         - 0.05 * c    an adversary that cooperates
+         - 0.05        an agent that cooperates while c < 0.3, or competes while c > 0.7
+
+plus normal noise, never below zero. The first quarter of the agents, and at least one, are the
+adversaries. All numbers are per agent and round, unitless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Any, ClassVar
+
+from srl_envs.games import base
+from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
+from srl_envs.validation import (
+    MOST_PLAYERS,
+    number_between,
+    parallel_form,
+    set_fields,
+    true_or_false,
+    whole_number,
+)
+
+BASE_FLOOR = 0.1  # base reward at the greatest difficulty
+ADVERSARIES = 0.25  # share of the agents, rounded down but at least one, that are adversaries
+RAMP = 0.3  # how much greater, as a share, the base is once it is fully ramped up
+PREY = 0.1  # an adversary's bonus for competing when all cooperate
+DISGUISE = 0.05  # an adversary's loss for cooperating when all cooperate
+MISFIT = 0.05  # taken off for cooperating where too few do, or competing where nearly all cooperate
+FEW, MANY = 0.3, 0.7  # shares of cooperators below and above which a misfit pays
+
+
+@dataclass(frozen=True)
+class StagedRules:
+    """Rewards of a staged game without noise; the first agents are the adversaries.
+
+    Raises EnvConfigError for parameters out of range.
+    """
+
+    num_agents: int = 8
+    difficulty: float = 0.3
+    cooperation_weight: float = 0.25
+    warmup_episodes: int = 0
+
+    def __post_init__(self) -> None:
+        set_fields(
+            self,
+            num_agents=whole_number("num_agents", self.num_agents, 1, MOST_PLAYERS),
+            difficulty=number_between("difficulty", self.difficulty, 0.0, 1.0),
+            cooperation_weight=number_between("cooperation_weight", self.cooperation_weight, 0.0),
+            warmup_episodes=whole_number("warmup_episodes", self.warmup_episodes, low=0),
+        )
+
+    @property
+    def adversaries(self) -> int:
+        """The number of adversaries, which are the first agents."""
+        return max(1, int(ADVERSARIES * self.num_agents))
+
+    def ramp(self, episode: int) -> float:
+        """Return the ramp, from 0 to 1, of episode `episode`, counted from 0."""
+        if not self.warmup_episodes:
+            return 1.0
+        since = episode - self.warmup_episodes
+        return min(1.0, max(0.0, since / self.warmup_episodes))
+
+    def base_reward(self, ramp: float) -> float:
+        """Every agent's reward per round of a warm-up (ramp 0), and the base of the rest."""
+        return max(BASE_FLOOR, 1.0 - self.difficulty) * (1.0 + RAMP * ramp)
+
+    def payoff(self, action: int, total: int, adversary: bool, ramp: float = 1.0) -> float:
+        """An agent's reward after the warm-up when `total` agents, itself included, cooperate.
+
+        Before noise and before it is cut at zero, so it may be negative.
+        """
+        share = total / self.num_agents
+        reward = self.base_reward(ramp) + self.cooperation_weight * (share - 0.5)
+        if adversary:
+            reward += -DISGUISE * share if action else PREY * share
+        if share < FEW if action else share > MANY:
+            reward -= MISFIT
+        return reward
+
+    def payoffs(self, ramp: float) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+        """Payoffs indexed `[cooperators][1 for an adversary, else 0][action]`; see `payoff`.
+
+        Impossible choices, such as competing when all cooperate, have entries too.
+        """
+
+        def pair(total: int, adversary: bool) -> tuple[float, float]:
+            return self.payoff(0, total, adversary, ramp), self.payoff(1, total, adversary, ramp)
+
+        return [(pair(total, False), pair(total, True)) for total in range(self.num_agents + 1)]
+
+    def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
+        """Each agent's reward, fully ramped up, when they play `actions` (1 = cooperate)."""
+        total, bad = sum(actions), self.adversaries
+        return tuple(
+            max(0.0, self.payoff(action, total, agent < bad))
+            for agent, action in enumerate(actions)
+        )
+
+    def mean_reward(self, adversaries: int, others: int) -> float:
+        """Mean reward per agent when this many of each kind cooperate."""
+        bad, good = self.adversaries, self.num_agents - self.adversaries
+        actions = [1] * adversaries + [0] * (bad - adversaries)
+        actions += [1] * others + [0] * (good - others)
+        return sum(self.expected_rewards(actions)) / self.num_agents
+
+    def uniform_value(self) -> float:
+        """Mean reward per agent when all choose independently and uniformly; exact."""
+        bad, good = self.adversaries, self.num_agents - self.adversaries
+        return sum(
+            _binomial(bad, a, 0.5) * _binomial(good, b, 0.5) * self.mean_reward(a, b)
+            for a in range(bad + 1)
+            for b in range(good + 1)
+        )
+
+    def optimum(self) -> float:
+        """Mean reward per agent of the best joint action; exact."""
+        bad, good = self.adversaries, self.num_agents - self.adversaries
+        return max(self.mean_reward(a, b) for a in range(bad + 1) for b in range(good + 1))
+
+
+def _binomial(count: int, hits: int, probability: float) -> float:
+    return comb(count, hits) * probability**hits * (1.0 - probability) ** (count - hits)
+
+
+OBSERVATION_FIELDS = (
+    "first_round",  # 1 before anyone has chosen, else 0
+    "own_cooperated",  # 1 if this agent cooperated last round, else 0
+    "all_cooperated",  # c of the last round, oneself included; 0.5 before
+    "last_reward",
+    "time",  # rounds played / max_cycles
+    "warmup",  # 1 in a warm-up episode, else 0
+    "ramp",  # how far the base is ramped up in this episode, from 0 to 1
+    "adversary",  # 1 if this agent is one, else 0; who the others are is not shown
+    "difficulty",  # or -1 where observe_parameters is off
+)
+
+
+class Staged(base.SimultaneousGame):
+    """The environment.
+
+    Agents agent_0, agent_1, ..., the adversaries first; action 1 cooperates, 0 competes; every
+    action is always legal. Observations: OBSERVATION_FIELDS, per agent. Infos: `cooperation_ratio`
+    (share of all agents), `phase` ("warmup" or "divergence") and `adversaries` (their numbers).
+
+    With `warmup_episodes` above 0, episodes are counted from the last seed on. Episode k is a
+    warm-up if k < warmup_episodes. A seeded reset begins with episode 0, a reset without a seed
+    continues the count, and `reset(options={"episode": k})` sets the number of an episode.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("staged_v0")
+
+    def __init__(
+        self,
+        *,
+        num_agents: int = 8,
+        difficulty: float = 0.3,
+        cooperation_weight: float = 0.25,
+        noise_std: float = 0.005,
+        warmup_episodes: int = 0,
+        observe_parameters: bool = True,
+        max_cycles: int = 1000,
+        obs_mode: str = "vector",
+        render_mode: str | None = None,
+    ) -> None:
+        self.rules = StagedRules(num_agents, difficulty, cooperation_weight, warmup_episodes)
+        self.warmup_episodes = self.rules.warmup_episodes
+        self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
+        self._adversaries = list(range(self.rules.adversaries))
+        self._kinds = [agent < self.rules.adversaries for agent in range(self.rules.num_agents)]
+        names = ("adversary" if bad else "player" for bad in self._kinds)
+        self.roles = {f"agent_{agent}": name for agent, name in enumerate(names)}
+        """Agent -> role; agents of one role have the same payoffs."""
+        self._difficulty = self.rules.difficulty if self.observe_parameters else base.HIDDEN
+        self._warmup = True
+        self._ramp = 0.0
+        self._payoffs = self.rules.payoffs(self._ramp)
+        noise = number_between("noise_std", noise_std, 0.0)
+        best = self.rules.base_reward(1.0) + 0.5 * self.rules.cooperation_weight + PREY
+        ceiling = best + base.NOISE_LIMIT * noise
+        super().__init__(
+            [f"agent_{index}" for index in range(self.rules.num_agents)],
+            BINARY_ANSWERS,
+            low=(0.0,) * 8 + (base.HIDDEN,),
+            high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0, 1.0),
+            reward_ceiling=ceiling,
+            noise_std=noise_std,
+            max_cycles=max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def baselines(self) -> dict[str, float]:
+        """Mean reward per agent and step once fully ramped up, noise left out: as in the base."""
+        return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
+
+    def phase(self) -> str:
+        return "warmup" if self._warmup else "divergence"
+
+    def notes(self) -> Sequence[str]:
+        return ["adversary" if bad else "" for bad in self._kinds]
+
+    def make_view(self) -> StagedView:
+        return StagedView(self.rules.num_agents, self.rules.adversaries, self.max_cycles)
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        """The agents' first observations; the option "episode" sets this episode's number."""
+        episode = options.get("episode", self._episode)
+        self._episode = whole_number('options["episode"]', episode, low=0)
+        self._warmup = self._episode < self.warmup_episodes
+        ramp = self.rules.ramp(self._episode)
+        if ramp != self._ramp:
+            self._ramp, self._payoffs = ramp, self.rules.payoffs(ramp)
+        return [
+            (1.0, 0.0, 0.5, 0.0, 0.0, float(self._warmup), ramp, float(bad), self._difficulty)
+            for bad in self._kinds
+        ]
+
+    def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
+        total = sum(chosen)
+        share = total / len(chosen)
+        if self._warmup:
+            rewards = [self.rules.base_reward(0.0)] * len(chosen)
+        else:
+            payoffs = self._payoffs[total]
+            rewards = [
+                reward if (reward := payoffs[bad][action] + extra) > 0.0 else 0.0
+                for bad, action, extra in zip(
+                    self._kinds, chosen, self.noise(len(chosen)), strict=True
+                )
+            ]
+        time, warmup, ramp = self.played / self.rounds, self._warmup, self._ramp
+        rows = [
+            (0.0, action, share, reward, time, warmup, ramp, bad, self._difficulty)
+            for action, reward, bad in zip(chosen, rewards, self._kinds, strict=True)
+        ]
+        phase, adversaries = self.phase(), self._adversaries
+        infos: list[dict[str, Any]] = [
+            {"cooperation_ratio": share, "phase": phase, "adversaries": adversaries.copy()}
+            for _ in chosen
+        ]
+        return rows, rewards, infos
+
+
+@dataclass(frozen=True)
+class StagedView(FixedChoices):
+    """Text view of the staged game."""
+
+    players: int
+    adversaries: int
+    rounds: int
+    default_action: int = 0
+    parse_penalty: float = 0.1
+
+    def rules(self, agent: str) -> str:
+        if self.players == 1:
+            return (
+                f"You are {agent}, the only player. Each round you choose to cooperate or to "
+                f"compete; one of the two may earn more. {HOW_TO_ANSWER}"
+            )
+        return (
+            f"You are {agent}, one of {self.players} players; {self.adversaries} of them "
+            "gain by competing while others cooperate. Each round all choose at the same time to "
+            "cooperate or to compete. The more cooperate, the more all earn. Cooperating among few "
+            f"cooperators or competing among many costs a little. {HOW_TO_ANSWER}"
+        )
+
+    def describe(self, agent: str, observation: Any) -> str:
+        first, own, share, reward, time, warmup, _, adversary, difficulty = base.vector_of(
+            observation
+        ).tolist()
+        parts = [f"{round_of(time, self.rounds)}."]
+        if warmup:
+            parts.append("Warm-up: all earn the same.")
+        if adversary and self.players > 1:
+            parts.append("You are an adversary.")
+        if first:
+            parts.append("Nobody has chosen yet.")
+        else:
+            parts.append(f"You chose to {BINARY_ANSWERS[int(own)]} and earned {reward:.2f}.")
+            if self.players > 1:
+                parts.append(f"Cooperating: {round(share * self.players)} of {self.players}.")
+        if difficulty >= 0.0:
+            parts.append(f"Difficulty {difficulty:.2f}.")
+        return " ".join(parts)
+
+
+parallel_env = parallel_form(Staged)

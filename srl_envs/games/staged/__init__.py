@@ -1,1 +1,0 @@
-"""A coordination game whose interests part in stages: rules and the array form."""

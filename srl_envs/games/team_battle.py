@@ -1,0 +1,368 @@
+"""Team battle: two teams of agents in a social dilemma.
+
+A social dilemma for the red team (documented as team A) and the blue team (team B), `max_cycles`
+rounds. With own and rival as the shares of the two teams that cooperate, one's own choice
+included, an agent earns per round
+
+    base + cooperation_weight * (own - 0.5)  + 0.15 * rival        if it competes
+                                             - 0.05 * (1 - own)    if it cooperates
+
+plus normal noise, never below zero; base = max(0.1, 1 - difficulty). The first `warmup_episodes`
+episodes are a warm-up, in which every agent earns exactly base. All numbers are unitless.
+
+The winner of an episode is the team that earned more per member, noise left out, so that luck
+never decides; the same to within 1e-9 is a draw, as every warm-up is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import comb, nan
+from typing import Any, ClassVar
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.games import base
+from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
+from srl_envs.validation import (
+    MOST_PLAYERS,
+    number_between,
+    parallel_form,
+    set_fields,
+    true_or_false,
+    whole_number,
+)
+
+BASE_FLOOR = 0.1  # base reward at the greatest difficulty
+RAID = 0.15  # a competitor's bonus when all rivals cooperate
+EXPOSURE = 0.05  # a cooperator's loss as its own team's share goes to nothing
+
+
+@dataclass(frozen=True)
+class TeamBattleRules:
+    """Rewards after the warm-up, without noise.
+
+    Raises EnvConfigError for parameters out of range.
+    """
+
+    team_sizes: tuple[int, int] = (4, 4)
+    difficulty: float = 0.3
+    cooperation_weight: float = 0.25
+
+    def __post_init__(self) -> None:
+        set_fields(
+            self,
+            team_sizes=tuple(
+                whole_number("team_size", size, 1, MOST_PLAYERS) for size in self.team_sizes
+            ),
+            difficulty=number_between("difficulty", self.difficulty, 0.0, 1.0),
+            cooperation_weight=number_between("cooperation_weight", self.cooperation_weight, 0.0),
+        )
+
+    @property
+    def base_reward(self) -> float:
+        """Every agent's reward per round of the warm-up."""
+        return max(BASE_FLOOR, 1.0 - self.difficulty)
+
+    def payoff(self, action: int, own: float, rival: float) -> float:
+        """An agent's reward before noise and the floor at zero.
+
+        `own` and `rival` are the cooperating shares of its team (itself included) and the rivals.
+        """
+        bonus = -EXPOSURE * (1.0 - own) if action else RAID * rival
+        return self.base_reward + self.cooperation_weight * (own - 0.5) + bonus
+
+    def payoffs(self) -> list[list[tuple[tuple[float, float], tuple[float, float]]]]:
+        """Before noise and floor, indexed `[red cooperators][blue cooperators][team][action]`.
+
+        nan if no agent of that team chose that action.
+        """
+        red, blue = self.team_sizes
+        return [
+            [(self._team(a, red, b / blue), self._team(b, blue, a / red)) for b in range(blue + 1)]
+            for a in range(red + 1)
+        ]
+
+    def _team(self, cooperators: int, size: int, rival: float) -> tuple[float, float]:
+        own = cooperators / size
+        return (
+            self.payoff(0, own, rival) if cooperators < size else nan,
+            self.payoff(1, own, rival) if cooperators > 0 else nan,
+        )
+
+    def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
+        """Each agent's reward, red agents first, when they play `actions` (1 = cooperate)."""
+        red, blue = self.team_sizes
+        own_red, own_blue = sum(actions[:red]) / red, sum(actions[red:]) / blue
+        return tuple(
+            max(
+                0.0,
+                self.payoff(action, own_red, own_blue)
+                if agent < red
+                else self.payoff(action, own_blue, own_red),
+            )
+            for agent, action in enumerate(actions)
+        )
+
+    def mean_reward(self, red_cooperators: int, blue_cooperators: int) -> float:
+        """Mean reward per agent when this many of each team cooperate."""
+        red, blue = self.team_sizes
+        actions = [1] * red_cooperators + [0] * (red - red_cooperators)
+        actions += [1] * blue_cooperators + [0] * (blue - blue_cooperators)
+        return sum(self.expected_rewards(actions)) / (red + blue)
+
+    def independent_value(self, probability: float) -> float:
+        """Mean reward per agent when all cooperate independently with `probability`; exact."""
+        red, blue = self.team_sizes
+        return sum(
+            _binomial(red, a, probability)
+            * _binomial(blue, b, probability)
+            * self.mean_reward(a, b)
+            for a in range(red + 1)
+            for b in range(blue + 1)
+        )
+
+    def all_cooperate(self) -> float:
+        """Mean reward per agent when all cooperate."""
+        return self.mean_reward(*self.team_sizes)
+
+    def all_compete(self) -> float:
+        """Mean reward per agent when all compete."""
+        return self.mean_reward(0, 0)
+
+    def uniform_value(self) -> float:
+        """Mean reward per agent when all choose independently and uniformly; exact."""
+        return self.independent_value(0.5)
+
+    def optimum(self) -> float:
+        """Mean reward per agent of the best joint action; exact."""
+        red, blue = self.team_sizes
+        return max(self.mean_reward(a, b) for a in range(red + 1) for b in range(blue + 1))
+
+    def temptation(self, probability: float) -> float:
+        """A red agent's gain from competing when all others cooperate with `probability`; exact."""
+        red, blue = self.team_sizes
+        return sum(
+            _binomial(red - 1, a, probability)
+            * _binomial(blue, b, probability)
+            * (self.payoff(0, a / red, b / blue) - self.payoff(1, (a + 1) / red, b / blue))
+            for a in range(red)
+            for b in range(blue + 1)
+        )
+
+    def selfish_equilibrium(self) -> tuple[float, float]:
+        """(probability of cooperating, mean reward per agent) of the symmetric equilibrium.
+
+        No selfish agent of the one-round game gains by a deviation. Raises EnvConfigError for teams
+        of different sizes.
+        """
+        if self.team_sizes[0] != self.team_sizes[1]:
+            raise EnvConfigError(f"the teams must be equal for this, got sizes {self.team_sizes}")
+        if self.temptation(0.0) >= 0.0:
+            return 0.0, self.all_compete()
+        low, high = 0.0, 1.0
+        if self.temptation(1.0) <= 0.0:
+            return 1.0, self.all_cooperate()
+        for _ in range(60):  # halvings: past the precision of a float
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.temptation(middle) < 0.0 else (low, middle)
+        return low, self.independent_value(low)
+
+
+def _binomial(count: int, hits: int, probability: float) -> float:
+    return comb(count, hits) * probability**hits * (1.0 - probability) ** (count - hits)
+
+
+DRAW = 1e-9  # difference in mean reward per member that still counts as equal
+
+TEAM_A, TEAM_B = "team_a", "team_b"
+
+OBSERVATION_FIELDS = (
+    "first_round",  # 1 before anyone has chosen, else 0
+    "own_cooperated",  # 1 if this agent cooperated last round, else 0
+    "own_team_cooperated",  # share of one's own team, oneself included, last round; 0.5 before
+    "rivals_cooperated",  # share of the other team last round; 0.5 before
+    "last_reward",
+    "time",  # rounds played / max_cycles
+    "warmup",  # 1 in a warm-up episode, else 0
+    "blue",  # 1 for an agent of the blue team, else 0
+    "difficulty",  # or -1 where observe_parameters is off
+)
+
+
+class TeamBattle(base.SimultaneousGame):
+    """The environment.
+
+    Agents red_0.. (team A), then blue_0.. (team B); action 1 cooperates, 0 competes; every action
+    is always legal. `team_size` is one number for both teams or a pair (red, blue). Observations:
+    OBSERVATION_FIELDS, per agent. Infos: `cooperation_ratio` (share of all agents),
+    `team_cooperation` (share per team), `phase` ("warmup" or "battle") and, in the last round,
+    `winner`: "team_a", "team_b" or "draw".
+
+    With `warmup_episodes` above 0, episodes are counted from the last seed on. Episode k is a
+    warm-up if k < warmup_episodes. A seeded reset begins with episode 0, a reset without a seed
+    continues the count, and `reset(options={"episode": k})` sets the number of an episode.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("team_battle_v0")
+
+    def __init__(
+        self,
+        *,
+        team_size: int | Sequence[int] = 4,
+        difficulty: float = 0.3,
+        cooperation_weight: float = 0.25,
+        noise_std: float = 0.005,
+        warmup_episodes: int = 0,
+        observe_parameters: bool = True,
+        max_cycles: int = 1000,
+        obs_mode: str = "vector",
+        render_mode: str | None = None,
+    ) -> None:
+        self.rules = TeamBattleRules(_sizes(team_size), difficulty, cooperation_weight)
+        self.warmup_episodes = whole_number("warmup_episodes", warmup_episodes, low=0)
+        self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
+        self._payoffs = self.rules.payoffs()
+        red, blue = self.rules.team_sizes
+        self._red = red
+        self._difficulty = self.rules.difficulty if self.observe_parameters else base.HIDDEN
+        self._warmup = True
+        self._score = [0.0, 0.0]  # of red and blue: sum of rewards per member, noise left out
+        agents = [f"red_{i}" for i in range(red)] + [f"blue_{i}" for i in range(blue)]
+        self.teams = {a: TEAM_A if a.startswith("red") else TEAM_B for a in agents}
+        best = self.rules.base_reward + 0.5 * self.rules.cooperation_weight + RAID
+        ceiling = best + base.NOISE_LIMIT * number_between("noise_std", noise_std, 0.0)
+        super().__init__(
+            agents,
+            BINARY_ANSWERS,
+            low=(0.0,) * 8 + (base.HIDDEN,),
+            high=(1.0, 1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0),
+            reward_ceiling=ceiling,
+            noise_std=noise_std,
+            max_cycles=max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def baselines(self) -> dict[str, float]:
+        """Mean reward per agent and step after the warm-up, noise left out: 'uniform',
+        'optimum'."""
+        return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
+
+    def phase(self) -> str:
+        return "warmup" if self._warmup else "battle"
+
+    def make_view(self) -> TeamBattleView:
+        return TeamBattleView(self.rules.team_sizes, self.max_cycles)
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        """The agents' first observations; the option "episode" sets this episode's number."""
+        episode = options.get("episode", self._episode)
+        self._episode = whole_number('options["episode"]', episode, low=0)
+        self._warmup = self._episode < self.warmup_episodes
+        self._score = [0.0, 0.0]
+        warmup = float(self._warmup)
+        return [
+            (1.0, 0.0, 0.5, 0.5, 0.0, 0.0, warmup, float(agent >= self._red), self._difficulty)
+            for agent in range(len(self.possible_agents))
+        ]
+
+    def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
+        red, blue = self.rules.team_sizes
+        red_total, blue_total = sum(chosen[:red]), sum(chosen[red:])
+        share_red, share_blue = red_total / red, blue_total / blue
+        if self._warmup:
+            rewards = [self.rules.base_reward] * len(chosen)
+        else:
+            of_red, of_blue = self._payoffs[red_total][blue_total]
+            means = [of_red[action] for action in chosen[:red]]
+            means += [of_blue[action] for action in chosen[red:]]
+            self._score[0] += sum(means[:red]) / red
+            self._score[1] += sum(means[red:]) / blue
+            rewards = [
+                reward if (reward := mean + extra) > 0.0 else 0.0
+                for mean, extra in zip(means, self.noise(len(chosen)), strict=True)
+            ]
+        time, warmup, difficulty = self.played / self.rounds, self._warmup, self._difficulty
+        played = list(zip(chosen, rewards, strict=True))
+        rows = [
+            (0.0, action, share_red, share_blue, reward, time, warmup, 0.0, difficulty)
+            for action, reward in played[:red]
+        ]
+        rows += [
+            (0.0, action, share_blue, share_red, reward, time, warmup, 1.0, difficulty)
+            for action, reward in played[red:]
+        ]
+        ratio, phase = (red_total + blue_total) / len(chosen), self.phase()
+        infos: list[dict[str, Any]] = [
+            {
+                "cooperation_ratio": ratio,
+                "team_cooperation": {TEAM_A: share_red, TEAM_B: share_blue},
+                "phase": phase,
+            }
+            for _ in chosen
+        ]
+        if over:
+            winner = self._winner()
+            for info in infos:
+                info["winner"] = winner
+        return rows, rewards, infos
+
+    def _winner(self) -> str:
+        lead = (self._score[0] - self._score[1]) / self.rounds
+        if abs(lead) <= DRAW:
+            return "draw"
+        return TEAM_A if lead > 0.0 else TEAM_B
+
+
+def _sizes(team_size: int | Sequence[int]) -> tuple[int, int]:
+    if isinstance(team_size, Sequence) and not isinstance(team_size, str):
+        if len(team_size) != 2:
+            raise EnvConfigError(f"team_size must be one number or (red, blue), got {team_size!r}")
+        red, blue = (whole_number("team_size", size, 1, MOST_PLAYERS) for size in team_size)
+        return red, blue
+    size = whole_number("team_size", team_size, 1, MOST_PLAYERS)
+    return size, size
+
+
+@dataclass(frozen=True)
+class TeamBattleView(FixedChoices):
+    """Text view of team_battle."""
+
+    team_sizes: tuple[int, int]
+    rounds: int
+    default_action: int = 0
+    parse_penalty: float = 0.1
+
+    def rules(self, agent: str) -> str:
+        team, mine, rivals, theirs = self._sides(agent)
+        return (
+            f"You are {agent} in the {team} team of {mine}, against the {rivals} team of {theirs}. "
+            "Each round all players choose at the same time to cooperate or to compete. "
+            "Cooperation pays your whole team. Competing pays more when rivals cooperate. "
+            f"Cooperating while teammates compete costs a little. {HOW_TO_ANSWER}"
+        )
+
+    def describe(self, agent: str, observation: Any) -> str:
+        vector = base.vector_of(observation).tolist()
+        first, action, own, rival, reward, time, warmup, _, difficulty = vector
+        _, mine, _, theirs = self._sides(agent)
+        parts = [f"{round_of(time, self.rounds)}."]
+        if warmup:
+            parts.append("Warm-up: all earn the same.")
+        if first:
+            parts.append("Nobody has chosen yet.")
+        else:
+            parts.append(f"You chose to {BINARY_ANSWERS[int(action)]} and earned {reward:.2f}.")
+            parts.append(f"Team cooperating: {round(own * mine)} of {mine}.")
+            parts.append(f"Rivals cooperating: {round(rival * theirs)} of {theirs}.")
+        if difficulty >= 0.0:
+            parts.append(f"Difficulty {difficulty:.2f}.")
+        return " ".join(parts)
+
+    def _sides(self, agent: str) -> tuple[str, int, str, int]:
+        red, blue = self.team_sizes
+        return ("red", red, "blue", blue) if agent.startswith("red") else ("blue", blue, "red", red)
+
+
+parallel_env = parallel_form(TeamBattle)

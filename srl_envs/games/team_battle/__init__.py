@@ -1,1 +1,0 @@
-"""Two teams that cooperate within and compete between: rules and the array form."""

@@ -1,0 +1,572 @@
+"""Trading: agents with private values exchange goods by offers and promises.
+
+trading_market.py contains the rules without agents' names, text or spaces. An agent's reward is the
+gain of its goods in its own values since the last step, a whole number. Values and stocks are
+private and drawn from the seed. Reputations are public, and `network=True` publishes all deals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from srl_envs.games import base, rendering
+from srl_envs.games import trading_market as market_rules
+from srl_envs.games.base import VectorLayout
+from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, heard
+from srl_envs.games.trading_market import Market, TradingRules, worth_of
+from srl_envs.text import (
+    LISTED,
+    ParseFailure,
+    any_of,
+    cost_of_unread,
+    parse_statement,
+    round_of,
+)
+from srl_envs.validation import parallel_form, true_or_false
+
+OBSERVATION_FIELDS = (
+    "time",  # rounds played / max_cycles
+    "phase",  # three flags: offers, answers or deliveries are due
+    "last_reward",
+    "own_reputation",
+    "own_stock",  # per good
+    "own_value",  # per good and unit
+    "own_offer_to",  # per other agent: whom the agent's latest offer was made to
+    "own_offer",  # per good: units it would bring; below 0 for those it would cost
+    "own_offer_answer",  # 1 accepted, -1 declined, 0 neither (yet)
+    "offer_to_you",  # per other agent and good: units it would bring, until it is dealt with
+    "offer_gain",  # per other agent: what that is worth to the agent
+    "agreed",  # per other agent, while deliveries are due: the agent has accepted its offer
+    "reputation",  # per other agent
+    "deals",  # per other agent: agreements that both have kept
+    "word_kept",  # per other agent: 1 if it kept its word to the agent in the last round, -1 if not
+    "network",  # per pair of all agents, with network=True: agreements that both have kept
+)
+
+_OFFER = re.compile(
+    "offers? ([0-9]{1,3}) ([a-z]{1,24}) for ([0-9]{1,3}) ([a-z]{1,24}) to ([a-z0-9_]{1,24})"
+)
+_ACCEPT = re.compile("accepts? ([a-z0-9_]{1,24})")
+
+_COUNTED = 1e6  # deals of a pair in one episode; PettingZoo's tests want a bound
+
+
+def field_sizes(rules: TradingRules, network: bool) -> dict[str, int]:
+    """The length of each of OBSERVATION_FIELDS, in order."""
+    others, goods, agents = rules.num_agents - 1, rules.goods, rules.num_agents
+    sizes = dict.fromkeys(OBSERVATION_FIELDS, others) | dict.fromkeys(
+        ("own_stock", "own_value", "own_offer"), goods
+    )
+    sizes |= dict.fromkeys(("time", "last_reward", "own_reputation", "own_offer_answer"), 1)
+    sizes |= {"phase": 3, "offer_to_you": others * goods}
+    return sizes | {"network": agents * (agents - 1) // 2 if network else 0}
+
+
+def bounds(rules: TradingRules, network: bool) -> tuple[list[float], list[float]]:
+    """The least and the greatest that each number of a vector may be."""
+    units, agents = rules.max_quantity, rules.num_agents
+    # Two agreements at most are carried out at once: one's own offer and one that was accepted.
+    gain = units * market_rules.LARGEST_VALUE
+    limits: dict[str, tuple[float, float]] = dict.fromkeys(OBSERVATION_FIELDS, (0.0, 1.0))
+    limits |= {
+        "last_reward": (-2 * gain, 2 * gain),
+        "own_stock": (0.0, agents * market_rules.LARGEST_STOCK),
+        "own_value": (0.0, market_rules.LARGEST_VALUE),
+        "own_offer": (-units, units),
+        "own_offer_answer": (-1.0, 1.0),
+        "offer_to_you": (-units, units),
+        "offer_gain": (-gain, gain),
+        "word_kept": (-1.0, 1.0),
+    }
+    limits |= dict.fromkeys(("deals", "network"), (0.0, _COUNTED))
+    low: list[float] = []
+    high: list[float] = []
+    for name, size in field_sizes(rules, network).items():
+        low += [limits[name][0]] * size
+        high += [limits[name][1]] * size
+    return low, high
+
+
+@lru_cache(maxsize=256)
+def sentences(rules: TradingRules, agents: tuple[str, ...], agent: str) -> tuple[str, ...]:
+    """An agent's actions in words, in action order."""
+    others, goods = [other for other in agents if other != agent], rules.names
+    return (
+        *("pass", "decline", "deliver"),
+        *(f"accept {other}" for other in others),
+        *(
+            f"offer {offer.give_units} {goods[offer.give]} for {offer.want_units} "
+            f"{goods[offer.want]} to {others[offer.slot]}"
+            for offer in rules.offers
+        ),
+    )
+
+
+@lru_cache(maxsize=256)
+def _actions(rules: TradingRules, agents: tuple[str, ...], agent: str) -> dict[str, int]:
+    return {said: action for action, said in enumerate(sentences(rules, agents, agent))}
+
+
+@lru_cache(maxsize=64)
+def _goods(names: tuple[str, ...]) -> dict[str, str]:
+    """What a good may be called, singular or plural -> the good."""
+    plurals = {good + ending: good for good in names for ending in ("s", "es")}
+    return plurals | {good: good for good in names}
+
+
+@dataclass(frozen=True)
+class TradingView:
+    """Text view of trading."""
+
+    market: TradingRules
+    agents: tuple[str, ...]
+    rounds: int
+    network: bool = False
+    messages: bool = False
+    default_action: int = market_rules.PASS
+    parse_penalty: float = 0.1
+
+    def rules(self, agent: str) -> str:
+        if self.market.binding:
+            course = "First all may offer, then answer; what is accepted changes hands at once."
+        else:
+            course = (
+                "First all may offer, then answer, then deliver what they agreed. Who passes "
+                "instead of delivering keeps the goods but breaks its word, and all see how well "
+                "each keeps its word: (kept + 1) / (promised + 2)."
+            )
+        answers = self.answers(agent)
+        if len(answers) > LISTED:
+            deliver = () if self.market.binding else ("deliver",)
+            accept = f"accept {self._others(agent)[0]}"
+            answers = (self._an_offer(agent), accept, "decline", *deliver, "pass")
+        cost = cost_of_unread(self.parse_penalty)
+        talk = f" {MESSAGE_RULE}" if self.messages else ""
+        return (
+            f"You are {agent}, one of {len(self.agents)} traders of "
+            f"{', '.join(self.market.names)}. Each values goods differently, but a coin is worth "
+            f"{market_rules.COIN_VALUE} to all. You earn what your goods gain in value "
+            f"to you. {course} "
+            f"An offer is for {self._units()} of each good. Offer only what you hold, and accept "
+            "only what you can pay beside your own offer. Write alone on the last line "
+            f"{any_of(answers)}.{cost}{talk}"
+        )
+
+    def describe(self, agent: str, observation: Any) -> str:
+        seen = self._fields(observation)
+        phase = seen["phase"].index(1)
+        others = self._others(agent)
+        holdings = ", ".join(
+            f"{stock:g} {good} (worth {value:g}{' each' if place == 0 else ''})"
+            for place, (good, stock, value) in enumerate(
+                zip(self.market.names, seen["own_stock"], seen["own_value"], strict=True)
+            )
+        )
+        parts = [
+            f"{round_of(seen['time'][0], self.rounds)}.",
+            f"Now {market_rules.PHASES[phase]}.",
+            f"You hold {holdings}.",
+        ]
+        if phase == market_rules.OFFERS:
+            parts.append(self._dearest(seen["own_value"]))
+        if seen["last_reward"][0]:
+            parts.append(f"The last round changed their worth by {seen['last_reward'][0]:+g}.")
+        kept = zip(others, seen["word_kept"], strict=True)
+        if not self.market.binding:
+            words = {1: "kept", -1: "broke"}
+            parts += [f"{other} {words[int(word)]} its word." for other, word in kept if word]
+        parts += self._own_offer(seen, others, phase)
+        if phase == market_rules.ANSWERS:
+            parts += self._offers_to_you(seen, others)
+        if phase == market_rules.DELIVERIES:
+            parts += self._duties(seen, others)
+        parts += self._standing(seen, others)
+        return " ".join(parts) + heard(observation)
+
+    def answers(self, agent: str) -> tuple[str, ...]:
+        return sentences(self.market, self.agents, agent)
+
+    def parse(self, agent: str, answer: str) -> int | ParseFailure:
+        """The action an answer names. Never raises.
+
+        White space and the goods' number ('2 apples') are free; otherwise as parse_choice. Of an
+        offer or an acceptance that is none, the reason names the part that is wrong.
+        """
+        actions = _actions(self.market, self.agents, agent)
+
+        def action_of(said: str) -> int | ParseFailure | None:
+            plain = " ".join(said.split())
+            if (offer := _OFFER.fullmatch(plain)) is not None:
+                return self._offered(agent, *offer.groups())
+            if (accepted := _ACCEPT.fullmatch(plain)) is not None:
+                action = actions.get(f"accept {accepted[1]}")
+                return self._nobody(agent, accepted[1]) if action is None else action
+            if plain.startswith(("offer ", "offers ")):
+                return ParseFailure(f"an offer reads '{self._an_offer(agent)}'")
+            if plain == "accept":
+                return ParseFailure(f"say whose offer, as in 'accept {self._others(agent)[0]}'")
+            return actions.get(plain)
+
+        return parse_statement(answer, action_of)
+
+    def _others(self, agent: str) -> list[str]:
+        return [other for other in self.agents if other != agent]
+
+    def _an_offer(self, agent: str) -> str:
+        return self.answers(agent)[self.market.first_offer]
+
+    def _units(self) -> str:
+        most = self.market.max_quantity
+        return "1" if most == 1 else f"1 to {most}"
+
+    def _offered(
+        self, agent: str, given: str, give: str, wanted: str, want: str, partner: str
+    ) -> int | ParseFailure:
+        """The action that offers so, or which part of it cannot be."""
+        goods = _goods(self.market.names)
+        if partner not in self._others(agent):
+            return self._nobody(agent, partner)
+        for good in (give, want):
+            if good not in goods:
+                return ParseFailure(f"{good} is not traded")
+        if goods[give] == goods[want]:
+            return ParseFailure(f"an offer of {goods[give]} for {goods[want]} exchanges nothing")
+        said = f"offer {int(given)} {goods[give]} for {int(wanted)} {goods[want]} to {partner}"
+        action = _actions(self.market, self.agents, agent).get(said)
+        if action is None:
+            return ParseFailure(f"an offer is for {self._units()} of each good")
+        return action
+
+    def _nobody(self, agent: str, partner: str) -> ParseFailure:
+        who = "you" if partner == agent else "not a trader here"
+        return ParseFailure(f"{partner} is {who}")
+
+    def _fields(self, observation: Any) -> dict[str, list[float]]:
+        layout = VectorLayout(field_sizes(self.market, self.network))
+        return {name: numbers.tolist() for name, numbers in layout(observation).items()}
+
+    def _dearest(self, values: Sequence[float]) -> str:
+        dearest = [
+            good
+            for good, value in zip(self.market.names, values, strict=True)
+            if value == max(values)
+        ]
+        return f"You value {' and '.join(dearest)} most."
+
+    def _exchange(self, net: Sequence[float]) -> tuple[str, str]:
+        """What an offer costs and what it brings, in words."""
+        goods = list(zip(self.market.names, net, strict=True))
+        costs = next(f"{-units:g} {good}" for good, units in goods if units < 0)
+        return costs, next(f"{units:g} {good}" for good, units in goods if units > 0)
+
+    def _own_offer(
+        self, seen: dict[str, list[float]], others: Sequence[str], phase: int
+    ) -> list[str]:
+        if 1 not in seen["own_offer_to"]:
+            return []
+        partner = others[seen["own_offer_to"].index(1)]
+        costs, brings = self._exchange(seen["own_offer"])
+        if phase == market_rules.ANSWERS:
+            return [f"You offered {partner} {costs} for {brings}."]
+        if (
+            phase == market_rules.DELIVERIES
+            and seen["own_offer_answer"][0] == market_rules.ACCEPTED
+        ):
+            return []  # told as a duty
+        fate = {market_rules.ACCEPTED: "accepted", market_rules.DECLINED: "declined"}
+        became = fate.get(int(seen["own_offer_answer"][0]), "did not answer")
+        return [f"{partner} {became} your offer of {costs} for {brings}."]
+
+    def _offers_to_you(self, seen: dict[str, list[float]], others: Sequence[str]) -> list[str]:
+        goods = self.market.goods
+        nets = [
+            seen["offer_to_you"][slot * goods : (slot + 1) * goods] for slot in range(len(others))
+        ]
+        made = [slot for slot, net in enumerate(nets) if any(net)]
+        if not made:
+            return ["Nobody made you an offer, so you can only pass."]
+        said = []
+        for slot in made:
+            costs, brings = self._exchange(nets[slot])
+            gain = seen["offer_gain"][slot]
+            # Words rather than a sign: small tokenizers melt a sign into the good before it.
+            worth = f"worth {abs(gain):g} {'less' if gain < 0 else 'more'} to you"
+            said.append(f"{others[slot]} gives you {brings} for {costs} ({worth})")
+        return [f"Offers to you: {'; '.join(said)}.", "Accept one, decline or pass."]
+
+    def _duties(self, seen: dict[str, list[float]], others: Sequence[str]) -> list[str]:
+        goods, duties = self.market.goods, []
+        if seen["own_offer_answer"][0] == market_rules.ACCEPTED:
+            duties.append((seen["own_offer_to"].index(1), seen["own_offer"]))
+        for slot, agreed in enumerate(seen["agreed"]):
+            if agreed:
+                duties.append((slot, seen["offer_to_you"][slot * goods : (slot + 1) * goods]))
+        if not duties:
+            return ["You owe nothing, so you can only pass."]
+        said = []
+        for slot, net in duties:
+            costs, brings = self._exchange(net)
+            said.append(f"You owe {others[slot]} {costs} for {brings}.")
+        return [*said, "Deliver or pass."]
+
+    def _standing(self, seen: dict[str, list[float]], others: Sequence[str]) -> list[str]:
+        told = []
+        if not self.market.binding:
+            known = [
+                f"{other} {share:.2f}"
+                for other, share in zip(others, seen["reputation"], strict=True)
+                if share != 0.5
+            ]
+            rest = "; others 0.50" if len(known) < len(others) else ""
+            told += [f"Words kept: {', '.join(known)}{rest}."] if known else []
+        pairs = [
+            f"{one} with {other} {count:g}"
+            for (one, other), count in zip(pairs_of(self.agents), seen["network"], strict=False)
+            if count
+        ]
+        return told + ([f"Deals so far: {', '.join(pairs)}."] if pairs else [])
+
+
+def pairs_of(agents: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Every pair once, in agent order."""
+    return [(one, other) for place, one in enumerate(agents) for other in agents[place + 1 :]]
+
+
+_PHASE_FLAGS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+_MASKS_KEPT = 2048  # masks of offers that are remembered, by what an agent holds
+
+
+class SocialTrading(TalkingGame):
+    """The environment.
+
+    Agents agent_0, agent_1, ...; actions as srl_envs.games.trading_market lists them, in words
+    `text_view.answers(agent)`. An action that is illegal now counts as a pass, and
+    `infos[agent]["illegal"]` says so. `reset(options={"values": ..., "stocks": ...})`, whole
+    numbers per agent and good, sets a market up by hand. The last infos hold `possible_surplus`,
+    `realised_surplus`, `surplus_share` (their ratio; None where nothing could be gained), `gain`,
+    `reputation` and `network`.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_trading_v0")
+    scenario = "trading"
+
+    def __init__(
+        self,
+        *,
+        num_agents: int = 6,
+        goods: int = 3,
+        max_quantity: int = 2,
+        agreements: str = "promised",
+        network: bool = False,
+        messages: bool = False,
+        keyword_rewards: bool = False,
+        max_cycles: int = 30,
+        obs_mode: str = "vector",
+        render_mode: str | None = None,
+    ) -> None:
+        self.rules = TradingRules(num_agents, goods, max_quantity, agreements)
+        self.network = true_or_false("network", network)
+        actions = np.arange(self.rules.num_actions)
+        self._pass_only: np.ndarray = (actions == market_rules.PASS).astype(np.int8)
+        self._may_deliver = self._pass_only.copy()
+        self._may_deliver[market_rules.DELIVER] = 1
+        self._given = np.array([offer.give for offer in self.rules.offers])
+        self._given_units = np.array([offer.give_units for offer in self.rules.offers])
+        self._offer_masks: dict[tuple[int, ...], np.ndarray] = {}
+        low, high = bounds(self.rules, network)
+        super().__init__(
+            [f"agent_{index}" for index in range(self.rules.num_agents)],
+            ["pass"] * self.rules.num_actions,  # each agent's own names are the view's
+            low,
+            high,
+            messages=messages,
+            keyword_rewards=keyword_rewards,
+            reward_ceiling=float(2 * self.rules.max_quantity * market_rules.LARGEST_VALUE),
+            max_cycles=max_cycles,
+            obs_mode=obs_mode,
+            render_mode=render_mode,
+        )
+
+    def make_view(self) -> TradingView:
+        return TradingView(
+            self.rules, tuple(self.possible_agents), self.max_cycles, self.network, self.messages
+        )
+
+    def phase(self) -> str:
+        return market_rules.PHASES[self.market.phase]
+
+    def masks(self) -> Sequence[np.ndarray]:
+        return self._legal_now
+
+    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
+        values, stocks = self.rules.draw(self.np_random)
+        if "values" in options:
+            values = self.rules.table("values", options["values"], market_rules.LARGEST_VALUE)
+        if "stocks" in options:
+            stocks = self.rules.table("stocks", options["stocks"], market_rules.LARGEST_STOCK)
+        self.market = Market(self.rules, values, stocks)
+        self._acted: list[int | None] = [None] * self.rules.num_agents
+        self._own_offers = [self._own_offer(agent) for agent in range(self.rules.num_agents)]
+        self._public = [self._public_part(agent) for agent in range(self.rules.num_agents)]
+        return self._look([0.0] * self.rules.num_agents)
+
+    def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
+        market, agents = self.market, range(len(chosen))
+        played = market.phase
+        gains, illegal = market.play(chosen)
+        self._acted = [
+            market_rules.PASS if wrong else act for act, wrong in zip(chosen, illegal, strict=True)
+        ]
+        if played != market_rules.DELIVERIES:
+            self._own_offers = [self._own_offer(agent) for agent in agents]
+        if market.outcome:
+            self._public = [self._public_part(agent) for agent in agents]
+        rewards = [float(gain) for gain in gains]
+        phase = market_rules.PHASES[played]
+        infos: list[dict[str, Any]] = [{"phase": phase, "illegal": wrong} for wrong in illegal]
+        if over:
+            self._report(infos)
+        return self._look(rewards), rewards, infos
+
+    # What the agents see.
+
+    def _look(self, rewards: Sequence[float]) -> Sequence[base.Row]:
+        """Return all agents' observations and store the masks of legal actions."""
+        market, rules = self.market, self.rules
+        size, goods, others = rules.num_agents, rules.goods, rules.num_agents - 1
+        time, flags = self.played / self.rounds, _PHASE_FLAGS[market.phase]
+        word_kept = self._words_kept() if market.outcome else [(0,) * others] * size
+        no_offers = (0,) * (others * goods + 2 * others)
+        makers = market.incoming
+        if market.phase == market_rules.DELIVERIES:
+            makers = [[maker for maker, taker in market.agreed if taker == s] for s in range(size)]
+        rows = [
+            (
+                *(time, *flags, rewards[agent], market.reputation(agent)),
+                *(*market.stocks[agent], *market.values[agent], *self._own_offers[agent]),
+                *(self._incoming(agent, makers[agent]) if makers[agent] else no_offers),
+                *(*self._public[agent][:others], *self._public[agent][others : 2 * others]),
+                *(*word_kept[agent], *self._public[agent][2 * others :]),
+            )
+            for agent in range(size)
+        ]
+        self._legal_now = self._masks_now(makers)
+        return rows
+
+    def _own_offer(self, agent: int) -> tuple[int, ...]:
+        """own_offer_to, own_offer and own_offer_answer."""
+        to, net = [0] * (self.rules.num_agents - 1), [0] * self.rules.goods
+        offer = self.market.offers[agent]
+        if offer is not None:
+            to[offer.slot], net[offer.give] = 1, -offer.give_units
+            net[offer.want] = offer.want_units
+        return (*to, *net, self.market.answers[agent])
+
+    def _incoming(self, agent: int, makers: Sequence[int]) -> list[int]:
+        """offer_to_you, offer_gain and agreed."""
+        market, goods, others = self.market, self.rules.goods, self.rules.num_agents - 1
+        nets, gains, agreed = [0] * (others * goods), [0] * others, [0] * others
+        for maker in makers:
+            offer, slot = market.offers[maker], maker - (maker > agent)
+            assert offer is not None
+            nets[slot * goods + offer.give] = offer.give_units
+            nets[slot * goods + offer.want] = -offer.want_units
+            gains[slot] = market.gain_of(agent, maker)
+            agreed[slot] = int(market.phase == market_rules.DELIVERIES)
+        return nets + gains + agreed
+
+    def _public_part(self, agent: int) -> tuple[float, ...]:
+        """reputation and deals, and the network where it is shown."""
+        market = self.market
+        others = market.others[agent]
+        pairs = pairs_of(range(self.rules.num_agents)) if self.network else []
+        return (
+            *(market.reputation(other) for other in others),
+            *(market.deals[agent][other] for other in others),
+            *(market.deals[one][other] for one, other in pairs),
+        )
+
+    def _words_kept(self) -> list[list[int]]:
+        words = [[0] * (self.rules.num_agents - 1) for _ in self.possible_agents]
+        for whom, who, kept in self.market.outcome:
+            slot = who - (who > whom)
+            # Of two promises to the same agent, one that was broken counts.
+            words[whom][slot] = 1 if kept and words[whom][slot] >= 0 else -1
+        return words
+
+    def _masks_now(self, makers: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        market, agents = self.market, range(self.rules.num_agents)
+        if market.phase == market_rules.OFFERS:
+            return [self._may_offer(market.stocks[agent]) for agent in agents]
+        if market.phase == market_rules.DELIVERIES:
+            parties = market.parties()
+            return [self._may_deliver if agent in parties else self._pass_only for agent in agents]
+        return [self._may_answer(agent, makers[agent]) for agent in agents]
+
+    def _may_offer(self, stock: Sequence[int]) -> np.ndarray:
+        most = self.rules.max_quantity
+        held = tuple(units if units < most else most for units in stock)
+        if held not in self._offer_masks:
+            if len(self._offer_masks) >= _MASKS_KEPT:
+                self._offer_masks.clear()
+            mask = self._pass_only.copy()
+            mask[self.rules.first_offer :] = np.asarray(held)[self._given] >= self._given_units
+            self._offer_masks[held] = mask
+        return self._offer_masks[held]
+
+    def _may_answer(self, agent: int, makers: Sequence[int]) -> np.ndarray:
+        if not makers:
+            return self._pass_only
+        mask = self._pass_only.copy()
+        mask[market_rules.DECLINE] = 1
+        for maker in makers:
+            slot = maker - (maker > agent)
+            mask[market_rules.FIRST_ACCEPT + slot] = self.market.can_accept(agent, maker)
+        return mask
+
+    def _scene(self) -> rendering.Scene:
+        """Return the last round with each agent's goods, action and reward."""
+        agents = self.possible_agents
+        widest = max(map(len, self.text_view.answers(agents[0])))
+        words = [
+            ("-" if act is None else self.text_view.answers(agent)[act]).ljust(widest)
+            for agent, act in zip(agents, self._acted, strict=True)
+        ]
+        holdings = [" ".join(f"{units:>3}" for units in stock) for stock in self.market.stocks]
+        return rendering.Scene(
+            headline=self.headline(),
+            agents=tuple(f"{agent} {held}" for agent, held in zip(agents, holdings, strict=True)),
+            # By agent, so that each has its colour.
+            choices=tuple(None if act is None else agent for agent, act in enumerate(self._acted)),
+            rewards=tuple(self._shown[1]),
+            answers=tuple(words),
+            ceiling=self.reward_ceiling,
+        )
+
+    def _report(self, infos: Sequence[dict[str, Any]]) -> None:
+        market, agents = self.market, self.possible_agents
+        gains = [
+            worth_of(values, now) - worth_of(values, then)
+            for values, now, then in zip(
+                market.values, market.stocks, market.first_stocks, strict=True
+            )
+        ]
+        share = sum(gains) / market.surplus if market.surplus else None
+        for agent, info in enumerate(infos):
+            info["possible_surplus"], info["realised_surplus"] = market.surplus, sum(gains)
+            info["surplus_share"], info["gain"] = share, gains[agent]
+            info["reputation"] = market.reputation(agent)
+            info["network"] = {
+                f"{agents[one]} {agents[other]}": market.deals[one][other]
+                for one, other in pairs_of(range(len(agents)))
+                if market.deals[one][other]
+            }
+
+
+parallel_env = parallel_form(SocialTrading)

@@ -1,1 +1,0 @@
-"""A market of traders: rules, environment, view and rendering."""

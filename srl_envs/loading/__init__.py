@@ -1,1 +1,0 @@
-"""Loading of files, references and documents from others, within limits."""

@@ -1,0 +1,210 @@
+"""Records: plain data and dataclasses as JSON and back."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+_TAG = "__numpy__"
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a record can hold the value and give an equal one back."""
+    if isinstance(value, Mapping):
+        return all(is_plain(key) and is_plain(entry) for key, entry in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(is_plain, value))
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype.kind in "biuf"
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def encode(value: Any) -> Any:
+    """The value as JSON holds it; what `is_plain` refuses is left for json to refuse."""
+    if isinstance(value, np.ndarray):
+        data = value.ravel().tolist()
+        return {_TAG: "array", "dtype": value.dtype.str, "shape": value.shape, "data": data}
+    if isinstance(value, np.generic):
+        return {_TAG: "scalar", "dtype": value.dtype.str, "data": value.item()}
+    if isinstance(value, tuple):
+        return {_TAG: "tuple", "data": [encode(entry) for entry in value]}
+    if isinstance(value, Mapping):
+        if _TAG in value or not all(isinstance(key, str) for key in value):
+            pairs = [[encode(key), encode(entry)] for key, entry in value.items()]
+            return {_TAG: "mapping", "data": pairs}
+        return {key: encode(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [encode(entry) for entry in value]
+    return value
+
+
+def decode(value: Any) -> Any:
+    """The value that `encode` was given.
+
+    Raises LookupError, TypeError, ValueError or ArithmeticError for what it never writes.
+    """
+    if isinstance(value, dict):
+        tag = value.get(_TAG)
+        if tag == "array":
+            shape = whole_numbers(value["shape"])
+            if min(shape, default=0) < 0:
+                raise ValueError(f"{shape} is no shape")
+            return _array(checked(list, value["data"]), value["dtype"]).reshape(shape)
+        if tag == "scalar":
+            return _array([value["data"]], value["dtype"])[0]
+        if tag == "tuple":
+            return tuple(decode(entry) for entry in checked(list, value["data"]))
+        if tag == "mapping":
+            return {decode(key): decode(entry) for key, entry in value["data"]}
+        return {key: decode(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [decode(entry) for entry in value]
+    return value
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "b": (bool,), "i": (int,), "u": (int,), "f": (int, float), "U": (str,)
+}  # fmt: skip
+"""Kind of an array -> what its data are in JSON; no other kind is read."""
+_DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
+
+
+def _array(data: list[Any], dtype: Any) -> np.ndarray:
+    """The data in one dimension: no larger than they are in the record."""
+    known = _DTYPE.fullmatch(checked(str, dtype))
+    if known is None:
+        raise ValueError(f"arrays of {dtype!r:.40} are not read")
+    allowed = _KINDS[dtype[1]]
+    for entry in data:
+        if not isinstance(entry, allowed) or (isinstance(entry, bool) and bool not in allowed):
+            raise TypeError(f"{entry!r:.40} does not fit into an array of {dtype}")
+    if known[1] and int(known[1]) > max(map(len, data), default=1):
+        raise ValueError(f"no text of an array of {dtype} is that long")
+    with np.errstate(over="raise"):
+        return np.array(data, dtype=dtype)
+
+
+def whole_numbers(value: Any) -> tuple[int, ...]:
+    """A list of whole numbers, as a tuple."""
+    return tuple(checked(int, each) for each in checked(list, value))
+
+
+def number(value: Any) -> float:
+    """A number as it was written, whole ones too, that a float can hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r:.80} is no number")
+    float(value)
+    return value
+
+
+def checked(kind: type[Any], value: Any) -> Any:
+    """The value, which is of the type; TypeError where it is not."""
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise TypeError(f"{value!r:.80} is no {kind.__name__}")
+    return value
+
+
+T = TypeVar("T")
+
+
+class _Form(NamedTuple):
+    """Writer and reader of the values of a type."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+def as_record(kind: type[T], value: T) -> dict[str, Any]:
+    """The fields of the dataclass `kind` as plain data, in their order."""
+    record: dict[str, Any] = _form_of(kind).write(value)  # type: ignore[arg-type]
+    return record
+
+
+def read_record(kind: type[T], record: Any) -> T:
+    """The dataclass `kind` from what `as_record` gave; what else is in the record is not read.
+
+    Raises LookupError, TypeError, ValueError or ArithmeticError for any other record.
+    """
+    found: T = _form_of(kind).read(record)  # type: ignore[arg-type]
+    return found
+
+
+@functools.cache
+def _form_of(kind: Any) -> _Form:
+    of, parts = get_origin(kind), get_args(kind)
+    if kind in (str, int, bool):
+        return _Form(_same, functools.partial(checked, kind))
+    if kind is float:
+        return _Form(_same, number)
+    if of is Literal:
+        return _Form(_same, functools.partial(_among, parts))
+    if is_dataclass(kind):
+        types = get_type_hints(kind)
+        return _of_fields(kind, {field.name: _form_of(types[field.name]) for field in fields(kind)})
+    if of in (Union, UnionType):
+        return _of_union(parts)
+    if of is tuple:
+        return _of_tuple(_form_of(parts[0]), None if parts[-1] is ... else len(parts))
+    if of in (Mapping, dict) and parts[1] is not Any:
+        own = _form_of(parts[1])
+        return _Form(
+            lambda value: {key: own.write(one) for key, one in value.items()},
+            lambda value: {
+                checked(str, key): own.read(one) for key, one in checked(dict, value).items()
+            },
+        )
+    held = object if kind is Any else of or kind
+    return _Form(encode, lambda value: checked(held, decode(value)))
+
+
+def _of_fields(kind: Any, own: Mapping[str, _Form]) -> _Form:
+    def read(value: Any) -> Any:
+        record = checked(dict, value)
+        return kind(**{name: form.read(record[name]) for name, form in own.items()})
+
+    return _Form(
+        lambda value: {name: form.write(getattr(value, name)) for name, form in own.items()}, read
+    )
+
+
+def _of_union(parts: tuple[Any, ...]) -> _Form:
+    """Return the form of an optional type, or of several plain types."""
+    *others, last = (_form_of(part) for part in parts if part is not NoneType)
+
+    def read(value: Any) -> Any:
+        if value is None and NoneType in parts:
+            return None
+        for form in others:
+            with suppress(TypeError):
+                return form.read(value)
+        return last.read(value)
+
+    return _Form(lambda value: None if value is None else last.write(value), read)
+
+
+def _of_tuple(every: _Form, length: int | None) -> _Form:
+    def read(value: Any) -> tuple[Any, ...]:
+        found = tuple(map(every.read, checked(list, value)))
+        if length not in (None, len(found)):
+            raise ValueError(f"{len(found)} entries, not {length}")
+        return found
+
+    plain = every.write is _same  # thousands of tokens, most often
+    return _Form(list if plain else lambda value: [*map(every.write, value)], read)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _among(allowed: tuple[Any, ...], value: Any) -> Any:
+    if value not in allowed:
+        raise ValueError(f"{value!r:.80} is none of {', '.join(allowed)}")
+    return value

@@ -1,1 +1,0 @@
-"""OpenEnv: our games behind its servers, and its servers' games as ours."""

@@ -1,1 +1,0 @@
-"""The server: sessions of environments for clients elsewhere, within limits."""

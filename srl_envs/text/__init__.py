@@ -1,1 +1,0 @@
-"""Text views: observations as prompts, answers as actions."""

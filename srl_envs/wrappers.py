@@ -1,0 +1,538 @@
+"""Wrappers around any PettingZoo ParallelEnv."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from numbers import Real
+from operator import index
+from typing import Any, TypedDict
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils import BaseParallelWrapper
+from pettingzoo.utils.conversions import (
+    aec_to_parallel,
+    turn_based_aec_to_parallel,
+    turn_based_aec_to_parallel_wrapper,
+)
+
+from srl_envs import registry
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.text import (
+    LISTED,
+    TO_MOVE,
+    Names,
+    ParseFailure,
+    Reader,
+    SpacesOfAgents,
+    TextAction,
+    any_of,
+    beside,
+    cost_of_unread,
+    parse_choice,
+    reader,
+)
+from srl_envs.validation import (
+    Reset,
+    Step,
+    asks_nothing,
+    number_between,
+    shown,
+    true_or_false,
+    whole_number,
+)
+
+PASS = "pass"
+"""Answer, and action 0, of an agent in a turn-based game while another one is to move."""
+MASK = "action_mask"
+
+Describe = Callable[[str, Any], str]
+"""(agent, what it observes in the game with text) -> how that reads."""
+
+
+def with_text(
+    env: Any,
+    *,
+    rules: str | Mapping[str, str],
+    answers: Sequence[str] | Mapping[str, Sequence[str]],
+    fields: Names = None,
+    describe: Describe | None = None,
+    default_action: int | None = None,
+    parse_penalty: float = 0.1,
+    tells_time: bool = False,
+) -> GameWithText:
+    """`env`, any PettingZoo game with Discrete actions, as language models play and train on it.
+
+    An AECEnv goes through PettingZoo's own conversion to a ParallelEnv; GameWithText says what
+    becomes of games in which agents take turns. `rules` (said once) and `answers` (one per action
+    of the game, in its order) are for all agents, or a mapping from every agent to its own. How to
+    answer is said for you, and so is which answers are legal, where an observation has a mask.
+
+    Observations read as `describe(agent, observation)` says, or from their space alone with
+    `fields` for names (srl_envs.text.reader; for all agents, whose spaces must then
+    be alike). `default_action` (0) is played for an answer that could not be read, or the first
+    legal action where that is not legal, and `parse_penalty` taken off the reward that is learned
+    from, in the game's own unit; in games in which agents take turns that is a pass, or the first
+    legal move of who is to move, so they take no default action.
+
+    `tells_time` says that the situations tell how long the game still goes on. Where they do not,
+    a game that is cut off (truncated) is learned by PPO as one that could have gone on.
+
+    Raises EnvConfigError for what does not fit the game, and for answers that cannot be read back.
+    """
+    game = _parallel(env)
+    agents = list(game.possible_agents)
+    in_turns = _takes_turns(game)
+    if in_turns and default_action is not None:
+        raise EnvConfigError(
+            f"default_action is {default_action!r}: in a turn-based game a pass is the default"
+        )
+    if fields is not None and describe is not None:
+        raise EnvConfigError("describe= and fields= both say how observations read: give one")
+    if describe is not None and not callable(describe):
+        raise EnvConfigError(
+            f"describe is {shown(describe)}: give a function (agent, observation) -> text"
+        )
+    penalty = number_between("parse_penalty", parse_penalty, 0.0)
+    said, named = _for_each(agents, "rules", rules), _for_each(agents, "answers", answers)
+    choices = {
+        agent: _choices(game.action_space(agent), agent, named[agent], in_turns) for agent in agents
+    }
+    fewest = min(map(len, choices.values()))
+    observed = {
+        agent: _observed(game.observation_space(agent), len(choices[agent]), in_turns)
+        for agent in agents
+    }
+    view = ThirdPartyView(
+        said={
+            agent: _introduction(agent, said[agent], choices[agent], in_turns)
+            + cost_of_unread(penalty)
+            for agent in agents
+        },
+        choices=choices,
+        describers={
+            agent: describe or _from_space(space, fields, agent)
+            for agent, space in observed.items()
+        },
+        default_action=whole_number(
+            "default_action", 0 if default_action is None else default_action, 0, fewest - 1
+        ),
+        parse_penalty=penalty,
+        in_turns=in_turns,
+        tells_time=true_or_false("tells_time", tells_time),
+    )
+    return GameWithText(game, view, observed)
+
+
+@dataclass(frozen=True)
+class ThirdPartyView:
+    """The TextView that with_text makes; every mapping is from agents."""
+
+    said: Mapping[str, str]
+    choices: Mapping[str, tuple[str, ...]]
+    describers: Mapping[str, Describe]
+    default_action: int
+    parse_penalty: float
+    in_turns: bool
+    tells_time: bool
+    """Whether situations tell how long the game still goes on (see
+    srl_envs.text.tells_time)."""
+
+    def rules(self, agent: str) -> str:
+        """The agent's name, the rules as given, and how to answer."""
+        return self.said[agent]
+
+    def describe(self, agent: str, observation: Any) -> str:
+        """The observation in words, and which answers are legal where it says so."""
+        words = self.describers[agent](agent, observation)
+        if not isinstance(observation, Mapping) or MASK not in observation:
+            return words
+        choices, mask = self.choices[agent], observation[MASK]
+        legal = [choice for choice, free in zip(choices, mask, strict=True) if free]
+        if self.in_turns and mask[0]:
+            return f"{words}\nIt is not your turn: write '{PASS}'."
+        if len(legal) + self.in_turns < len(choices):
+            return f"{words}\nYou may choose: {', '.join(legal)}."
+        return words
+
+    def answers(self, agent: str) -> tuple[str, ...]:
+        """In action order."""
+        return self.choices[agent]
+
+    def parse(self, agent: str, answer: str) -> int | ParseFailure:
+        """The action an answer names. Never raises."""
+        return parse_choice(answer, self.choices[agent])
+
+    def legal(self, action: int, mask: Any) -> int:
+        """What the game plays for an action under an action mask: the action itself, the default
+        action where that is forbidden, or the first legal one where both are."""
+        allowed = next((act for act in (action, self.default_action) if mask[act]), None)
+        return int(np.argmax(mask)) if allowed is None else allowed
+
+
+class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
+    """A third party's game with a `text_view`; `env` is the game, as a ParallelEnv. See with_text.
+
+    Actions count from 0. Every info has an int8 "action_mask", which is also in the observation
+    where the game puts one there. An action that the mask forbids counts as the default action, or
+    as the first legal one where that is forbidden too; `infos[agent]["illegal"]` says so.
+
+    In a game in which agents take turns, action 0 is a pass and the game's own actions follow. An
+    agent that is not to move may only pass, and whoever is to move may not (a pass plays the first
+    move that is legal, and so does an answer that could not be read). Infos have "to_move": the
+    rollout does not ask an agent that is not, and plays its pass. Observations are
+    `{"observation": ..., "action_mask": ...}`, or the game's own Dict with that mask in it.
+
+    Raises EnvError for a missing or unknown agent, an action outside the space, and a game that
+    leaves an agent no legal action.
+    """
+
+    def __init__(
+        self, env: Any, view: ThirdPartyView, observed: Mapping[str, spaces.Space[Any]]
+    ) -> None:
+        super().__init__(env)
+        self.text_view = view
+        own = env.metadata
+        self.metadata = {**own, "name": own.get("name") or type(env.unwrapped).__name__}
+        self.render_mode: str | None = getattr(env, "render_mode", None)
+        self.possible_agents: list[str] = list(env.possible_agents)
+        self.agents: list[str] = []
+        self.action_spaces = {
+            agent: spaces.Discrete(len(view.choices[agent])) for agent in self.possible_agents
+        }
+        self.observation_spaces = dict(observed)
+        self._masks: dict[str, np.ndarray] = {}
+
+    @property
+    def unwrapped(self) -> GameWithText:
+        """The game with its text view: the game in `env` has none."""
+        return self
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        """Start an episode of the game."""
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self.agents = list(self.env.agents)
+        return self._outgoing(observations, infos)
+
+    def step(self, actions: Mapping[str, Any]) -> Step:
+        """Play one round with one action per agent; see the class for those that are forbidden."""
+        if asks_nothing(bool(self._masks), self.agents, actions):
+            return {}, {}, {}, {}, {}
+        chosen = self._chosen(actions)
+        played = {
+            agent: self.text_view.legal(action, self._masks[agent])
+            for agent, action in chosen.items()
+        }
+        first = 1 if self.text_view.in_turns else 0
+        observations, rewards, terminations, truncations, infos = self.env.step(
+            {
+                agent: int(self.env.action_space(agent).start) + action - first
+                for agent, action in played.items()
+            }
+        )
+        self.agents = list(self.env.agents)
+        seen, told = self._outgoing(observations, infos)
+        for agent, info in told.items():
+            info["illegal"] = played.get(agent) != chosen.get(agent)
+        return (
+            seen,
+            {agent: float(reward) for agent, reward in rewards.items()},
+            {agent: bool(ended) for agent, ended in terminations.items()},
+            {agent: bool(ended) for agent, ended in truncations.items()},
+            told,
+        )
+
+    def _outgoing(
+        self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]
+    ) -> Reset:
+        """Copies with masks in their places: games hand out what they go on changing, or share."""
+        seen: dict[str, Any] = {}
+        told: dict[str, dict[str, Any]] = {}
+        for agent, given in observations.items():
+            observation = seen[agent] = copy.deepcopy(given)
+            info = copy.deepcopy(dict(infos.get(agent, {})))
+            mask = self._masks[agent] = self._mask(agent, observation, info)
+            space = self.observation_spaces[agent]
+            if isinstance(space, spaces.Dict) and MASK in space.spaces:
+                if not isinstance(observation, dict):
+                    observation = {"observation": observation}
+                seen[agent] = {**observation, MASK: mask.copy()}
+            told[agent] = {**info, MASK: mask.copy()}
+            if self.text_view.in_turns:
+                told[agent][TO_MOVE] = agent in self.agents and not mask[0]
+        return seen, told
+
+    def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
+        held = observation if isinstance(observation, Mapping) and MASK in observation else info
+        count = self.action_spaces[agent].n
+        if self.text_view.in_turns:
+            to_move = self.env.aec_env.agent_selection if self.agents else None
+            mask = np.zeros(count, np.int8)
+            mask[1:] = held.get(MASK, 1) if agent == to_move else 0
+            mask[0] = agent != to_move
+        else:
+            mask = np.array(held.get(MASK, np.ones(count)), np.int8)
+        if not mask.any():
+            if agent in self.agents:
+                raise EnvError(f"{agent} is to act, and the game's mask leaves no legal action")
+            mask[:] = 1  # the agent's episode is over: nothing is asked of it any more
+        return mask
+
+    def _chosen(self, actions: Mapping[str, Any]) -> dict[str, int]:
+        for agent, action in actions.items():
+            if not self.action_spaces[agent].contains(action):
+                raise EnvError(
+                    f"action {action!r} of {agent} is outside {self.action_spaces[agent]}"
+                )
+        return {agent: index(action) for agent, action in actions.items()}
+
+
+def _parallel(env: Any) -> Any:
+    if not isinstance(env, AECEnv | ParallelEnv):
+        raise EnvConfigError(f"{env!r} is no PettingZoo game: give a ParallelEnv or an AECEnv")
+    if not getattr(env, "possible_agents", None):
+        raise EnvConfigError(f"{env} does not say who plays: it needs possible_agents")
+    if isinstance(env, ParallelEnv):
+        return env
+    in_cycles = env.metadata.get("is_parallelizable", False)
+    return aec_to_parallel(env) if in_cycles else turn_based_aec_to_parallel(env)
+
+
+def _takes_turns(game: Any) -> bool:
+    """Whether PettingZoo's conversion of a game in turns stands anywhere under the wrappers."""
+    while game is not None and not isinstance(game, turn_based_aec_to_parallel_wrapper):
+        game = vars(game).get("env")
+    return game is not None
+
+
+def _for_each(agents: Sequence[str], what: str, given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(agents, given)
+    if set(given) != set(agents):
+        who = sorted(map(str, given))
+        raise EnvConfigError(f"{what} are for {who}, and the agents are {sorted(agents)}")
+    return given
+
+
+def _choices(
+    space: spaces.Space[Any], agent: str, answers: Sequence[str], in_turns: bool
+) -> tuple[str, ...]:
+    """The agent's answers in action order, a pass first where agents take turns."""
+    if not isinstance(space, spaces.Discrete):
+        raise EnvConfigError(f"{agent} acts in {space}: only Discrete actions can be answers")
+    listed = isinstance(answers, Sequence) and not isinstance(answers, str)
+    if not listed or len(answers) != space.n or not all(isinstance(one, str) for one in answers):
+        raise EnvConfigError(
+            f"answers for {agent} are {shown(answers)}: give a list of texts, one for each of its "
+            f"{space.n} actions"
+        )
+    choices = (PASS, *answers) if in_turns else tuple(answers)
+    for action, choice in enumerate(choices):
+        if parse_choice(choice, choices) != action:
+            raise EnvConfigError(
+                f"answer {choice!r} for {agent} cannot be read back: give other, distinct words"
+            )
+    return choices
+
+
+def _introduction(agent: str, rules: str, choices: Sequence[str], in_turns: bool) -> str:
+    """What is said once. When to pass is said where it is due: mostly nobody is asked then."""
+    if not isinstance(rules, str):
+        raise EnvConfigError(f"rules for {agent} are {shown(rules)}: give a text")
+    moves = choices[1:] if in_turns else choices
+    named = "" if len(moves) > LISTED else f": {any_of(moves) if len(moves) > 1 else moves[0]}"
+    said = f"You are {agent}. {rules.strip()}\nWrite your choice alone on the last line{named}."
+    if not in_turns:
+        return said
+    return (
+        f"{said}\nOn your turn '{PASS}', or what cannot be read, plays the first move that is "
+        "allowed."
+    )
+
+
+def _observed(space: spaces.Space[Any], choices: int, in_turns: bool) -> spaces.Space[Any]:
+    """What an agent observes here where it observes `space` in the game itself."""
+    masked = isinstance(space, spaces.Dict) and MASK in space.spaces
+    if not masked and not in_turns:
+        return space
+    parts = space.spaces if isinstance(space, spaces.Dict) else {"observation": space}
+    return spaces.Dict({**parts, MASK: spaces.Box(0, 1, (choices,), np.int8)})
+
+
+def _from_space(space: spaces.Space[Any], fields: Names, whose: str) -> Describe:
+    """How observations of `space` read, the mask and what stands alone beside it not by name."""
+    where = f"the observation of {whose}"
+    if not (isinstance(space, spaces.Dict) and MASK in space.spaces):
+        return partial(_seen, reader(space, fields, where), False)
+    parts = {key: part for key, part in space.spaces.items() if key != MASK}
+    alone = list(parts) == ["observation"]
+    read = reader(parts["observation"] if alone else spaces.Dict(parts), fields, where)
+    return partial(_seen, read, alone)
+
+
+def _seen(read: Reader, alone: bool, agent: str, observation: Any) -> str:
+    return f"You see:{beside(read(observation['observation'] if alone else observation))}"
+
+
+class RewardContext(TypedDict):
+    """Context of the output that a reward function rewards."""
+
+    environment: str
+    """The environment's metadata name, or its type's where it has none."""
+    agent: str
+    round: int
+    """Counted from 0 in every episode."""
+    observation: Any
+    """Copy of the observation before the action."""
+    reward: float
+    """The environment's own for this step."""
+    info: Mapping[str, Any]
+    """The agent's info after the step, a copy."""
+
+
+RewardFunction = Callable[[Any, RewardContext], float]
+"""(model_output, context) -> reward. `model_output` is the answer as written where there is one
+(a text environment's action, or the words an action carries), else the action."""
+
+
+class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
+    """Any PettingZoo ParallelEnv with rewards from a user's function.
+
+    `reward_function` may be set at any time; None passes the environment's own rewards. These are
+    always in `infos[agent]["environment_reward"]`. Exceptions of the function pass unchanged.
+
+    Raises:
+        EnvConfigError: `env` is no ParallelEnv, or the function is not callable.
+        EnvError: A reward is not a finite number.
+    """
+
+    def __init__(self, env: Any, reward_function: RewardFunction | None = None) -> None:
+        if not isinstance(env, ParallelEnv):
+            raise EnvConfigError(f"CustomRewards got {shown(env)}: give a PettingZoo ParallelEnv")
+        super().__init__(env)
+        self.reward_function = reward_function
+        self._observations: dict[str, Any] = {}
+        self._round = 0
+
+    @property
+    def reward_function(self) -> RewardFunction | None:
+        """The source of the rewards; None for the environment's own."""
+        return self._reward_function
+
+    @reward_function.setter
+    def reward_function(self, function: RewardFunction | None) -> None:
+        if function is not None and not callable(function):
+            raise EnvConfigError(
+                f"reward_function is {shown(function)}: give a function (model_output, context) -> "
+                "reward, or None"
+            )
+        self._reward_function = function
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        """Start an episode."""
+        observations, infos = self.env.reset(seed=seed, options=options)
+        # Copies, because callers may write into observations.
+        self._observations, self._round = _copied(observations), 0
+        return observations, infos
+
+    def step(self, actions: Mapping[str, Any]) -> Step:
+        """Play one round."""
+        observations, own, terminations, truncations, infos = self.env.step(actions)
+        rewards = dict(own)
+        for agent in own:
+            if self.reward_function is not None and agent in actions:
+                context = RewardContext(
+                    environment=str(self.metadata.get("name") or type(self.unwrapped).__name__),
+                    agent=agent,
+                    round=self._round,
+                    observation=self._observations[agent],
+                    reward=float(own[agent]),
+                    info=dict(infos[agent]),
+                )
+                rewards[agent] = _finite(
+                    self.reward_function(_output(actions[agent]), context), agent
+                )
+            infos[agent]["environment_reward"] = float(own[agent])
+        self._observations, self._round = _copied(observations), self._round + 1
+        return observations, rewards, terminations, truncations, infos
+
+
+def _output(action: Any) -> Any:
+    return action.text if isinstance(action, TextAction) else action
+
+
+def _finite(reward: Any, agent: str) -> float:
+    try:
+        number = float(reward) if isinstance(reward, Real) else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        number = math.inf
+    if math.isfinite(number):
+        return number
+    raise EnvError(
+        f"reward_function gave {shown(reward)} for {agent}: it must give a finite number"
+    )
+
+
+def _copied(seen: Any) -> Any:
+    """A copy of an observation; deepcopy alone would cost more than a round of a small game."""
+    if isinstance(seen, np.ndarray) and seen.dtype != object:
+        return seen.copy()
+    if isinstance(seen, str):
+        return seen
+    if type(seen) is dict:
+        return {name: _copied(part) for name, part in seen.items()}
+    return copy.deepcopy(seen)
+
+
+class SingleAgentEnv(gymnasium.Env[Any, Any]):
+    """The only agent of a PettingZoo ParallelEnv, as Gymnasium wants it.
+
+    Observations, actions and infos are the agent's; `game` is the environment itself. Raises
+    EnvConfigError for a game of several agents.
+    """
+
+    def __init__(self, game: Any) -> None:
+        if len(game.possible_agents) != 1:
+            raise EnvConfigError(
+                f"Gymnasium plays one agent, and the game has {len(game.possible_agents)}: "
+                "give num_agents=1, or use it as a PettingZoo environment"
+            )
+        self.game = game
+        [self._agent] = game.possible_agents
+        self.metadata = game.metadata
+        self.render_mode = game.render_mode
+        self.observation_space: spaces.Space[Any] = game.observation_space(self._agent)
+        self.action_space: spaces.Space[Any] = game.action_space(self._agent)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; see the game."""
+        super().reset(seed=seed)
+        observations, infos = self.game.reset(seed=seed, options=options)
+        return observations[self._agent], infos[self._agent]
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Play one round."""
+        seen, rewards, terminations, truncations, infos = self.game.step({self._agent: action})
+        agent = self._agent
+        return seen[agent], rewards[agent], terminations[agent], truncations[agent], infos[agent]
+
+    def render(self) -> Any:
+        """Return the rendered game."""
+        return self.game.render()
+
+    def close(self) -> None:
+        """Close the game."""
+        self.game.close()
+
+
+def single_agent_env(name: str, **parameters: Any) -> SingleAgentEnv:
+    """The environment `name` of the registry for one agent; `parameters` as for `make`."""
+    return SingleAgentEnv(registry.make(name, **parameters))

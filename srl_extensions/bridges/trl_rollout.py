@@ -1,0 +1,170 @@
+"""Rollouts for a plain single-model GRPOTrainer through its `rollout_func`.
+
+    trainer = GRPOTrainer(
+        model=..., processing_class=..., args=..., train_dataset=rows,
+        reward_funcs=episode_return_reward,
+        rollout_func=make_rollout_func(lambda: make("coop_compete_v0", max_cycles=8)),
+    )
+
+A row of a batch is one agent's part of one episode, token by token as it was sampled, with the
+environment's text in between. The rows' own prompts are ignored. `rollout_func` is experimental in
+TRL; this module was tested with TRL 1.16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from srl_agents.errors import RolloutError
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.policy import Policy
+from srl_agents.rollout import play_many
+from srl_agents.seeding import generator, of_games
+from srl_train.errors import ConfigError
+from srl_train.samples import sample_of
+from srl_train.trajectory import shaped_game
+
+RolloutFunc = Callable[[list[Any], Any], dict[str, Any]]
+"""(prompts, trainer) to columns with one entry per prompt."""
+_IGNORED_OPTIONS = {"min_p": None, "repetition_penalty": 1.0, "use_vllm": False}
+"""Sampling options of TRL without effect here, with their neutral values."""
+_COLUMNS = ("prompt_ids", "completion_ids", "logprobs", "env_mask", "episode_return")
+
+
+def make_rollout_func(
+    make_env: Callable[[], Any],
+    *,
+    others: Mapping[str, Policy] | None = None,
+    trained_seat: str | None = None,
+    max_new_tokens: int = 16,
+    seed: int = 0,
+) -> RolloutFunc:
+    """Return a `rollout_func` for GRPOTrainer.
+
+    Answers are sampled from the trainer's current model with its temperature, top_p and top_k. The
+    rows of a group are one agent's parts of different episodes from the same reset seed. All
+    randomness comes from `seed`, the trainer's global step and the number of the call in that step,
+    so a resumed training plays the same episodes.
+
+    Args:
+        make_env: Constructor of the environment.
+        others: Policies of the agents that the model does not play.
+        trained_seat: Agent of all rows, with one episode per row. Without it, the groups of a batch
+            take the model's agents in turn, in random order, and share episodes.
+        max_new_tokens: Limit of one answer.
+        seed: Seed of all randomness.
+
+    Returns:
+        A function that returns prompt_ids, completion_ids, logprobs, env_mask (1 on the model's
+        tokens) and episode_return (summed rewards less the text view's parse penalties). It raises
+        ConfigError for settings that do not fit, and RolloutError for a failed episode.
+    """
+    return _Rollout(make_env, dict(others or {}), trained_seat, max_new_tokens, seed)
+
+
+def episode_return_reward(
+    prompts: Sequence[Any],
+    completions: Sequence[Any],
+    episode_return: Sequence[float],
+    **columns: Any,
+) -> list[float]:
+    """Return each row's episode return, as a reward function for GRPOTrainer."""
+    return list(episode_return)
+
+
+@dataclass
+class _Rollout:
+    make_env: Callable[[], Any]
+    others: dict[str, Policy]
+    trained_seat: str | None
+    max_new_tokens: int
+    seed: int
+    backend: HuggingFaceBackend | None = field(default=None, init=False)
+    _last_step: int = field(default=-1, init=False)
+    _calls: int = field(default=0, init=False)
+
+    def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
+        _check(trainer, len(prompts), size)
+        with closing(self.make_env()) as env:
+            own, view = self._own_seats(env), env.unwrapped.text_view
+        step = trainer.state.global_step
+        self._calls = self._calls + 1 if step == self._last_step else 0
+        self._last_step = step
+        rng = generator(self.seed, "trl_rollout", step, self._calls)
+        seats = [self.trained_seat] if self.trained_seat else rng.permutation(own).tolist()
+        groups = len(prompts) // size
+        env_seeds, policy_seeds = of_games(rng, ceil(groups / len(seats)) * size, size)
+        if self.backend is None or self.backend.model is not trainer.model:
+            self.backend = HuggingFaceBackend(trainer.model, trainer.processing_class)
+        self.backend.weights_version = step
+        sampling = Sampling(
+            temperature=trainer.args.temperature,
+            top_p=trainer.args.top_p,
+            top_k=trainer.args.top_k,
+            max_new_tokens=self.max_new_tokens,
+        )
+        games = play_many(
+            self.make_env,
+            {
+                **dict.fromkeys(own, TextPolicy(self.backend, view, sampling=sampling)),
+                **self.others,
+            },
+            env_seeds,
+            policy_seeds=policy_seeds,
+        )
+        columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+        for row in range(len(prompts)):
+            group, member = divmod(row, size)
+            block, turn = divmod(group, len(seats))
+            episode, seat = games[block * size + member], seats[turn]
+            if episode.failure is not None:
+                raise RolloutError(f"the episode of row {row} failed: {episode.failure}")
+            game = shaped_game(episode, (seat,), lambda raw: raw, view.parse_penalty)
+            sample = sample_of(game[seat], discount=1.0, round_number=0)
+            if sample is None:
+                raise RolloutError(f"the episode of row {row} ended before {seat} had a turn")
+            columns["prompt_ids"].append(list(sample.prompt_ids))
+            columns["completion_ids"].append(list(sample.completion_ids))
+            columns["logprobs"].append(list(sample.logprobs))
+            columns["env_mask"].append(list(sample.mask))
+            columns["episode_return"].append(sample.episode_return)
+        return columns
+
+    def _own_seats(self, env: Any) -> list[str]:
+        """Return the agents of the model."""
+        if getattr(env.unwrapped, "text_view", None) is None:
+            raise ConfigError(
+                f"{env.metadata['name']} has no text_view: language models cannot play it"
+            )
+        for seat in self.others:
+            if seat not in env.possible_agents:
+                seats = ", ".join(env.possible_agents)
+                raise ConfigError(f"others: no agent {seat!r}; allowed: {seats}")
+        own = [seat for seat in env.possible_agents if seat not in self.others]
+        if not own:
+            raise ConfigError("others has a policy for every agent, must leave one to the model")
+        if self.trained_seat is not None and self.trained_seat not in own:
+            raise ConfigError(
+                f"trained_seat is {self.trained_seat!r}, must be one of {', '.join(own)}"
+            )
+        return own
+
+
+def _check(trainer: Any, rows: int, size: int) -> None:
+    for name, neutral in _IGNORED_OPTIONS.items():
+        if getattr(trainer.args, name) != neutral:
+            raise ConfigError(f"{name} is {getattr(trainer.args, name)!r}, must be {neutral!r}")
+    if trainer.accelerator.num_processes > 1:
+        raise ConfigError(
+            f"num_processes is {trainer.accelerator.num_processes}, must be 1: groups may extend "
+            "over several processes"
+        )
+    if rows % size:
+        raise ConfigError(f"{rows} rows, must be a multiple of the group size ({size})")

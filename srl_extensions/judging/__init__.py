@@ -1,0 +1,1 @@
+"""Evaluation of policies and runs: scenarios, cross-play, ratings, exploitability, comparisons."""

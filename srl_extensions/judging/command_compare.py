@@ -1,0 +1,223 @@
+"""`srl compare`: comparison of methods over their runs of several seeds and environments."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+from srl_extensions.judging.aggregates import (
+    Scores,
+    interquartile_mean,
+    mean,
+    median,
+    optimality_gap,
+    probability_of_improvement,
+)
+from srl_extensions.judging.shared import with_interval, write_results
+from srl_train.cli.notices import tell
+from srl_train.cli.options import add_record, add_seed, check_numbers
+from srl_train.errors import ConfigError
+from srl_train.metrics.document import aligned
+from srl_train.metrics.errors import RunFolderError
+from srl_train.metrics.headline import headline, position
+from srl_train.metrics.run_folder import Run, load
+from srl_train.metrics.seeds import entries, labels, settings
+from srl_train.run_files import refuse_unwritable
+
+SCHEMA_VERSION = 1
+ENOUGH_SEEDS = 10
+"""Seeds from which a bootstrap interval covers about 95 %, see `Estimate.interval`."""
+COLUMNS = {
+    "interquartile_mean": "interquartile mean",
+    "mean": "mean",
+    "median": "median of tasks",
+    "optimality_gap": "optimality gap",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "runs", metavar="[METHOD=]RUN", nargs="+",
+        help="folders of `srl train`; runs of one METHOD are its seeds (default: runs that differ "
+        "only in the seed)",
+    )  # fmt: skip
+    add_seed(parser, "seed of resampling for the intervals")
+    add_record(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare the methods, print the comparison and write it."""
+    check_numbers(args)
+    named = [_split(word) for word in args.runs]
+    folders = [folder for _, folder in named]
+    loaded = [
+        (method, label, load(folder))
+        for (method, folder), label in zip(named, labels(folders), strict=True)
+    ]
+    if args.out is not None:
+        refuse_unwritable("--out", args.out)
+    methods = methods_of(loaded)
+    score, normalised, scores = scores_of(methods)
+    record = {
+        "schema_version": SCHEMA_VERSION,
+        "score": score,
+        "interval": "95 %, by stratified bootstrap over the seeds of each environment",
+        "seed": args.seed,
+        "methods": [
+            {"name": name, "scores": own, **_aggregates(own, normalised, args.seed)}
+            for name, own in scores.items()
+        ],
+        "probability_of_improvement": [
+            {
+                "method": ours,
+                "over": theirs,
+                **probability_of_improvement(scores[ours], scores[theirs], args.seed)._asdict(),
+            }
+            for ours, theirs in permutations(scores, 2)
+        ],
+    }
+    tell(table(record))
+    if args.out is not None:
+        write_results(args.out, record)
+    return 0
+
+
+def _split(word: str) -> tuple[str | None, Path]:
+    method, equals, folder = word.partition("=")
+    if not equals or Path(word).exists():
+        return None, Path(word)
+    if not method or not folder:
+        raise ConfigError(f"runs must be RUN or METHOD=RUN, got {word!r}")
+    return method, Path(folder)
+
+
+def methods_of(runs: Sequence[tuple[str | None, str, Run]]) -> dict[str, list[Run]]:
+    """Return method to runs, of (method or None, label, run).
+
+    Runs without a method are one method if they differ only in the seed.
+    """
+    found: dict[str, list[Run]] = {}
+    for method, _, own in runs:
+        if method is not None:
+            found.setdefault(method, []).append(own)
+    for entry in entries([(label, own) for method, label, own in runs if method is None]):
+        found.setdefault(entry.label, []).extend(entry.runs)
+    return found
+
+
+def scores_of(methods: Mapping[str, Sequence[Run]]) -> tuple[str, bool, dict[str, Scores]]:
+    """Return a description of scores, whether scores are normalised, and the scores by method.
+
+    A score is the mean raw reward per agent and turn, evaluated after training if each run was,
+    else over the last tenth of the rounds. Scores are normalised if each environment knows uniform
+    play and the optimum.
+
+    Raises:
+        RunFolderError: If a run has no reward, a method has a seed twice in one environment,
+            methods have different environments, or scores of several environments cannot be
+            normalised.
+    """
+    runs = [run for own in methods.values() for run in own]
+    evaluated = all(math.isfinite(headline(run).after) for run in runs)
+    normalised = all(math.isfinite(position(0.0, run.baselines)) for run in runs)
+    scores: dict[str, dict[str, list[float]]] = {}
+    for method, own in methods.items():
+        seen = set()
+        for run in own:
+            task = _task_of(run, runs)
+            if (task, run.seed) in seen:
+                raise RunFolderError(f"{method} has seed {run.seed} of {task} twice")
+            seen.add((task, run.seed))
+            value = headline(run).after if evaluated else headline(run).end
+            if not math.isfinite(value):
+                raise RunFolderError(f"{run.folder} has no reward yet")
+            scaled = position(value, run.baselines) if normalised else value
+            scores.setdefault(method, {}).setdefault(task, []).append(scaled)
+    tasks = {method: sorted(own) for method, own in scores.items()}
+    first, *others = tasks
+    for method in others:
+        if tasks[method] != tasks[first]:
+            raise RunFolderError(
+                f"methods must have the same environments, got {', '.join(tasks[first])} of "
+                f"{first} and {', '.join(tasks[method])} of {method}"
+            )
+    if len(tasks[first]) > 1 and not normalised:
+        unknown = next(run for run in runs if not math.isfinite(position(0.0, run.baselines)))
+        raise RunFolderError(
+            f"{unknown.environment} does not know the rewards of uniform play and of the optimum, "
+            "so runs of several environments cannot be compared"
+        )
+    when = "evaluated after training" if evaluated else "over the last tenth of the rounds"
+    scale = ", between uniform play (0) and the optimum (1)" if normalised else ""
+    ordered: dict[str, Scores] = {
+        method: {task: own[task] for task in tasks[method]} for method, own in scores.items()
+    }
+    return f"mean raw reward {when}{scale}", normalised, ordered
+
+
+def _task_of(run: Run, among: Sequence[Run]) -> str:
+    """Return the run's environment, with the options that differ between runs."""
+
+    def options(one: Run) -> dict[str, object]:
+        environment = one.config.get("environment")
+        return settings(environment) if isinstance(environment, Mapping) else {}
+
+    own = options(run)
+    rest = [options(other) for other in among if other.environment == run.environment]
+    different = sorted(
+        f"{key}={own.get(key)}"
+        for key in {key for one in (own, *rest) for key in one}
+        if any(one.get(key) != own.get(key) for one in rest)
+    )
+    return f"{run.environment} ({', '.join(different)})" if different else run.environment
+
+
+def _aggregates(scores: Scores, normalised: bool, seed: int) -> dict[str, Any]:
+    found = {"interquartile_mean": interquartile_mean(scores, seed), "mean": mean(scores, seed)}
+    if len(scores) > 1:
+        found["median"] = median(scores, seed)
+    if normalised:
+        found["optimality_gap"] = optimality_gap(scores, seed)
+    return {key: estimate._asdict() for key, estimate in found.items()}
+
+
+def table(record: Mapping[str, Any]) -> str:
+    """Return the comparison as lines of text."""
+    methods = record["methods"]
+    shown = [key for key in COLUMNS if all(key in method for method in methods)]
+    rows = [["", "tasks", "runs", *(COLUMNS[key] for key in shown)]]
+    for method in methods:
+        runs = sum(map(len, method["scores"].values()))
+        values = [with_interval(**method[key]) for key in shown]
+        rows.append([method["name"], str(len(method["scores"])), str(runs), *values])
+    lines = [f"{record['score']}, with 95 % intervals:", *aligned(rows)]
+    fewest = {one["name"]: min(map(len, one["scores"].values())) for one in methods}
+    single = [name for name, seeds in fewest.items() if seeds == 1]
+    if single:
+        lines.append(
+            f"caution: only one seed of {', '.join(single)}: any difference may be chance; "
+            "compare several seeds"
+        )
+    elif min(fewest.values()) < ENOUGH_SEEDS:
+        lines.append(
+            f"fewer than {ENOUGH_SEEDS} seeds per environment: the intervals are too narrow "
+            "(with 3 seeds they cover 76 % instead of 95 %, with 5 seeds 89 %)"
+        )
+    pairs = record["probability_of_improvement"]
+    if pairs:
+        lines.append("probability that a run of the first scores more than one of the second:")
+        lines += aligned(
+            [
+                [
+                    f"{one['method']} over {one['over']}",
+                    with_interval(one["value"], one["interval"]),
+                ]
+                for one in pairs
+            ]
+        )
+    return "\n".join(lines)

@@ -1,0 +1,162 @@
+"""`srl crossplay`: each player against each player, in any environments."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from srl_agents.episode import Episode, write_jsonl
+from srl_agents.errors import RolloutError
+from srl_agents.policy import Policy
+from srl_envs import registry, scenarios
+from srl_extensions.judging import cross_play, crossplay_page
+from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
+from srl_extensions.judging.ratings import can_rate, rate_together
+from srl_extensions.judging.shared import PLAYERS, NamedPlayers, write_results
+from srl_train.cli.notices import tell
+from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, setting
+from srl_train.errors import ConfigError
+from srl_train.metrics.document import as_lines
+from srl_train.metrics.page import write
+from srl_train.run_files import asked_for, refuse_taken, refuse_unwritable, versions
+
+KEPT_GAMES = 2
+"""Number of best and of worst games kept for each environment."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "players", metavar="[GROUP=]NAME", nargs="+",
+        help=f"players: {PLAYERS}; players of one GROUP are independent seeds of one method, "
+        "with a gap between self-play and cross-play",
+    )  # fmt: skip
+    places = "a player controls one team (or agent), another player the rest, in each place"
+    add_list(parser, "--environment", "ENV", places, dest="environments")
+    focal = "a scenario: a player controls its focal agents, another its background"
+    add_list(parser, "--scenario", "NAME", focal, dest="scenarios")
+    option = "an option of one or all environments, such as max_cycles=10"
+    add_list(parser, "--set", "[ENV.]KEY=VALUE", option, dest="options")
+    parser.add_argument(
+        "--episodes", type=int, default=16, metavar="N",
+        help="starts; each pair plays all of them in each place (default: 16)",
+    )  # fmt: skip
+    add_seed(parser, "seed of all random numbers; the same starts for each pair")
+    parser.add_argument(
+        "--out", type=Path, default=Path("crossplay"), metavar="FOLDER",
+        help="new folder for results.json, the page results.html, and the best and worst games in "
+        "games/ (default: crossplay)",
+    )  # fmt: skip
+    parser.add_argument("--record", action="store_true", help="write all games to games/ENV.jsonl")
+    add_model_settings(parser)
+    parser.add_argument("--quiet", action="store_true", help="print no tables")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play all pairs, print the results and write them."""
+    groups = _groups(args.players)
+    if not args.environments and not args.scenarios:
+        raise ConfigError("--environment or --scenario is required")
+    check_numbers(args)
+    arenas = _arenas(args)
+    players = NamedPlayers.parse(args, groups, "every player")
+    players.prepare(args.threads)
+    policies = [  # Policies of all environments, so that an error occurs before the first game.
+        {name: players.by_agent(dict.fromkeys(one.agents, name), one.make) for name in groups}
+        for one in arenas
+    ]
+    path = args.out / "results.json"
+    refuse_taken(args.out)
+    refuse_unwritable("--out", path)
+    found, played, games_shown = [], [], {}
+    for one, own in zip(arenas, policies, strict=True):
+        games, extremes = _play(one, own, args)
+        found.append(results(one, games, groups, args.seed))
+        played.append(cross_play.ArenaGames(one.name, tuple(groups), one.two_sided, tuple(games)))
+        games_shown[one.name] = crossplay_page.transcripts(one, extremes)
+        if not args.quiet:
+            tell(crossplay_page.table_of_arena(found[-1]))
+    rates_all = len(played) > 1 and can_rate()
+    record = {
+        "schema_version": SCHEMA_VERSION,
+        "players": [players.record(name) | {"group": group} for name, group in groups.items()],
+        "episodes": args.episodes,
+        "seed": args.seed,
+        "returns": "raw, per agent and episode, of the row's player",
+        "interval": "95 %, by bootstrap over starts; of gaps over seeds and starts",
+        "versions": versions(),
+        "arenas": found,
+        "overall": asdict(rate_together(played, args.seed)) if rates_all else None,
+    }
+    page = write(crossplay_page.page(record, games_shown), args.out / "results.html")
+    if not args.quiet and rates_all:
+        tell("\n".join(["", *as_lines(crossplay_page.ratings(record["overall"], None))]))
+    write_results(path, record, quiet=args.quiet)
+    if not args.quiet:
+        tell(f"written: {page}")
+    return 0
+
+
+def _groups(words: Sequence[str]) -> dict[str, str]:
+    """Return player to group, which is the player's name by default."""
+    found: dict[str, str] = {}
+    for word in words:
+        group, equals, name = word.rpartition("=")
+        if not name or (equals and not group):
+            raise ConfigError(f"players must be NAME or GROUP=NAME, got {word!r}")
+        if name in found:
+            raise ConfigError(f"players must be different, got {name} twice")
+        found[name] = group or name
+    if len(found) < 2:
+        raise ConfigError("players must be at least two; srl eval scores a single player")
+    return found
+
+
+def _arenas(args: argparse.Namespace) -> list[cross_play.Arena]:
+    options: dict[str, dict[str, Any]] = {name: {} for name in args.environments}
+    for text in args.options:
+        key, value = setting(text)
+        name, dot, option = key.rpartition(".")
+        if not options or (dot and name not in options):
+            allowed = ", ".join(options) or "none, scenarios have fixed options"
+            raise ConfigError(f"--set must be an option of --environment ({allowed}), got {text}")
+        for own in [name] if dot else options:
+            options[own][option] = value
+    makers = {name: partial(registry.make, name, **own) for name, own in options.items()}
+    chosen = map(scenarios.scenario, dict.fromkeys(args.scenarios))
+    made = [cross_play.arena(name, make) for name, make in makers.items()]
+    return made + [cross_play.scenario_arena(scenario) for scenario in chosen]
+
+
+def _play(
+    arena: cross_play.Arena, policies: Mapping[str, Mapping[str, Policy]], args: argparse.Namespace
+) -> tuple[list[cross_play.PairGame], dict[str, list[Episode]]]:
+    """Play the arena's games and write the best and worst, or all; earlier games win ties."""
+    every: list[Episode] = []
+    kept: dict[str, list[tuple[float, Episode]]] = {"best": [], "worst": []}
+
+    def keep(game: cross_play.PairGame, episode: Episode) -> None:
+        if args.record:
+            every.append(episode)
+        if game.first_return is None or game.second_return is None:
+            return
+        low, high = sorted((game.first_return, game.second_return))
+        for which, score in (("best", -high), ("worst", low)):
+            ranked = sorted([*kept[which], (score, episode)], key=itemgetter(0))
+            kept[which] = ranked[:KEPT_GAMES]
+
+    games = cross_play.play_cross(arena, policies, args.episodes, args.seed, at_game=keep)
+    failures = [game.failure for game in games if game.failure is not None]
+    if len(failures) == len(games):
+        raise RolloutError(f"every game of {arena.name} failed; the first: {failures[0]}")
+    extremes = {which: [episode for _, episode in ranked] for which, ranked in kept.items()}
+    for which, episodes in (extremes | ({"": every} if args.record else {})).items():
+        path = args.out / "games" / ".".join(filter(None, (arena.name, which, "jsonl")))
+        with asked_for("--out", path):
+            write_jsonl(path, episodes)
+    return games, extremes

@@ -1,0 +1,242 @@
+"""`srl eval`: evaluation of a policy, a model or a trained run in scenarios."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from srl_agents.episode import write_jsonl
+from srl_envs import scenarios
+from srl_envs.scenarios import Scenario
+from srl_extensions.judging.scenarios import ScenarioScore, play_scenario, scored
+from srl_extensions.judging.shared import PLAYERS, NamedPlayers, with_interval, write_results
+from srl_extensions.judging.solved import Solved, refuse_unsolvable
+from srl_train.cli.notices import tell
+from srl_train.cli.options import (
+    add_list,
+    add_model_settings,
+    add_record,
+    add_seed,
+    check_numbers,
+    players_of,
+)
+from srl_train.errors import ConfigError
+from srl_train.metrics.document import aligned
+from srl_train.run_files import asked_for, refuse_unwritable, versions
+
+HELD_OUT = {"only": True, "none": False, "all": None}
+SCHEMA_VERSION = 3
+"""2 added `samples`, and `solved` to each score; 3 changed `focal.kind` of scripted policies."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_list(parser, "--scenario", "NAME", "a scenario (--list shows them)", dest="scenarios")
+    add_list(
+        parser, "--environment", "ENV",
+        "all scenarios of an environment, or 'module:function' for your own environment, in which "
+        "each agent without --background is focal",
+        dest="environments",
+    )  # fmt: skip
+    parser.add_argument(
+        "--held-out", choices=tuple(HELD_OUT), default="all",
+        help="of the scenarios of --environment or --list, only or none of those that are kept for "
+        "evaluation (default: all)",
+    )  # fmt: skip
+    parser.add_argument("--policy", metavar="NAME", help=f"evaluated policy: {PLAYERS}")
+    add_list(
+        parser, "--background", "NAME",
+        "policy of the background agents instead of the scenario's; AGENT=NAME for any agent, "
+        "which is then not focal",
+    )  # fmt: skip
+    parser.add_argument(
+        "--episodes", type=int, default=64, metavar="N",
+        help="starts per scenario; of tasks: problems (default: 64)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--samples", type=int, default=1, metavar="N",
+        help="episodes of each start, such as a task's problem (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--pass-at", type=int, nargs="+", default=[], metavar="K",
+        help="probability that one of K samples solves the problem, for each K (default, for "
+        "tasks: 1 and the number of --samples)",
+    )  # fmt: skip
+    add_seed(parser, "seed of all random numbers; the same games for each policy")
+    add_record(parser)
+    parser.add_argument(
+        "--record", type=Path, metavar="FOLDER",
+        help="write all episodes to this folder, as <scenario>.jsonl",
+    )  # fmt: skip
+    add_model_settings(parser)
+    parser.add_argument("--list", action="store_true", help="list scenarios and stop")
+    parser.add_argument("--quiet", action="store_true", help="print no table")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play the scenarios, print the scores and write them."""
+    names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
+    if args.list:
+        for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):
+            found = scenarios.scenario(name)
+            tell(f"{name}  [{', '.join(found.tags)}]  {found.description}")
+        return 0
+    if not names:
+        raise ConfigError("--scenario or --environment is required (srl eval --list shows all)")
+    if args.policy is None:
+        raise ConfigError(f"--policy is required: {PLAYERS}")
+    check_numbers(args)
+    chosen = [
+        _with_background(scenarios.scenario(name), args.background) for name in dict.fromkeys(names)
+    ]
+    pass_at = _pass_at(args, chosen)
+
+    others = {name for one in chosen for name in one.background.values()}
+    players = NamedPlayers.parse(args, dict.fromkeys([args.policy, *others]), args.policy)
+    records = {}
+    if args.record is not None:
+        records = {one.name: args.record / f"{one.name}.jsonl" for one in chosen}
+    for path in records.values():
+        refuse_unwritable("--record", path)
+    if args.out is not None:
+        refuse_unwritable("--out", args.out)
+    players.prepare(args.threads)
+    scores, unwritten = [], None
+    for scenario in chosen:
+        played = play_scenario(
+            scenario,
+            players.policies(args.policy, scenario.make, scenario.focal),
+            args.episodes,
+            args.seed,
+            samples=args.samples,
+            background=players.by_agent(scenario.background, scenario.make),
+        )
+        if path := records.get(scenario.name):
+            try:
+                with asked_for("--record", path):
+                    write_jsonl(path, played)
+            except ConfigError as error:  # The scores are still printed and written.
+                unwritten = error
+        scores.append(scored(scenario, played, args.seed, pass_at=pass_at))
+    if not args.quiet:
+        tell(table(args.policy, scores))
+    if args.out is not None:
+        record = {
+            "schema_version": SCHEMA_VERSION,
+            "focal": players.record(args.policy),
+            "episodes": args.episodes,
+            "samples": args.samples,
+            "seed": args.seed,
+            "interval": "95 % percentile bootstrap over episodes, those of one problem together",
+            "versions": versions(),
+            "scores": [score.as_record() for score in scores],
+        }
+        write_results(args.out, record, quiet=args.quiet)
+    if unwritten is not None:
+        raise unwritten
+    return 0
+
+
+def _of_environments(environments: Sequence[str], holdout: str) -> list[str]:
+    found: list[str] = []
+    for environment in environments:
+        own = scenarios.names(environment, HELD_OUT[holdout])
+        if not own:
+            raise ConfigError(
+                f"--environment must have scenarios, got {environment}; allowed: "
+                f"{', '.join(scenarios.environments())}"
+            )
+        found += own
+    return found
+
+
+def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
+    """Return the scenario with other background policies and without held-out partners."""
+    if not words:
+        return scenario
+    agents = [*scenario.focal, *scenario.background]
+    own = players_of("--background", words, agents, list(scenario.background))
+    focal = tuple(agent for agent in scenario.focal if agent not in own)
+    if not focal:
+        raise ConfigError("--background must leave one agent to --policy, got all agents")
+    background = {**scenario.background, **own}
+    return dataclasses.replace(scenario, focal=focal, background=background, held_out_partners=())
+
+
+def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[int]:
+    """Return the sorted k of pass@k, empty for one sample and no --pass-at."""
+    for k in args.pass_at:
+        if not 1 <= k <= args.samples:
+            raise ConfigError(f"--pass-at must be 1 to --samples ({args.samples}), got {k}")
+    if args.samples == 1 and not args.pass_at:
+        return []
+    for scenario in scenarios:
+        try:
+            refuse_unsolvable(scenario)
+        except ValueError as error:
+            raise ConfigError(f"--samples, --pass-at: {error}") from error
+    return sorted({*(args.pass_at or (1, args.samples))})
+
+
+def table(policy: str, scores: Sequence[ScenarioScore]) -> str:
+    """Return the scores as lines of text: returns per focal agent, then solved problems."""
+    rows: list[tuple[str, ...]] = [
+        ("scenario", "focal return", "95 % interval", "background", "unread", "outcomes")
+    ]
+    rows += [_row(score) for score in scores]
+    if not any(row[-1] for row in rows[1:]):
+        rows = [row[:-1] for row in rows]
+    lines = [f"{policy}, per focal agent and episode ({len(scores[0].episodes)} episodes each):"]
+    lines += aligned(rows)
+    solved = {_name(score): score.solved for score in scores if score.solved is not None}
+    if solved:
+        lines += ["", "solved, with 95 % intervals:", *aligned(_solved_rows(solved))]
+    return "\n".join(lines)
+
+
+def _row(score: ScenarioScore) -> tuple[str, ...]:
+    interval, cooperation = score.focal_interval, score.cooperation_rate
+    outcomes = {} if cooperation is None else {"cooperation": cooperation}
+    notes = [f"{name} {value:.2f}" for name, value in (outcomes | dict(score.outcomes)).items()]
+    if score.failed:
+        notes.append(f"{score.failed} failed")
+    return (
+        _name(score),
+        f"{score.focal_return:.3f}",
+        "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
+        "-" if score.background_return is None else f"{score.background_return:.3f}",
+        f"{score.parse_failures:.1%}",
+        ", ".join(notes),
+    )
+
+
+def _solved_rows(solved: Mapping[str, Solved]) -> list[tuple[str, ...]]:
+    ks = sorted({one.k for each in solved.values() for one in each.pass_at})
+    rows: list[tuple[str, ...]] = [
+        ("scenario", "problems", "samples", *(f"pass@{k}" for k in ks), "by difficulty")
+    ]
+    for name, each in solved.items():
+        by_level = [
+            f"{level}: {found['share']:.0%}" for level, found in each.by("difficulty").items()
+        ]
+        rows.append(
+            (
+                name,
+                str(len(each.problems)),
+                str(sum(one.n for one in each.problems)),
+                *(
+                    "-"
+                    if one.estimate is None
+                    else with_interval(one.estimate, one.interval, ".1%")
+                    for one in each.pass_at
+                ),
+                ", ".join(by_level),
+            )
+        )
+    return rows
+
+
+def _name(score: ScenarioScore) -> str:
+    return score.scenario.name + (" *" if score.scenario.holdout else "")

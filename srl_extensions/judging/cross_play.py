@@ -1,0 +1,196 @@
+"""Cross-play: each player against each player, in each place, from the same starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from srl_agents.episode import Episode
+from srl_agents.evaluation.episode_stats import LONG_AFTER
+from srl_agents.policy import Policy
+from srl_agents.rollout import play_many
+from srl_agents.seeding import MOST, generator, of_games
+from srl_envs.errors import EnvConfigError
+from srl_envs.scenarios import Scenario
+from srl_envs.validation import whole_number
+from srl_extensions.judging.scenarios import DRAWN
+
+
+@dataclass(frozen=True)
+class Arena:
+    """One environment of a cross-play, with its agents divided between two players."""
+
+    name: str
+    make: Callable[[], Any]
+    """Constructor of the environment, a PettingZoo ParallelEnv."""
+    agents: tuple[str, ...]
+    places: tuple[tuple[str, ...], ...]
+    """Sets of agents that one player controls, its partner all others: teams, or single agents."""
+
+    @property
+    def two_sided(self) -> bool:
+        """True if the agents outside each place are the other place."""
+        return len(self.places) == 2 and sorted(self.agents) == sorted(sum(self.places, ()))
+
+
+@dataclass(frozen=True)
+class PairGame:
+    """Result of one game. Returns are raw, per agent and episode."""
+
+    first: str
+    """Player of the agents of the place."""
+    second: str
+    """Player of all other agents."""
+    place: int
+    """Index of the arena's place."""
+    start: int
+    """Number of the start; games of one start share all seeds."""
+    seed: int
+    """Seed of the environment's reset."""
+    first_return: float | None
+    """None for a failed game."""
+    second_return: float | None
+    turns: int
+    winner: Literal["first", "second", "draw"] | None = None
+    """None if the environment names no winner."""
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class ArenaGames:
+    """Games of one arena."""
+
+    arena: str
+    players: tuple[str, ...]
+    two_sided: bool
+    games: tuple[PairGame, ...]
+
+
+def arena(name: str, make: Callable[[], Any]) -> Arena:
+    """Return the environment with each team as a place, or each agent if it has no `teams`.
+
+    Raises:
+        EnvConfigError: If the environment has one agent or one team.
+    """
+    with closing(make()) as env:
+        agents = tuple(env.possible_agents)
+        teams = getattr(env.unwrapped, "teams", None) or {agent: agent for agent in agents}
+    places: dict[str, list[str]] = {}
+    for agent in agents:
+        places.setdefault(teams[agent], []).append(agent)
+    if len(places) < 2:
+        raise EnvConfigError(
+            f"{name} has {'one team' if len(agents) > 1 else 'one agent'}, and cross-play needs "
+            "two or more: score each player with srl eval"
+        )
+    return Arena(name, make, agents, tuple(map(tuple, places.values())))
+
+
+def scenario_arena(scenario: Scenario) -> Arena:
+    """Return the scenario's environment with its focal agents as the only place.
+
+    The partner controls the agents of the background.
+
+    Raises:
+        EnvConfigError: If each agent is focal.
+    """
+    if not scenario.background:
+        raise EnvConfigError(
+            f"{scenario.name} has no background agents for a partner: use a scenario with a "
+            f"background, or the environment {scenario.environment}"
+        )
+    agents = (*scenario.focal, *scenario.background)
+    return Arena(scenario.name, scenario.make, agents, (scenario.focal,))
+
+
+def play_cross(
+    arena: Arena,
+    players: Mapping[str, Mapping[str, Policy]],
+    episodes: int = 16,
+    seed: int = 0,
+    *,
+    at_game: Callable[[PairGame, Episode], None] = lambda game, episode: None,
+) -> list[PairGame]:
+    """Play each pair of players, self-play included, in each place from the same starts.
+
+    In a two-sided arena one game counts for both orders of its players. Self-play is one game per
+    start. Failed games are returned with their failure.
+
+    Args:
+        arena: Environment and places.
+        players: Player to agent to policy, for each agent of the arena.
+        episodes: Number of starts.
+        seed: Seed of all environments and policies.
+        at_game: Function called with each game and its episode.
+
+    Raises:
+        ValueError: If there are fewer than two players or one episode, or the seed is invalid.
+    """
+    if len(players) < 2:
+        raise ValueError(f"cross-play needs at least two players, got {len(players)}")
+    episodes = whole_number("episodes", episodes, low=1)
+    seed = whole_number("seed", seed, low=0, high=MOST)
+    env_seeds, policy_seeds = of_games(generator(seed, "cross_play"), episodes)
+    with closing(arena.make()) as env:
+        teams = getattr(env.unwrapped, "teams", None) or {}
+    places = range(1 if arena.two_sided else len(arena.places))
+    schedule = [
+        (first, second, place)
+        for first in players
+        for second in players
+        for place in places
+        if first != second or not place
+    ]
+    games = []
+    for first, second, place in schedule:
+        held: Sequence[str] = arena.places[place]
+        rest: Sequence[str] = [agent for agent in arena.agents if agent not in held]
+        player_of = {agent: second if agent in rest else first for agent in arena.agents}
+        played = play_many(
+            arena.make,
+            {agent: players[player][agent] for agent, player in player_of.items()},
+            env_seeds,
+            policy_seeds=policy_seeds,
+            reset_options=[{"episode": LONG_AFTER}] * episodes,
+            names=player_of,
+            extra={"arena": arena.name, "first": first, "second": second, "place": place},
+        )
+        if first == second and len(arena.places) > 1 and not arena.two_sided:
+            held = rest = arena.agents  # One game of self-play counts for all places.
+        for start, episode in enumerate(played):
+            returns, complete = episode.returns(), episode.failure is None
+            own, other = (
+                float(np.mean([returns[agent] for agent in side])) if complete else None
+                for side in (held, rest)
+            )
+            game = PairGame(
+                *(first, second, place, start, episode.seed, own, other, len(episode.turns)),
+                winner=_winner(episode, held, rest, teams) if complete else None,
+                failure=episode.failure,
+            )
+            at_game(game, episode)
+            games.append(game)
+    return games
+
+
+def _winner(
+    episode: Episode, held: Sequence[str], rest: Sequence[str], teams: Mapping[str, str]
+) -> Literal["first", "second", "draw"] | None:
+    """Return the winner if the environment names an agent, team or side of one player only."""
+    ends = {agent: episode.end_of(agent) for agent in episode.seats}
+    named = next((end["winner"] for end in ends.values() if end.get("winner") is not None), None)
+    if named is None:
+        return None
+    if named in DRAWN:
+        return "draw"
+    first, second = (
+        any(named in (agent, teams.get(agent), ends[agent].get("side")) for agent in side)
+        for side in (held, rest)
+    )
+    if first == second:
+        return None
+    return "first" if first else "second"

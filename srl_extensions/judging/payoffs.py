@@ -1,0 +1,215 @@
+"""Results of cross-play as plain data: payoff matrix, cross-play gap, ratings and rankings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from srl_agents import seeding
+from srl_agents.errors import ResultsError
+from srl_agents.evaluation.bootstrap import RESAMPLES, bootstrap_interval, percentile_interval
+from srl_envs.errors import DocumentError
+from srl_envs.records import checked, read_record
+from srl_envs.untrusted import read_bytes, read_json
+from srl_extensions.judging.cross_play import Arena, ArenaGames, PairGame
+from srl_extensions.judging.ratings import can_rate, rankings, rate_together
+
+SCHEMA_VERSION = 1
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+def results(
+    arena: Arena, games: Sequence[PairGame], groups: Mapping[str, str], seed: int
+) -> dict[str, Any]:
+    """Return the results of all games of an arena as plain data.
+
+    Args:
+        arena: The arena.
+        games: Games of `play_cross`.
+        groups: Player to group.
+        seed: Seed of resampling and of the order of matches.
+
+    Returns:
+        "matrix" contains the cells of `cells`, "gaps" the gaps of `gaps`. "rankings" is None if a
+        pair has no complete game, "ratings" is None without OpenSkill.
+    """
+    players = list(groups)
+    returns_RCE = returns_by_start(games, players, arena.two_sided)
+    payoffs = means(returns_RCE)
+    played = ArenaGames(arena.name, tuple(players), arena.two_sided, tuple(games))
+    return {
+        "name": arena.name,
+        "places": [list(place) for place in arena.places],
+        "two_sided": arena.two_sided,
+        "players": players,
+        "matrix": cells(games, players, arena.two_sided, seed),
+        "gaps": gaps(returns_RCE, players, groups, seed),
+        "ratings": asdict(rate_together([played], seed)) if can_rate() else None,
+        "rankings": None if payoffs is None else rankings(payoffs, players),
+        "failed": [
+            {"first": one.first, "second": one.second, "start": one.start, "failure": one.failure}
+            for one in games
+            if one.failure is not None
+        ],
+        "games": [asdict(game) for game in games],
+    }
+
+
+def returns_by_start(games: Sequence[PairGame], players: Sequence[str], two_sided: bool) -> Floats:
+    """Return the row player's mean return over places, [row, column, start]; NaN if all failed."""
+    index = {name: number for number, name in enumerate(players)}
+    size = len(players), len(players), 1 + max(game.start for game in games)
+    sums, counts = np.zeros(size), np.zeros(size)
+    for game in games:
+        if game.first_return is None or game.second_return is None:
+            continue
+        first, second = index[game.first], index[game.second]
+        sums[first, second, game.start] += game.first_return
+        counts[first, second, game.start] += 1
+        if two_sided:
+            sums[second, first, game.start] += game.second_return
+            counts[second, first, game.start] += 1
+    returns_RCE: Floats = np.full(size, np.nan)
+    np.divide(sums, counts, out=returns_RCE, where=counts > 0)
+    return returns_RCE
+
+
+def cells(
+    games: Sequence[PairGame], players: Sequence[str], two_sided: bool, seed: int
+) -> list[list[dict[str, Any]]]:
+    """Return the payoff matrix row by row.
+
+    A cell has the row player's mean return per agent and episode (None if each game failed), its
+    95 % interval by bootstrap over starts, and the numbers of complete and failed games. A game of
+    a two-sided arena counts in two cells.
+    """
+    returns_RCE = returns_by_start(games, players, two_sided)
+    complete, failed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for game in games:
+        pairs = {(game.first, game.second)}
+        if two_sided:
+            pairs.add((game.second, game.first))
+        (complete if game.failure is None else failed).update(pairs)
+
+    def cell(r: int, c: int) -> dict[str, Any]:
+        known = returns_RCE[r, c][np.isfinite(returns_RCE[r, c])]
+        pair = row, column = players[r], players[c]
+        return {
+            "row": row,
+            "column": column,
+            "mean": float(known.mean()) if len(known) else None,
+            "interval": bootstrap_interval(known.tolist(), seed),
+            "games": complete[pair],
+            "failed": failed[pair],
+        }
+
+    return [[cell(r, c) for c in range(len(players))] for r in range(len(players))]
+
+
+def means(returns_RCE: Floats) -> Floats | None:
+    """Return the matrix of mean returns, or None if a pair has no complete game."""
+    if np.isnan(returns_RCE).all(axis=2).any():
+        return None
+    return np.asarray(np.nanmean(returns_RCE, axis=2))
+
+
+def gaps(
+    returns_RCE: Floats, players: Sequence[str], groups: Mapping[str, str], seed: int
+) -> list[dict[str, Any]]:
+    """Return the difference of self-play and cross-play between the seeds of each method.
+
+    The gap measures zero-shot coordination (Hu et al. 2020, "Other-Play"). A group needs two seeds
+    and a complete game of each pair. The 95 % interval, by bootstrap over seeds and starts
+    together, needs three seeds.
+    """
+    found = []
+    for group in dict.fromkeys(groups.values()):
+        own = [number for number, name in enumerate(players) if groups.get(name) == group]
+        within_RCE = returns_RCE[np.ix_(own, own)]
+        if len(own) < 2 or means(within_RCE) is None:
+            continue
+        seeds, starts = np.arange(len(own)), np.arange(within_RCE.shape[2])
+        alone, mixed = _self_and_cross(within_RCE, seeds, starts)
+        found.append(
+            {
+                "group": group,
+                "players": [players[number] for number in own],
+                "self_play": alone,
+                "cross_play": mixed,
+                "gap": alone - mixed,
+                "interval": _gap_interval(within_RCE, seed),
+            }
+        )
+    return found
+
+
+def _gap_interval(within_RCE: Floats, seed: int) -> tuple[float, float] | None:
+    """Return the interval, or None for two seeds: most resamples would repeat one seed."""
+    seeds, starts = within_RCE.shape[1:]
+    if seeds < 3:
+        return None
+    rng = seeding.generator(seed, "bootstrap")
+    resampled: list[float] = []
+    while len(resampled) < RESAMPLES:
+        drawn = np.asarray(rng.integers(seeds, size=(seeds,)))
+        kept = np.asarray(rng.integers(starts, size=(starts,)))
+        if len(np.unique(drawn)) > 1:
+            alone, mixed = _self_and_cross(within_RCE, drawn, kept)
+            resampled.append(alone - mixed)
+    return percentile_interval(resampled)
+
+
+def _self_and_cross(within_RCE: Floats, drawn: Indices, starts: Indices) -> tuple[float, float]:
+    """Return mean self-play and cross-play; two draws of one seed are not cross-play."""
+    chosen_RCE = within_RCE[np.ix_(drawn, drawn, starts)]
+    same = drawn[:, None] == drawn[None, :]
+    own = np.eye(len(drawn), dtype=bool)
+    return float(np.nanmean(chosen_RCE[own])), float(np.nanmean(chosen_RCE[~same]))
+
+
+def read_played(path: Path) -> list[ArenaGames]:
+    """Read the games in a results.json of `srl crossplay`.
+
+    Raises:
+        ResultsError: If the file cannot be read, is damaged, or has another schema version.
+    """
+    try:
+        record = read_json(read_bytes(path))
+    except DocumentError as error:
+        raise ResultsError(f"{path}: {error}") from error
+    except OSError as error:
+        raise ResultsError(
+            f"cannot read {path}: {error.strerror}: the path must be a folder of srl crossplay or "
+            "its results.json"
+        ) from error
+    version = record.get("schema_version") if isinstance(record, dict) else None
+    if version != SCHEMA_VERSION or "arenas" not in record:
+        raise ResultsError(
+            f"{path} contains no cross-play results with schema version {SCHEMA_VERSION}, got "
+            f"schema version {version!r}"
+        )
+    try:
+        return [_arena_played(one) for one in checked(list, record["arenas"])]
+    except (LookupError, TypeError, ValueError) as error:
+        raise ResultsError(
+            f"{path} has a missing or invalid field: {type(error).__name__}: {error!s:.200}"
+        ) from error
+
+
+def _arena_played(record: Any) -> ArenaGames:
+    played = read_record(ArenaGames, {**record, "arena": record["name"]})
+    for game in played.games:
+        for name in (game.first, game.second):
+            if name not in played.players:
+                raise ValueError(f"unknown player {name!r:.80}")
+        if game.failure is None and None in (game.first_return, game.second_return):
+            raise ValueError(f"the game from seed {game.seed} has no returns and no failure")
+    return played

@@ -1,0 +1,174 @@
+"""Rankings of players: OpenSkill ratings of matches, and α-Rank of payoff matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from srl_agents import seeding
+from srl_agents.evaluation.nash_averaging import Floats, margins, nash_average, square
+from srl_agents.rollout.matchmaking import Ratings
+from srl_extensions.judging.cross_play import ArenaGames, PairGame
+
+SPREAD = 1.96
+"""Standard deviations from the mean to each end of a 95 % interval."""
+POINTS = 100
+"""Maximum number of points of a rating history."""
+WINNERS, RETURNS = "winners", "returns with the same partners"
+POPULATION = 50
+"""Size of the finite population of alpha-Rank."""
+NEUTRAL = 0.01
+"""Fixation probability of a worse mutant in the limit of strong selection, relative to that of a
+better one. The chain reaches every player because it is above 0."""
+
+Match = Mapping[str, float]
+"""Player to score; higher is better, equal scores draw."""
+
+
+@dataclass(frozen=True)
+class Rating:
+    """Strength of a player on OpenSkill's scale, which starts at 25."""
+
+    player: str
+    mu: float
+    sigma: float
+    interval: tuple[float, float]
+    """95 %: mu -+ 1.96 sigma."""
+
+
+@dataclass(frozen=True)
+class Rated:
+    """Ratings in descending order."""
+
+    by: str
+    """Compared quantity: winners or returns."""
+    matches: int
+    ratings: tuple[Rating, ...]
+    history: Mapping[str, tuple[tuple[int, float], ...]]
+    """Player to (number of matches so far, mu)."""
+
+
+def matches_of(games: Sequence[PairGame], two_sided: bool) -> tuple[str, list[Match]]:
+    """Return the compared quantity and the matches of the games.
+
+    If games name winners, each game between two different players is a match. Otherwise players
+    that had the same place, partner and start are ranked by their returns. Failed games are left
+    out, and so are games of a player with itself.
+    """
+    complete = [game for game in games if game.failure is None]
+    if any(game.winner is not None for game in complete):
+        points = {"first": (1.0, 0.0), "second": (0.0, 1.0), "draw": (0.5, 0.5)}
+        return WINNERS, [
+            dict(zip((game.first, game.second), points[game.winner], strict=True))
+            for game in complete
+            if game.winner is not None and game.first != game.second
+        ]
+    scores: dict[tuple[str, int, int], dict[str, float]] = {}
+    for game in complete:
+        assert game.first_return is not None and game.second_return is not None
+        scores.setdefault((game.second, game.place, game.start), {})[game.first] = game.first_return
+        if two_sided:  # The agents that the first player leaves are the other place.
+            place = (game.first, 1 - game.place, game.start)
+            scores.setdefault(place, {})[game.second] = game.second_return
+    matches = [
+        {player: value for player, value in own.items() if player != partner}
+        for (partner, _, _), own in scores.items()
+    ]
+    return RETURNS, [match for match in matches if len(match) > 1]
+
+
+def can_rate() -> bool:
+    """Return True if OpenSkill is installed."""
+    return find_spec("openskill") is not None
+
+
+def rate(players: Sequence[str], matches: Iterable[Match], by: str, seed: int) -> Rated:
+    """Rate the players by all matches, once each, in an order drawn from the seed."""
+    ratings = Ratings(players)
+    order = list(matches)
+    seeding.generator(seed, "rating").shuffle(order)
+    every = max(1, -(-len(order) // POINTS))
+    history = {name: [(0, mu)] for name, mu in ratings.mu.items()}
+    for number, match in enumerate(order, start=1):
+        ratings.rate([[name] for name in match], [float(score) for score in match.values()])
+        if number % every == 0 or number == len(order):
+            for name, mu in ratings.mu.items():
+                history[name].append((number, mu))
+    sigmas = ratings.sigma
+    rated = [
+        Rating(name, mu, sigmas[name], (mu - SPREAD * sigmas[name], mu + SPREAD * sigmas[name]))
+        for name, mu in ratings.mu.items()
+    ]
+    return Rated(
+        by,
+        len(order),
+        tuple(sorted(rated, key=lambda one: -one.mu)),
+        {name: tuple(points) for name, points in history.items()},
+    )
+
+
+def rate_together(played: Sequence[ArenaGames], seed: int) -> Rated:
+    """Rate the players by the games of one or several arenas, which are one pool of matches."""
+    players = dict.fromkeys(name for one in played for name in one.players)
+    found = [matches_of(one.games, one.two_sided) for one in played]
+    compared = {by for by, _ in found}
+    matches = [match for _, own in found for match in own]
+    by = compared.pop() if len(compared) == 1 else f"{WINNERS}, elsewhere {RETURNS}"
+    return rate(list(players), matches, by, seed)
+
+
+def rankings(payoffs_NN: Floats, players: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return the α-Rank share, the Nash weight and the Nash value of each player."""
+    shares, (weights, values) = alpha_rank(payoffs_NN), nash_average(payoffs_NN)
+    return {
+        name: {"alpha_rank": float(share), "nash_weight": float(weight), "nash_value": float(value)}
+        for name, share, weight, value in zip(players, shares, weights, values, strict=True)
+    }
+
+
+def alpha_rank(
+    payoffs_NN: ArrayLike, alpha: float | None = None, population: int = POPULATION
+) -> Floats:
+    """Compute the stationary distribution of α-Rank over players, shape (player,).
+
+    One population with the local selection of Omidshafiei et al. 2019, "α-Rank: Multi-Agent
+    Evaluation by Evolution", eq. 7.
+
+    Args:
+        payoffs_NN: Payoffs of the row's player against the column's.
+        alpha: Strength of selection, in 1 / payoffs. None is the limit of strong selection, which
+            depends on the order of payoffs only.
+        population: Number of individuals.
+
+    Raises:
+        ValueError: If the matrix is not square, finite and of at least two players, or if alpha is
+            not above 0.
+    """
+    payoffs = square(payoffs_NN)
+    if alpha is not None and not alpha > 0:
+        raise ValueError(f"alpha must be above 0, or None for its limit, got {alpha}")
+    lead = margins(payoffs).T  # [resident, mutant]
+    if alpha is None:
+        fixation = np.where(lead > 0, 1.0 - NEUTRAL, np.where(lead < 0, NEUTRAL, 0.5))
+    else:
+        fixation = _fixation(alpha * lead, population)
+    moves = fixation / (len(payoffs) - 1)
+    np.fill_diagonal(moves, 0.0)
+    np.fill_diagonal(moves, 1.0 - moves.sum(axis=1))
+    equations = np.vstack([moves.T - np.eye(len(moves)), np.ones(len(moves))])
+    shares: Floats = np.linalg.lstsq(equations, np.eye(len(moves) + 1)[-1], rcond=None)[0]
+    positive = np.clip(shares, 0.0, None)
+    return np.asarray(positive / positive.sum())
+
+
+def _fixation(advantage: Floats, population: int) -> Floats:
+    """Return the fixation probability of a mutant: (1 - e^-a) / (1 - e^-ma), or 1/m for a = 0."""
+    a = np.where(advantage == 0, 1.0, np.abs(advantage))
+    better = np.expm1(-a) / np.expm1(-population * a)
+    # Numerator and denominator for -a are divided by e^ma to avoid an overflow.
+    worse = better * np.exp(-(population - 1) * a)
+    return np.where(advantage == 0, 1.0 / population, np.where(advantage > 0, better, worse))

@@ -1,0 +1,258 @@
+"""gRPC client: connections to servers, and environments by address and name."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf.message_factory import GetMessageClass
+from gymnasium.vector import AutoresetMode
+
+import srl_extensions.remote.environments_pb2 as pb
+from srl_envs import loading
+from srl_envs.errors import EnvConfigError, UntrustedError
+from srl_envs.untrusted import printable
+from srl_envs.validation import is_loopback
+from srl_extensions.remote.errors import RemoteError, WireError
+from srl_extensions.remote.messages import to_value
+from srl_extensions.remote.remote_env import RemoteEnv, RemoteVector
+
+TOKEN_VARIABLE = "SRL_ENV_TOKEN"
+CERTIFICATE_VARIABLE = "SRL_ENV_CERTIFICATE"
+SERVICE = pb.DESCRIPTOR.services_by_name["Environments"]
+GREETING = 10.0
+"""Time limit of the first call in seconds."""
+MOST_BYTES = 64 * 2**20
+"""Maximum size of a reply."""
+CLOSING_SECONDS = 2.0
+"""Time limit of calls that are still running when the connection is closed."""
+RETRIES = {
+    "methodConfig": [
+        {
+            "name": [{"service": SERVICE.full_name}],
+            # Every call can be sent again: the server recognizes a turn by its number.
+            "retryPolicy": {
+                "maxAttempts": 5,
+                "initialBackoff": "0.1s",
+                "maxBackoff": "2s",
+                "backoffMultiplier": 2,
+                "retryableStatusCodes": ["UNAVAILABLE"],
+            },
+        }
+    ]
+}
+"""gRPC service configuration: calls whose connection was lost are sent again."""
+
+
+class EnvServer:
+    """A connection to an environment server.
+
+    Args:
+        address: "host:port".
+        token: The server's token; by default SRL_ENV_TOKEN.
+        certificate: PEM file of the server's certificate, or "system"; by default
+            SRL_ENV_CERTIFICATE. Calls to other machines are always encrypted.
+        timeout: Time limit of a call in seconds.
+
+    Raises:
+        RemoteError: If no server answers.
+        EnvConfigError: For wrong arguments.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        token: str | None = None,
+        certificate: str | Path | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        self.address = address
+        self.timeout = timeout
+        host, colon, port = address.rpartition(":")
+        if not (colon and host and port.isdecimal()):
+            raise EnvConfigError(f"an address is HOST:PORT, got {address!r:.200}")
+        token = os.environ.get(TOKEN_VARIABLE) if token is None else token
+        certificate = certificate or os.environ.get(CERTIFICATE_VARIABLE)
+        self._metadata = [("authorization", f"Bearer {token.strip()}")] if token else []
+        options = [
+            ("grpc.max_receive_message_length", MOST_BYTES),
+            ("grpc.service_config", json.dumps(RETRIES)),
+            # A proxy cannot reach this machine's own addresses.
+            ("grpc.enable_http_proxy", int(not is_loopback(host))),
+        ]
+        if certificate is not None:
+            self._channel = grpc.secure_channel(address, _credentials(Path(certificate)), options)
+        elif is_loopback(host):
+            self._channel = grpc.insecure_channel(address, options)
+        else:
+            raise EnvConfigError(
+                f"{address} is another machine, and calls would not be encrypted: give "
+                f"certificate= (or {CERTIFICATE_VARIABLE}), the PEM file of its certificate, or "
+                "'system' for the system's authorities"
+            )
+        self._sent: set[Any] = set()
+        self._closed = False
+        self._calls = {method.name: self._call_of(method) for method in SERVICE.methods}
+        try:
+            self.describe(timeout=min(GREETING, timeout))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> EnvServer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection. Sessions that are still open end with their leases."""
+        for sent in list(self._sent):
+            with suppress(grpc.RpcError, grpc.FutureTimeoutError, grpc.FutureCancelledError):
+                sent.result(timeout=CLOSING_SECONDS)
+        self._closed = True
+        self._channel.close()
+
+    def env(self, name: str, **options: Any) -> RemoteEnv:
+        """Make the environment `name` on the server with `options`, a PettingZoo ParallelEnv."""
+        return RemoteEnv(self, name, options)
+
+    def vector(
+        self,
+        name: str,
+        num_envs: int = 1,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        **options: Any,
+    ) -> RemoteVector:
+        """Make `num_envs` environments that are stepped in one call, as `srl_envs.vector.make`."""
+        return RemoteVector(self, name, options, num_envs, autoreset_mode)
+
+    def describe(self, timeout: float | None = None) -> pb.ServerDescription:
+        """Return the server's environments, policies, limits, and its counts of refusals."""
+        return self.call("Describe", pb.DescribeRequest(), timeout)
+
+    def open(self, name: str, options: Mapping[str, Any], copies: int = 1) -> pb.OpenReply:
+        """Open sessions of an environment. Raises RemoteError if the server refuses."""
+        request = pb.OpenRequest(environment=name, options=to_value(options), copies=copies)
+        reply: pb.OpenReply = self.call("Open", request)
+        if len(reply.sessions) != copies:
+            raise WireError(f"{len(reply.sessions)} sessions were opened, not {copies}")
+        return reply
+
+    def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
+        """Return the reply to a call, which is sent again if the connection is lost."""
+        with _remote_errors(self.address):
+            return self._calls[method](
+                request,
+                timeout=timeout or self.timeout,
+                metadata=self._metadata,
+                wait_for_ready=True,
+            )
+
+    def advance(self, method: str, sessions: Sequence[Any]) -> list[pb.Frame]:
+        """Return the frames of a Reset or a Step, one for each session; some may be refusals."""
+        requests = {"Reset": pb.ResetRequest, "Step": pb.StepRequest}
+        frames = list(self.call(method, requests[method](sessions=sessions)).frames)
+        if len(frames) != len(sessions):
+            raise WireError(f"{len(frames)} frames came for {len(sessions)} sessions")
+        return frames
+
+    def send(self, method: str, request: Any) -> None:
+        """Send a call without waiting, unless the connection is closed."""
+        if self._closed:
+            return
+        sent = self._calls[method].future(request, timeout=self.timeout, metadata=self._metadata)
+        self._sent.add(sent)  # gRPC cancels calls without references
+        sent.add_done_callback(self._sent.discard)
+
+    def stream(self, requests: Iterator[pb.StepRequest]) -> Iterator[pb.Frames]:
+        """Return the replies to steps on one stream. Raises grpc.RpcError."""
+        replies: Iterator[pb.Frames] = self._calls["Stream"](requests, metadata=self._metadata)
+        return replies
+
+    def _call_of(self, method: Any) -> Any:
+        shape = (
+            f"{'stream' if method.client_streaming else 'unary'}_"
+            f"{'stream' if method.server_streaming else 'unary'}"
+        )
+        return getattr(self._channel, shape)(
+            f"/{SERVICE.full_name}/{method.name}",
+            request_serializer=GetMessageClass(method.input_type).SerializeToString,
+            response_deserializer=GetMessageClass(method.output_type).FromString,
+        )
+
+
+connect = EnvServer
+_shared = lru_cache(maxsize=64)(connect)
+
+
+def remote(
+    address: str,
+    name: str,
+    /,
+    *,
+    token: str | None = None,
+    certificate: str | Path | None = None,
+    timeout: float = 60.0,
+    **options: Any,
+) -> RemoteEnv:
+    """Make the environment `name` on the server at `address` with `options`; see `connect`.
+
+    Environments of one server share a connection.
+    """
+    server = _shared(address, token=token, certificate=certificate, timeout=timeout)
+    return server.env(name, **options)
+
+
+def from_url(url: str, /, **options: Any) -> RemoteEnv:
+    """Make the environment of "grpc://host:port/name".
+
+    Token and certificate are those of the process's environment variables; see `connect`.
+
+    Raises:
+        EnvConfigError: For another form.
+        UntrustedError: If a record of others contains the URL.
+    """
+    address, slash, name = url.partition("://")[2].partition("/")
+    if not (slash and name):
+        raise EnvConfigError(f"{url!r:.200} must be grpc://HOST:PORT/NAME, such as .../maze_v0")
+    if loading.is_closed():
+        raise UntrustedError(
+            f"{url!r:.200} is a server that a record names; no connection: {loading.WAY_OUT}"
+        )
+    env = remote(address, name, **options)
+    env.made_as = {"name": name, "options": options}
+    return env
+
+
+def _credentials(certificate: Path) -> Any:
+    if str(certificate) == "system":
+        return grpc.ssl_channel_credentials()
+    try:
+        return grpc.ssl_channel_credentials(certificate.read_bytes())
+    except OSError as error:
+        raise EnvConfigError(f"the certificate cannot be read: {error}") from error
+
+
+@contextmanager
+def _remote_errors(address: str) -> Iterator[None]:
+    """Raise gRPC's errors as RemoteError of one line."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        code, details = error.code(), str(error.details())
+        message = printable(" ".join(details.split()), multiline=False)
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED and "Deadline" in details:
+            message = (
+                f"no answer in time ({message}); check that an environment server runs there. "
+                f"A server with TLS requires certificate= or {CERTIFICATE_VARIABLE}; one without "
+                "TLS requires neither"
+            )
+        raise RemoteError(f"{address}: {message}", code.name) from error

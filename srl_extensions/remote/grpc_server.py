@@ -1,0 +1,411 @@
+"""gRPC server of environments: admission of calls, the calls themselves, start and end."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hmac
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
+from threading import Thread
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+from grpc_health.v1 import health_pb2
+
+import srl_extensions.remote.environments_pb2 as pb
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_extensions.remote.client import SERVICE, TOKEN_VARIABLE
+from srl_extensions.remote.errors import Refused, WireError
+from srl_extensions.remote.messages import (
+    from_actions,
+    mapping_of,
+    text_digest,
+    to_frame,
+    to_space,
+    to_value,
+)
+from srl_extensions.remote.sessions import Session, Sessions, Turn, unless_refused
+from srl_extensions.remote.settings import ServerSettings
+
+MESSAGE_BYTES = 4 * 2**20
+"""Maximum size of a request. gRPC itself refuses requests of more than twice this size."""
+MOST_CALLS = 1024
+"""Maximum number of concurrent calls of one client."""
+SILENT_SECONDS = 5.0
+"""Seconds within which the message of a call must arrive."""
+OPTIONS = {
+    "grpc.max_receive_message_length": 2 * MESSAGE_BYTES,  # see MESSAGE_BYTES
+    "grpc.max_metadata_size": 16 * 2**10,
+    "grpc.so_reuseport": 0,  # a port that is taken is an error
+    # Pings detect lost clients; clients that ping too often are disconnected.
+    "grpc.keepalive_time_ms": 60_000,
+    "grpc.keepalive_timeout_ms": 20_000,
+    "grpc.http2.min_ping_interval_without_data_ms": 30_000,
+    "grpc.http2.max_ping_strikes": 2,
+}
+
+
+class Gate:
+    """Admission of calls: authenticates, counts and limits them before their message is read.
+
+    Clients are distinguished by their tokens, compared in constant time; without tokens, by host.
+    """
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self._tokens = [f"Bearer {token}".encode("ascii") for token in tokens]
+        self.refused: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
+
+    def handler(self, method: Any, answer: Callable[..., Any], is_open: bool = False) -> Any:
+        """Return the gRPC handler of a method.
+
+        gRPC reads the message of a unary call before it runs the handler, without a deadline.
+        Therefore every handler takes a stream, which is the same on the wire.
+
+        Args:
+            method: Descriptor of the method.
+            answer: Function of the message, or of the stream of messages, and the client's name.
+            is_open: True for a method without authentication.
+        """
+        read = partial(_read, GetMessageClass(method.input_type))
+        name = _host if is_open else self._authenticated
+
+        async def unary(_: Any, context: Any) -> Any:
+            async with self._admitted(name, context) as client:
+                return await answer(read(await _message(context)), client)
+
+        async def stream(requests: Any, context: Any) -> AsyncIterator[Any]:
+            async with self._admitted(name, context) as client:
+                async for reply in answer((read(data) async for data in requests), client):
+                    yield reply
+
+        write = GetMessageClass(method.output_type).SerializeToString
+        if method.client_streaming:
+            return grpc.stream_stream_rpc_method_handler(stream, response_serializer=write)
+        return grpc.stream_unary_rpc_method_handler(unary, response_serializer=write)
+
+    @asynccontextmanager
+    async def _admitted(self, name: Callable[[Any], str], context: Any) -> AsyncIterator[str]:
+        try:
+            client = name(context)
+            if self.calls[client] >= MOST_CALLS:
+                raise Refused(
+                    "RESOURCE_EXHAUSTED", "too many calls",
+                    f"a client must have at most {MOST_CALLS} calls at once, got another",
+                )  # fmt: skip
+            self.calls[client] += 1
+            try:
+                yield client
+            finally:
+                self.calls[client] -= 1
+                if not self.calls[client]:
+                    del self.calls[client]
+        except (Refused, WireError) as error:
+            if isinstance(error, WireError):
+                error = Refused("INVALID_ARGUMENT", "malformed", error)
+            self.refused[error.reason] += 1
+            await context.abort(grpc.StatusCode[error.code], str(error))
+
+    def _authenticated(self, context: Any) -> str:
+        if not self._tokens:
+            return _host(context)
+        given = dict(context.invocation_metadata()).get("authorization", "")
+        sent = given if isinstance(given, bytes) else given.encode("utf-8", "surrogateescape")
+        # All tokens are compared, so that the duration reveals nothing.
+        found = [hmac.compare_digest(sent, token) for token in self._tokens]
+        if not any(found):
+            raise Refused(
+                "UNAUTHENTICATED", "unauthenticated",
+                f"a valid token is required: token= or {TOKEN_VARIABLE} in Python, elsewhere the "
+                "metadata `authorization: Bearer TOKEN`",
+            )  # fmt: skip
+        return f"token {found.index(True)}"
+
+
+class Service:
+    """Methods of the protocol, each with the lower-case name of the method."""
+
+    def __init__(self, settings: ServerSettings, refused: Counter[str]) -> None:
+        self._settings = settings
+        self._refused = refused
+        # With several clients, one thread always remains for the other clients.
+        share = settings.threads - (len(settings.tokens) > 1)
+        self.sessions = Sessions(settings, max(1, share))
+
+    async def describe(self, request: pb.DescribeRequest, client: str) -> pb.ServerDescription:
+        """Return the environments and limits."""
+        return pb.ServerDescription(
+            version=_version(),
+            environments=self._settings.environments,
+            max_sessions=self._settings.max_sessions_per_client,
+            lease_seconds=self._settings.lease,
+            open_sessions=self.sessions.count(client),
+            refused=self._refused,
+        )
+
+    async def open(self, request: pb.OpenRequest, client: str) -> pb.OpenReply:
+        """Open sessions of one environment."""
+
+        def make() -> Any:
+            options = mapping_of(request.options, "options")
+            return self._settings.make(request.environment, options)
+
+        copies = request.copies or 1
+        sessions, environment = await self.sessions.open(client, make, copies, _described)
+        lease = self._settings.lease
+        return pb.OpenReply(sessions=sessions, environment=environment, lease_seconds=lease)
+
+    async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frames:
+        """Reset sessions."""
+        return self._frames(*await self._advance("reset", _reset, request, client))
+
+    async def step(self, request: pb.StepRequest, client: str) -> pb.Frames:
+        """Step sessions."""
+        return self._frames(*await self._advance("step", _step, request, client))
+
+    async def stream(
+        self, requests: AsyncIterator[pb.StepRequest], client: str
+    ) -> AsyncIterator[pb.Frames]:
+        """Step sessions over one stream. A stream that is silent for a lease is refused."""
+        while True:
+            try:
+                async with asyncio.timeout(self._settings.lease):
+                    request = await anext(requests, None)
+            except TimeoutError as error:
+                message = "the stream was silent too long"
+                raise Refused("DEADLINE_EXCEEDED", "silent", message) from error
+            if request is None:
+                return
+            turns, replies = await self._advance("step", _step, request, client)
+            yield self._frames(turns, replies, streamed=True)
+
+    async def look(self, request: pb.LookRequest, client: str) -> pb.Value:
+        """Return the joint state or the picture of a session."""
+        methods = {pb.LookRequest.STATE: "state", pb.LookRequest.PICTURE: "render"}
+        if request.thing not in methods:
+            raise WireError(f"thing must be one of {list(methods)}, got {request.thing}")
+        turn = Turn("look", request.session, partial(_look, methods[request.thing]))
+        return unless_refused(*await self.sessions.advance(client, [turn]))
+
+    async def close(self, request: pb.CloseRequest, client: str) -> pb.CloseReply:
+        """End sessions; ended sessions are ignored."""
+        return pb.CloseReply(closed=await self.sessions.close(client, request.sessions))
+
+    async def _advance(
+        self, kind: str, act: Callable[..., pb.Frame], request: Any, client: str
+    ) -> tuple[list[Turn], list[Any]]:
+        turns = [Turn(kind, one.session, partial(act, one), one.turn) for one in request.sessions]
+        return turns, await self.sessions.advance(client, turns)
+
+    def _frames(
+        self, turns: Sequence[Turn], replies: Sequence[Any], *, streamed: bool = False
+    ) -> pb.Frames:
+        """Return one frame per turn. Outside of a stream, a call without any frame is refused."""
+        refusals = [reply for reply in replies if isinstance(reply, Refused)]
+        if refusals and len(refusals) == len(replies) and not streamed:
+            raise refusals[0]
+        self._refused.update(refusal.reason for refusal in refusals)
+        frames = pb.Frames()
+        for turn, reply in zip(turns, replies, strict=True):
+            if isinstance(reply, Refused):
+                code, _ = grpc.StatusCode[reply.code].value
+                refusal = pb.Refusal(code=code, message=str(reply))
+                reply = pb.Frame(session=turn.session, turn=turn.number, refusal=refusal)
+            frames.frames.append(reply)
+        return frames
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A running server."""
+
+    address: str
+    """host:port, with the port in use."""
+    service: Service
+    gate: Gate
+
+    @property
+    def refused(self) -> Counter[str]:
+        """Reason -> number of refused calls and sessions."""
+        return self.gate.refused
+
+
+@asynccontextmanager
+async def serving(settings: ServerSettings, drain: float = 10.0) -> AsyncIterator[Serving]:
+    """Run a server while the context lasts.
+
+    Args:
+        settings: The settings.
+        drain: Seconds that running calls have at the end, when no new calls are accepted.
+
+    Raises:
+        EnvConfigError: If the address is not available, or the certificate cannot be read.
+    """
+    gate = Gate(tuple(settings.tokens))
+    # gRPC's own limit, maximum_concurrent_rpcs, counts calls that are not authenticated yet.
+    server = grpc.aio.server(options=list(OPTIONS.items()))
+    service = Service(settings, gate.refused)
+    health = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
+
+    async def check(request: Any, client: str) -> Any:
+        return health
+
+    checks = health_pb2.DESCRIPTOR.services_by_name["Health"]
+    methods = {
+        method.name: gate.handler(method, getattr(service, method.name.lower()))
+        for method in SERVICE.methods
+        if hasattr(service, method.name.lower())
+    }
+    check_method = {"Check": gate.handler(checks.methods_by_name["Check"], check, is_open=True)}
+    server.add_generic_rpc_handlers(
+        (
+            grpc.method_handlers_generic_handler(SERVICE.full_name, methods),
+            grpc.method_handlers_generic_handler(checks.full_name, check_method),
+        )
+    )
+    port = _bind(server, settings)
+    await server.start()
+    try:
+        yield Serving(f"{settings.host}:{port}", service, gate)
+    finally:
+        health.status = health_pb2.HealthCheckResponse.NOT_SERVING
+        await server.stop(drain)
+        await service.sessions.end()
+
+
+@contextmanager
+def in_thread(settings: ServerSettings, drain: float = 1.0) -> Iterator[Serving]:
+    """Run a server in a thread of this process while the context lasts; see `serving`."""
+    started: Future[tuple[Serving, Callable[[], object]]] = Future()
+
+    async def serve() -> None:
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        async with serving(settings, drain) as running:
+            started.set_result((running, partial(loop.call_soon_threadsafe, over.set)))
+            await over.wait()
+
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except Exception as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+
+    thread = Thread(target=run, name="environment-server")
+    thread.start()
+    try:
+        running, end = started.result()
+        try:
+            yield running
+        finally:
+            end()
+    finally:
+        thread.join()
+
+
+def _read(kind: Any, data: bytes) -> Any:
+    if len(data) > MESSAGE_BYTES:
+        raise Refused(
+            "RESOURCE_EXHAUSTED", "oversized",
+            f"a request must have at most {MESSAGE_BYTES} bytes, got {len(data)}",
+        )  # fmt: skip
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise WireError(f"{len(data)} bytes are not a {kind.DESCRIPTOR.name}") from error
+
+
+async def _message(context: Any) -> Any:
+    """Return the message of a unary call. Raises Refused if none arrives in time."""
+    try:
+        async with asyncio.timeout(SILENT_SECONDS):
+            message = await context.read()
+    except TimeoutError as error:
+        raise Refused(
+            "DEADLINE_EXCEEDED", "silent", f"no message came within {SILENT_SECONDS:g} s"
+        ) from error
+    if message is grpc.aio.EOF:
+        raise WireError("the call has no message")
+    return message
+
+
+def _host(context: Any) -> str:
+    return str(context.peer()).rpartition(":")[0]
+
+
+def _bind(server: Any, settings: ServerSettings) -> int:
+    address = f"{settings.host}:{settings.port}"
+    try:
+        if settings.certificate is None or settings.key is None:
+            return int(server.add_insecure_port(address))
+        pair = settings.key.read_bytes(), settings.certificate.read_bytes()
+        return int(server.add_secure_port(address, grpc.ssl_server_credentials([pair])))
+    except OSError as error:
+        raise EnvConfigError(f"the certificate cannot be read: {error}") from error
+    except RuntimeError as error:
+        raise EnvConfigError(
+            f"cannot serve at {address} ({str(error).partition(';')[0]}): check that the host is "
+            "this machine's, the port free (0 takes a free one), and that certificate and key match"
+        ) from error
+
+
+@functools.cache
+def _version() -> str:
+    try:
+        return metadata.version("core-srl")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+# Functions that run in a thread.
+
+
+def _described(env: Any) -> pb.Environment:
+    game = env.unwrapped
+    description = pb.Environment(
+        agents=[
+            pb.Agent(
+                name=agent,
+                observations=to_space(env.observation_space(agent)),
+                actions=to_space(env.action_space(agent)),
+            )
+            for agent in env.possible_agents
+        ],
+        metadata=to_value(env.metadata),
+        teams=to_value(getattr(game, "teams", None)),
+        baselines=to_value(getattr(game, "baselines", lambda: None)()),
+        max_cycles=to_value(getattr(game, "max_cycles", None)),
+        texts=text_digest(env),
+        version=_version(),
+    )
+    state_space = getattr(env, "state_space", None)
+    if state_space is not None:
+        description.state_space.CopyFrom(to_space(state_space))
+    return description
+
+
+def _reset(request: pb.SessionReset, session: Session) -> pb.Frame:
+    seed = request.seed if request.HasField("seed") else None
+    options = mapping_of(request.options, "options") if request.HasField("options") else None
+    outcome = session.env.reset(seed=seed, options=options)
+    return to_frame(session.id, session.turn, outcome, session.env)
+
+
+def _step(request: pb.SessionStep, session: Session) -> pb.Frame:
+    outcome = session.env.step(from_actions(request.actions))
+    return to_frame(session.id, session.turn, outcome, session.env)
+
+
+def _look(method: str, session: Session) -> pb.Value:
+    if not session.turn:
+        raise EnvError(f"{method}() before the first reset(): call reset() first")
+    return to_value(getattr(session.env, method)())

@@ -1,0 +1,338 @@
+"""Games on OpenEnv servers as PettingZoo environments in words.
+
+game = OpenEnvGame("http://127.0.0.1:8000", rules="Say something.", field="message")
+game = PartnerGame("http://127.0.0.1:8000")  # a game of ours with partners
+trainer = GRPOTrainer(..., environment_factory=partial(FocalAgent, "http://127.0.0.1:8000"))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+from srl_envs import text
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.loading import needed_by
+from srl_envs.text import (
+    ANSWER_LENGTH,
+    TEXT_LENGTH,
+    ParseFailure,
+    Samples,
+    SpacesOfAgents,
+    TextSpace,
+    any_of,
+    cost_of_unread,
+    parse_choice,
+)
+from srl_envs.untrusted import printable
+from srl_envs.validation import (
+    Reset,
+    Step,
+    asks_nothing,
+    number_between,
+    reset_arguments,
+    shown,
+    whole_number,
+)
+
+with needed_by("a client of OpenEnv servers"):
+    from openenv.core import EnvClient
+    from pydantic import BaseModel, ConfigDict, FiniteFloat, TypeAdapter
+    from websockets.protocol import State
+
+AGENT = "agent_0"
+"""The only agent of an OpenEnvGame."""
+MESSAGE_MIB = 4
+"""Maximum size of a reply."""
+QUOTED = 300
+"""Maximum length of a server's words in an error."""
+
+
+class Reply(BaseModel):
+    """Reply to a reset or a step, whose types are not converted."""
+
+    model_config = ConfigDict(strict=True)
+    observation: dict[str, Any]
+    reward: bool | FiniteFloat | None = None
+    done: bool = False
+
+
+class _Client(EnvClient):  # type: ignore[misc]  # openenv is not installed where mypy runs
+    """OpenEnv's client without reconnection, which would continue in another episode."""
+
+    async def _ensure_connected(self) -> None:
+        if self._ws is not None and self._ws.state is not State.OPEN:
+            raise ConnectionError("the connection was lost")
+        await super()._ensure_connected()
+
+    def _step_payload(self, action: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(action)
+
+    def _parse_result(self, payload: Any) -> Reply:
+        return Reply.model_validate(payload)
+
+    def _parse_state(self, payload: Any) -> Any:
+        return TypeAdapter(dict[str, Any]).validate_python(payload, strict=True)
+
+
+class Connection:
+    """Session on an OpenEnv server. Every failure is an EnvError, which ends the session."""
+
+    def __init__(self, url: str, timeout: float = 60.0) -> None:
+        parts = urlsplit(url) if isinstance(url, str) else None
+        if parts is None or parts.scheme not in ("http", "https", "ws", "wss") or not parts.netloc:
+            raise EnvConfigError(f"url must be one such as http://127.0.0.1:8000, got {shown(url)}")
+        self.url = url
+        self._timeout = number_between("timeout", timeout, 0.001)
+        self._client: Any = None
+
+    def call(self, send: Callable[[Any], Any], *, begins: bool = True) -> Any:
+        """Return the result of `send(client)`; one that `begins` a session connects first."""
+        if self._client is None and not begins:
+            raise EnvError(f"{self.url}: no episode is running: call reset() first")
+        if self._client is None:
+            self._client = _Client(
+                self.url,
+                connect_timeout_s=self._timeout,
+                message_timeout_s=self._timeout,
+                max_message_size_mb=MESSAGE_MIB,
+            ).sync()
+        try:
+            return send(self._client)
+        except TimeoutError as error:
+            raise self.refused(f"no reply within {self._timeout:g} s") from error
+        except Exception as error:  # OpenEnv's client expects valid replies
+            raise self.refused(f"{type(error).__name__}: {error}") from error
+
+    def close(self) -> None:
+        """End the session."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            client.close()
+
+    def refused(self, why: object) -> EnvError:
+        """End the session and return an error about the server."""
+        self.close()
+        message = " ".join(printable(str(why), multiline=False).split())
+        return EnvError(f"{self.url}: {message[:QUOTED]}")
+
+
+@dataclass(frozen=True)
+class ServerView:
+    """TextView of games whose observations are texts already."""
+
+    said: str
+    """Rules."""
+    choices: tuple[str, ...]
+    """Answers in action order; empty if any text is an action."""
+    default_action: int | str
+    parse_penalty: float
+    tells_time: bool = False
+
+    def rules(self, agent: str) -> str:
+        """Return the rules."""
+        return self.said
+
+    def describe(self, agent: str, observation: str) -> str:
+        """Return the server's text."""
+        return observation
+
+    def answers(self, agent: str) -> tuple[str, ...]:
+        """Return the answers in action order."""
+        return self.choices
+
+    def parse(self, agent: str, answer: str) -> int | str | ParseFailure:
+        """Return the chosen action or, without choices, the answer. Never raises."""
+        if self.choices:
+            return parse_choice(answer, self.choices)
+        if not isinstance(answer, str) or len(answer) > ANSWER_LENGTH:
+            return ParseFailure(f"the answer is not a text of at most {ANSWER_LENGTH} characters")
+        return answer
+
+
+class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no types in PettingZoo
+    """Environment of an OpenEnv server for its one agent, `agent_0`.
+
+    Args:
+        url: Address of the server.
+        rules: Text that the agent reads once. The form of an answer is added.
+        answers: Answer -> action of the server; or use `field`.
+        field: Field of the server's action that takes any text.
+        describe: Function that makes a text of the server's observation; by default its fields.
+        max_cycles: Steps after which the episode is truncated.
+        parse_penalty: Amount subtracted from the shaped reward for an answer that cannot be read.
+        timeout: Time limit of a reply in seconds.
+
+    Raises:
+        EnvConfigError: For wrong arguments.
+        EnvError: For every failure and refusal of the server.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"name": "openenv_v0", "render_modes": []}
+    render_mode = None
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        rules: str,
+        answers: Mapping[str, Mapping[str, Any]] | None = None,
+        field: str | None = None,
+        describe: Callable[[Mapping[str, Any]], str] | None = None,
+        max_cycles: int = 64,
+        parse_penalty: float = 0.1,
+        timeout: float = 60.0,
+    ) -> None:
+        if (answers is None) is (field is None):
+            raise EnvConfigError("give either answers= or field=, to define what an answer does")
+        if answers is not None and len(answers) < 2:
+            raise EnvConfigError(f"answers must be at least two, got {shown(answers)}")
+        self._actions, self._field = list((answers or {}).values()), field
+        self._describe = describe or listed
+        self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
+        penalty = number_between("parse_penalty", parse_penalty, 0.0)
+        choices, said = tuple(answers or ()), rules
+        if choices:
+            said += f"\nWrite your choice alone on the last line: {any_of(choices)}."
+            said += cost_of_unread(penalty)
+        self.text_view = ServerView(said, choices, 0 if choices else "", penalty)
+        self._server = Connection(url, timeout)
+        self.possible_agents = [AGENT]
+        self.agents: list[str] = []
+        self._begun = False
+        self.observation_spaces = {AGENT: TextSpace(TEXT_LENGTH)}
+        self.action_spaces = {
+            AGENT: spaces.Discrete(len(choices)) if choices else TextSpace(ANSWER_LENGTH)
+        }
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        """Start an episode. `options` are keyword arguments of the server's reset."""
+        seed, options = reset_arguments(seed, options)
+        self.agents = []
+        begin = {} if seed is None else {"seed": seed}
+        reply = self._server.call(lambda client: client.reset(**begin, **options))
+        if reply.done:
+            raise self._server.refused("the episode is done at its start")
+        seen = self._text(reply.observation)
+        self.agents, self._begun, self._played = [AGENT], True, 0
+        return {AGENT: seen}, {AGENT: {}}
+
+    def step(self, actions: Mapping[str, Any]) -> Step:
+        """Play one step."""
+        if asks_nothing(self._begun, self.agents, actions):
+            return {}, {}, {}, {}, {}
+        action, space = actions[AGENT], self.action_spaces[AGENT]
+        if not space.contains(action):
+            raise EnvError(f"action {shown(action):.80} of {AGENT} is outside {space}")
+        if isinstance(action, str):
+            # Half of a surrogate pair is a text in Python, but not in JSON.
+            action = action.encode("utf-8", "replace").decode()
+        self.agents = []  # a failure below ends the session
+        reply = self._server.call(lambda client: client.step(self._sent(action)), begins=False)
+        seen = self._text(reply.observation)
+        self._played += 1
+        cut = not reply.done and self._played >= self.max_cycles
+        self.agents = [] if reply.done or cut else [AGENT]
+        reward = float(reply.reward or 0.0)
+        return {AGENT: seen}, {AGENT: reward}, {AGENT: reply.done}, {AGENT: cut}, {AGENT: {}}
+
+    def render(self) -> None:
+        """Return None: these games have no pictures."""
+
+    def close(self) -> None:
+        """End the session."""
+        self._server.close()
+
+    def _sent(self, action: Any) -> Mapping[str, Any]:
+        return self._actions[int(action)] if self._field is None else {self._field: action}
+
+    def _text(self, observation: Mapping[str, Any]) -> str:
+        text = self._describe(observation)
+        if not isinstance(text, str):
+            raise self._server.refused(f"an observation must be a text, got {shown(text):.80}")
+        return text[:TEXT_LENGTH]
+
+
+def listed(observation: Mapping[str, Any]) -> str:
+    """Return the fields of an observation that are not empty, one per line."""
+    lines = [
+        f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in observation.items()
+        if value not in (None, "", [], {})
+    ]
+    return printable("\n".join(lines)) or "There is nothing to see."
+
+
+class PartnerGame(OpenEnvGame):
+    """Game on an OpenEnv server of ours, whose partners play all agents but one.
+
+    The first text of an episode contains the rules. The server reads the answers, and subtracts the
+    penalty of an answer that it cannot read from the reward.
+
+    Args:
+        url: Address of the server.
+        environment: Name of the game on the server; by default its first.
+        timeout: Time limit of a reply in seconds.
+
+    Raises:
+        EnvError: For every failure and refusal of the server, and for a game of several agents.
+    """
+
+    def __init__(self, url: str, environment: str | None = None, *, timeout: float = 60.0) -> None:
+        rules = "You play a game on a server. Its rules come first."
+        # The server ends the episodes.
+        super().__init__(url, rules=rules, field="actions", max_cycles=2**31, timeout=timeout)
+        self._chosen = {} if environment is None else {"environment": environment}
+        if environment is not None:
+            self._server.call(lambda client: client.reset(**self._chosen))
+        state = self._server.call(lambda client: client.state())
+        match state:
+            case {"possible_agents": [str(agent)], "answers": {**answers}}:
+                self._agent = agent
+            case {"possible_agents": [_, _, *_] as agents}:
+                names = printable(", ".join(map(str, agents)), multiline=False)
+                raise self._server.refused(f"{names} are left to one model: name partners")
+            case _:
+                raise self._server.refused(f"the state is invalid: {shown(state)}")
+        try:
+            self._answers = TypeAdapter(list[str]).validate_python(answers.get(agent), strict=True)
+        except ValueError as error:
+            raise self._server.refused(f"the answers are invalid: {error}") from error
+
+    def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
+        """Return up to `count` legal answers in random order, or None if the server lists none."""
+        answers = self._answers
+        return tuple(answers[i] for i in rng.permutation(len(answers))[:count]) or None
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        """Start an episode. `options` are those of the game's own reset."""
+        given = {"options": dict(options)} if options else {}
+        return super().reset(seed, {**self._chosen, **given})
+
+    def _sent(self, action: Any) -> Mapping[str, Any]:
+        return {"actions": {self._agent: action}}
+
+    def _text(self, observation: Mapping[str, Any]) -> str:
+        texts = observation.get("observations")
+        text = texts.get(self._agent) if isinstance(texts, dict) else None
+        if not isinstance(text, str):
+            raise self._server.refused(f"an observation must be a text, got {shown(text):.80}")
+        return text[:TEXT_LENGTH]
+
+
+class FocalAgent(text.FocalAgent):
+    """One agent of a game on a server, for TRL's `environment_factory`.
+
+    Partners on the server play the other agents. The server needs one session per concurrent
+    completion. Raises EnvError for a game with several agents left.
+    """
+
+    def __init__(self, url: str, environment: str | None = None) -> None:
+        super().__init__(PartnerGame(url, environment))

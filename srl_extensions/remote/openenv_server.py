@@ -1,0 +1,303 @@
+"""OpenEnv server of our games, played in words.
+
+    app = create_app({"pair": ServedGame("coop_compete_v0", {"variant": "pair"})})
+    serve(app, port=8000)
+
+An action is `{"actions": {agent: answer}}`, and the reply is a JointObservation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from srl_envs import registry
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.loading import needed_by
+from srl_envs.records import encode, is_plain
+from srl_envs.scenarios import refuse_levels
+from srl_envs.text import TextEnv
+from srl_envs.validation import is_loopback, is_own_request, nearest, shown, whole_number
+from srl_extensions.remote.sessions import Limits, Session, Sessions, Turn, unless_refused
+
+with needed_by("an OpenEnv server"):
+    import openenv.core.env_server.http_server as http_server
+    import uvicorn
+    from openenv.core.env_server.interfaces import Environment
+    from openenv.core.env_server.types import Action, ConcurrencyConfig, Observation, State
+    from starlette.datastructures import Headers
+    from starlette.middleware.body_limit import RequestBodyLimitMiddleware
+    from starlette.responses import PlainTextResponse
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+MESSAGE_BYTES = 4 * 2**20
+"""Maximum size of a message."""
+CLIENT = "openenv"
+"""Name of all clients in the session layer: OpenEnv has no tokens."""
+
+
+@dataclass(frozen=True)
+class ServedGame:
+    """A game that clients may play."""
+
+    name: str
+    """Name as in `srl_envs.make`."""
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    history: int | None = None
+    """Number of past turns that every observation repeats, for readers without a conversation."""
+    around: Callable[[Any], Any] | None = None
+    """Wrapper of the environment, such as partners that play some of its agents."""
+
+    def make(self) -> Any:
+        """Make a new environment. Raises EnvConfigError for wrong options and held-out levels."""
+        env = registry.make(self.name, **self.options)
+        refuse_levels(self.name, self.name, self.options, env)
+        return TextEnv(self.around(env) if self.around else env, history=self.history)
+
+
+class JointAction(Action):  # type: ignore[misc]  # openenv is not installed where mypy runs
+    """Answers of one turn."""
+
+    actions: dict[str, str]
+    """Agent -> answer, for every agent in the game."""
+
+
+class JointObservation(Observation):  # type: ignore[misc]
+    """Texts after a turn. `reward` is the sum of the rewards; `done` if no agent is left."""
+
+    agents: list[str]
+    """Agents that act in the next turn."""
+    observations: dict[str, str]
+    rewards: dict[str, float]
+    terminations: dict[str, bool]
+    truncations: dict[str, bool]
+    infos: dict[str, dict[str, Any]]
+    """Infos as tagged JSON (`srl_envs.records`), without values that it cannot hold."""
+
+
+class GameState(State):  # type: ignore[misc]
+    """Description of a session's game."""
+
+    environment: str
+    """Name of the game on the server."""
+    environments: list[str]
+    """All games of the server: reset(environment=...) chooses one."""
+    possible_agents: list[str]
+    text: bool
+    answers: dict[str, list[str]]
+    """Agent -> its legal answers in action order; empty if any text is legal."""
+
+
+class GameSession(Environment):  # type: ignore[misc]
+    """OpenEnv's interface to one session."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self, games: Mapping[str, tuple[ServedGame, GameState]], layer: Sessions) -> None:
+        super().__init__()
+        self._games, self._layer = games, layer
+        self._name = next(iter(games))
+        self._id = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._episode: str | None = None
+        self._turns = 0
+
+    async def reset_async(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        environment: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        **unknown: Any,
+    ) -> JointObservation:
+        """Start an episode of `environment`, by default of the last one."""
+        if unknown:
+            raise EnvConfigError(
+                f"reset() takes seed, episode_id, environment and options, got "
+                f"{', '.join(map(shown, unknown))}"
+            )
+        name = self._name if environment is None else environment
+        if not isinstance(name, str) or name not in self._games:
+            raise EnvConfigError(f"{shown(name)} is not served here{nearest(name, self._games)}")
+        self._loop = asyncio.get_running_loop()
+        if self._id and name != self._name:
+            await self._layer.close(CLIENT, [self._id])
+            self._id = ""
+        self._name = name
+        if not self._id and not self._closed:
+            [self._id], _ = await self._layer.open(CLIENT, self._games[name][0].make)
+        observation = await self._play("reset", partial(_reset, seed, options))
+        self._episode, self._turns = episode_id, 0
+        return observation
+
+    async def step_async(
+        self, action: JointAction, timeout_s: float | None = None, **unknown: Any
+    ) -> JointObservation:
+        """Play one turn. Raises Refused for actions that do not fit the game."""
+        observation = await self._play("step", partial(_step, action.actions))
+        self._turns += 1
+        return observation
+
+    reset, step = reset_async, step_async  # OpenEnv calls the asynchronous methods only
+
+    @property
+    def state(self) -> GameState:
+        """The current game."""
+        progress = {"episode_id": self._episode, "step_count": self._turns}
+        state: GameState = self._games[self._name][1].model_copy(update=progress)
+        return state
+
+    def close(self) -> None:
+        """End the session. OpenEnv calls this method in any thread."""
+        self._closed = True
+        if self._id and self._loop is not None and not self._loop.is_closed():
+            asyncio.run_coroutine_threadsafe(self._layer.close(CLIENT, [self._id]), self._loop)
+
+    async def _play(self, kind: str, act: Callable[[Session], Any]) -> JointObservation:
+        if not self._id:
+            raise EnvError("no episode is running in this session: call reset() first")
+        [reply] = await self._layer.advance(CLIENT, [Turn(kind, self._id, act)])
+        observation: JointObservation = unless_refused(reply)
+        return observation
+
+
+def _reset(seed: int | None, options: Mapping[str, Any] | None, session: Session) -> Any:
+    observations, infos = session.env.reset(seed=seed, options=options)
+    return _seen(session, observations, infos, rewards={}, terminations={}, truncations={})
+
+
+def _step(answers: Mapping[str, str], session: Session) -> Any:
+    seen, rewards, terminations, truncations, infos = session.env.step(answers)
+    paid = {agent: float(reward) for agent, reward in rewards.items()}
+    return _seen(
+        session, seen, infos,
+        done=not session.env.agents, reward=sum(paid.values()), rewards=paid,
+        terminations=terminations, truncations=truncations,
+    )  # fmt: skip
+
+
+def _seen(session: Session, observations: Any, infos: Any, **others: Any) -> JointObservation:
+    plain = {
+        agent: {key: encode(value) for key, value in info.items() if is_plain(value)}
+        for agent, info in infos.items()
+    }
+    agents = list(session.env.agents)
+    return JointObservation(agents=agents, observations=observations, infos=plain, **others)
+
+
+class OwnRequests:
+    """ASGI middleware that refuses requests and WebSockets of other sites' pages."""
+
+    def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
+        self._app, self._names = app, tuple(names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it with status 421."""
+        app: ASGIApp = self._app
+        if scope["type"] != "lifespan":
+            sent = Headers(scope=scope)
+            if not is_own_request(sent.get("host", ""), sent.get("origin"), self._names):
+                app = PlainTextResponse(
+                    "The request's Host is not a name of this server, or its Origin is another "
+                    "site. Use the server's address, or allow its name: create_app(names=...)\n",
+                    421,
+                )
+        await app(scope, receive, send)
+
+
+def create_app(
+    games: Mapping[str, ServedGame],
+    *,
+    max_sessions: int = 64,
+    idle: float = 600.0,
+    step_seconds: float = 60.0,
+    names: Iterable[str] = (),
+) -> Any:
+    """Make the FastAPI application that serves games.
+
+    A connection is a session, which plays the first game until its reset names another.
+
+    Args:
+        games: Name on the server -> game.
+        max_sessions: Maximum number of sessions.
+        idle: Seconds without a message after which a session ends.
+        step_seconds: Time limit of a reset or step.
+        names: Host names of requests that are allowed in addition to `localhost` and addresses.
+
+    Raises:
+        EnvConfigError: If a game cannot be made or has held-out levels, or none is given.
+    """
+    if not games:
+        raise EnvConfigError("create_app() was given no games: name at least one that is served")
+    whole_number("max_sessions", max_sessions, low=1)
+    described = {name: (game, _state(name, game, list(games))) for name, game in games.items()}
+    # OpenEnv frees the place of a connection shortly before its session ends here.
+    most = 2 * max_sessions
+    limits = Limits(
+        max_sessions=most, max_sessions_per_client=most, lease=idle, step_seconds=step_seconds
+    )
+    app = http_server.create_app(
+        partial(GameSession, described, Sessions(limits)),
+        JointAction,
+        JointObservation,
+        env_name="core-srl",
+        concurrency_config=ConcurrencyConfig(
+            max_concurrent_envs=max_sessions, session_timeout=idle
+        ),
+        state_cls=GameState,
+    )
+    app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MESSAGE_BYTES)
+    app.add_middleware(OwnRequests, names=names)
+    return app
+
+
+def _state(name: str, game: ServedGame, environments: list[str]) -> GameState:
+    env = game.make()
+    agents, view = list(env.possible_agents), env.unwrapped.text_view
+    env.close()
+    answers = {agent: list(view.answers(agent) or ()) for agent in agents}
+    return GameState(
+        environment=name, environments=environments, possible_agents=agents, text=True,
+        answers=answers,
+    )  # fmt: skip
+
+
+def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000) -> None:
+    """Serve an application until it is interrupted. Raises EnvConfigError for a public host."""
+    uvicorn.Server(configured(app, host, port)).run()
+
+
+@contextmanager
+def in_background(app: Any) -> Iterator[str]:
+    """Serve an application in a thread while the context lasts, and return its address."""
+    server = uvicorn.Server(configured(app, "127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, name="openenv-server", daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            if not thread.is_alive():
+                raise EnvError("the OpenEnv server did not start; see its log")
+            time.sleep(0.01)
+        [listening] = server.servers[0].sockets
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def configured(app: Any, host: str, port: int) -> Any:
+    """Return uvicorn's configuration. Raises EnvConfigError if other machines reach the host."""
+    if not is_loopback(host):
+        raise EnvConfigError(
+            f"host must be an address of this machine alone (127.0.0.1), got {shown(host)}: "
+            "OpenEnv has no tokens; other machines need a proxy that requires them"
+        )
+    return uvicorn.Config(app, host=host, port=port, log_level="warning", ws_max_size=MESSAGE_BYTES)

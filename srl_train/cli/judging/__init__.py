@@ -1,1 +1,0 @@
-"""Subcommands that judge players: scores, cross-play, ratings, exploitability, comparisons."""

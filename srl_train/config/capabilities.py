@@ -1,0 +1,191 @@
+"""Combinations of settings that do not work together, in one table.
+
+Each part of a configuration states the facts that it brings about and the facts that it excludes.
+`check` refuses a configuration in which one part excludes a fact of another. Rules about values
+belong to the section of the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from srl_agents.llm.backends.registry import is_api_name
+from srl_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_train.config.run import RunConfig
+
+FACTS = {
+    "critic": "a critic assigns the advantages",
+    "credit": "a credit scheme assigns the advantages",
+    "leaders": "leaders act before the other agents",
+    "branches": "samples are answers to one situation, in branches of an episode",
+    "cluster": "other processes play the episodes",
+    "overlap": "rounds are played while models learn",
+    "leftovers": "samples may be left for a later round",
+    "processes": "several torchrun processes train in step",
+    "sharded": "no process has whole weights",
+    "adapters": "models are adapters on shared weights",
+    "objects": "models are objects of the calling program",
+    "quantized": "frozen weights are quantized",
+    "servers": "models sample in servers, from published weights",
+    "whole_servers": "servers have whole models and cannot load a second version",
+    "pools": "past weights play next to the current ones",
+    "group_opponents": "each group of episodes has opponents of its own",
+    "exchange": "models are replaced by copies of others",
+    "averaged": "models receive averaged parameters",
+    "own_units": "values of a critic are in units of the model's own returns",
+    "offline": "models learn from data before the rounds",
+    "reference": "a reference adapter is loaded",
+    "reference_twice": "DPO loads a reference adapter of its own",
+    "moving": "the reference follows the weights",
+    "api": "an API model plays",
+}
+"""Fact to its description."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One choice in a configuration."""
+
+    setting: str
+    """The choice, as an error message names it."""
+    is_chosen: Callable[[RunConfig], object]
+    facts: frozenset[str] = frozenset()
+    """Facts that the choice brings about."""
+    excludes: frozenset[str] = frozenset()
+    """Facts that the choice does not work with."""
+
+
+def _part(
+    setting: str, is_chosen: Callable[[RunConfig], object], facts: str = "", excludes: str = ""
+) -> Part:
+    return Part(setting, is_chosen, frozenset(facts.split()), frozenset(excludes.split()))
+
+
+def _any_algorithm(test: Callable[[Any], object]) -> Callable[[RunConfig], object]:
+    return lambda config: any(test(own) for own in config.learned_by.values())
+
+
+PARTS = (
+    _part("algorithm.name ppo", _any_algorithm(lambda o: o.name == "ppo"), "critic", "credit"),
+    _part(
+        "algorithm.value_normalisation running",
+        lambda c: c.averages_running_critics,
+        "own_units",
+        "averaged",
+    ),
+    _part("algorithm.beta", _any_algorithm(lambda o: o.beta), "reference"),
+    _part(
+        "algorithm.reference moving", _any_algorithm(lambda o: o.reference == "moving"), "moving"
+    ),
+    _part("credit.name", lambda c: c.credit.name != "per_agent", "credit"),
+    _part("credit.name opponent_model", lambda c: c.credit.name == "opponent_model", "", "leaders"),
+    _part("mode.name hierarchical", lambda c: c.mode.name == "hierarchical", "leaders"),
+    _part(
+        "rollout.branching",
+        lambda c: c.rollout.branching,
+        "branches",
+        "credit critic leaders cluster overlap leftovers processes",
+    ),
+    _part("engine.name ray", lambda c: c.engine.name == "ray", "cluster", "processes objects"),
+    _part(
+        "engine.play_ahead",
+        lambda c: c.engine.play_ahead,
+        "overlap",
+        "processes exchange group_opponents",
+    ),
+    _part(
+        "engine.play_ahead with served models",
+        lambda c: c.engine.play_ahead and not c.backend.IN_PROCESS,
+        "",
+        "pools",
+    ),
+    _part(
+        "backend with served models",
+        lambda c: not c.backend.IN_PROCESS,
+        "servers",
+        "processes sharded quantized objects",
+    ),
+    _part(
+        "backend with served models, without models.adapters",
+        lambda c: not c.backend.IN_PROCESS and c.models.adapters is None,
+        "whole_servers",
+        "pools",
+    ),
+    _part(
+        "parallel fsdp",
+        lambda c: c.parallel == "fsdp",
+        "sharded",
+        "adapters pools exchange offline critic moving api",
+    ),
+    _part("models.adapters", lambda c: c.models.adapters, "adapters", "objects"),
+    _part("models.quantization", lambda c: c.models.quantization, "quantized"),
+    _part(
+        "models.frozen_models behind an API",
+        lambda c: any(map(is_api_name, c.models.frozen_models.values())),
+        "api",
+    ),
+    _part("opponent_pools", lambda c: c.opponent_pools, "pools"),
+    _part(
+        "opponent_pools.draw_each group",
+        lambda c: any(pool.draw_each == "group" for pool in c.opponent_pools.values()),
+        "group_opponents",
+    ),
+    _part("updates.sample_budget", lambda c: c.sample_budget, "leftovers"),
+    _part("updates.strategy population", lambda c: c.updates.strategy == "population", "exchange"),
+    _part(
+        "updates.strategy that averages",
+        lambda c: c.updates.strategy in ("synchronized", "federated"),
+        "averaged",
+    ),
+    _part("sft", lambda c: c.sft, "offline"),
+    _part("dpo", lambda c: c.dpo, "offline"),
+    _part(
+        "dpo with models.adapters",
+        lambda c: c.dpo and c.models.adapters,
+        "reference_twice",
+        "reference",
+    ),
+)
+
+
+def check(config: RunConfig, *extra: Part) -> None:
+    """Raise ConfigError for the first two parts of a configuration that do not work together.
+
+    Args:
+        config: The configuration.
+        extra: Further parts that the configuration does not contain, see `PROCESSES`, `OBJECTS`.
+    """
+    chosen = [*extra, *(part for part in PARTS if part.is_chosen(config))]
+    for one, other, fact in conflicts(chosen):
+        raise ConfigError(
+            f"{one.setting}: cannot be combined with {other.setting}, where {FACTS[fact]}: "
+            "leave one of the two out"
+        )
+
+
+def conflicts(parts: list[Part]) -> Iterator[tuple[Part, Part, str]]:
+    """Yield (part, other part, fact of the other part that the first one excludes)."""
+    for one in parts:
+        for other in parts:
+            for fact in sorted(one.excludes & other.facts):
+                yield one, other, fact
+
+
+PROCESSES = _part("torchrun with several processes", lambda config: False, "processes")
+"""Training in several processes, which the environment variables of torchrun announce."""
+OBJECTS = _part("model objects passed to Trainer", lambda config: False, "objects")
+"""Training of model objects, which a configuration cannot contain."""
+
+
+def markdown() -> str:
+    """Return the table for the documentation."""
+    rows = ["| setting | does not work with | because |", "|---|---|---|"]
+    rows += [
+        f"| `{one.setting}` | `{other.setting}` | {FACTS[fact]} |"
+        for one, other, fact in conflicts([*PARTS, PROCESSES, OBJECTS])
+    ]
+    return "\n".join(rows) + "\n"

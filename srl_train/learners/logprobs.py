@@ -1,0 +1,203 @@
+"""Log-probabilities of the tokens that a model chose, and importance weights of other samplers.
+
+Most of a completion is text of the environment, and at a large vocabulary the output head costs
+more than all layers below it. Therefore the hidden states of the chosen tokens are selected before
+the head, and for choices among few ids the head computes only the logits of these ids. Both happen
+inside the model's own forward: its logit scaling applies, and DDP and FSDP see one pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from srl_train.samples import TokenSample
+
+Allowed = tuple[int, ...] | None
+"""Ids that a token was chosen from; None for the whole vocabulary."""
+Choices = Sequence[tuple[int, Allowed]]
+"""Position in the completion of each token that the model chose in a row, and its allowed ids."""
+
+
+class AnswerLogProbs(NamedTuple):
+    """Values per completion token (B, T); 0 for tokens that the model did not choose."""
+
+    logps: Tensor
+    entropies: Tensor | None
+    """None for a reference model with free choices, whose head returns no entropies."""
+    aux_loss: Tensor | None
+    """Load-balancing loss of a mixture of experts, if requested."""
+
+
+def choices_of(sample: TokenSample) -> Choices:
+    """Return the positions of the sample's tokens with mask 1, with their allowed ids."""
+    allowed = sample.allowed or (None,) * len(sample.mask)
+    return [(t, ids) for t, ids in enumerate(allowed) if sample.mask[t]]
+
+
+def answer_log_probs(
+    model: Any,
+    unwrapped: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    choices: Sequence[Choices],
+    *,
+    length: int,
+    temperature: float,
+    aux_loss: bool,
+) -> AnswerLogProbs:
+    """Compute the log-probabilities of the chosen tokens.
+
+    `input_ids` (B, P + T) are prompts and completions of `length` T. `model` has TRL's fused head
+    for `temperature` and contains the PreTrainedModel `unwrapped`. The probability of a token that
+    was chosen among some ids is normalized over these ids.
+    """
+    rows = input_ids.new_tensor([row for row, own in enumerate(choices) for _ in own])
+    places = input_ids.new_tensor([place for own in choices for place, _ in own])
+    allowed = [ids for own in choices for _, ids in own]
+    columns = places + input_ids.size(1) - length
+    targets = input_ids[rows, columns]
+    inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
+    if aux_loss:
+        inputs["output_router_logits"] = True
+    with _select_states(unwrapped.base_model, rows, columns - 1):  # the state before each token
+        if all(ids is None for ids in allowed):
+            output = model(**inputs, shift_labels=targets[None], fused_lm_head=True)
+            logps, entropies = output.log_probs[0], output.entropy
+            entropies = None if entropies is None else entropies[0]
+        else:
+            ids = _needed_ids(unwrapped.get_output_embeddings(), targets, allowed)
+            with _narrow_head(unwrapped.get_output_embeddings(), ids):
+                output = model(**inputs, use_cache=False)
+            logits = output.logits[0].float() / temperature
+            logps, entropies = _among(allowed, logits, ids, targets)
+
+    def at_places(values: Tensor) -> Tensor:
+        return values.new_zeros(len(choices), length).index_put((rows, places), values)
+
+    return AnswerLogProbs(
+        at_places(logps),
+        None if entropies is None else at_places(entropies),
+        output.aux_loss if aux_loss else None,
+    )
+
+
+@contextmanager
+def _select_states(backbone: Any, rows: Tensor, columns: Tensor) -> Iterator[None]:
+    """Make the backbone return only the hidden states (1, N, H) at N places of its batch."""
+
+    def pick(module: Any, inputs: Any, output: Any) -> Any:
+        return replace(output, last_hidden_state=output.last_hidden_state[rows, columns][None])
+
+    handle = backbone.register_forward_hook(pick)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _needed_ids(head: Any, targets: Tensor, allowed: Sequence[Allowed]) -> Tensor | None:
+    """Return all allowed ids (V'), ascending, or None if the head must compute all logits."""
+    if None in allowed or type(head) is not nn.Linear or "forward" in vars(head):
+        return None
+    found = set(targets.tolist()).union(*(ids for ids in allowed if ids is not None))
+    return targets.new_tensor(sorted(found))
+
+
+@contextmanager
+def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
+    """Make the head compute only the logits of these ids, in their order."""
+    if ids is None:
+        yield
+        return
+
+    def forward(hidden: Tensor) -> Tensor:
+        bias = None if head.bias is None else head.bias[ids]
+        return nn.functional.linear(hidden, head.weight[ids], bias)
+
+    head.forward = forward
+    try:
+        yield
+    finally:
+        del head.forward  # makes the method of the class visible again
+
+
+def _among(
+    allowed: Sequence[Allowed], logits: Tensor, ids: Tensor | None, targets: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return (log-probabilities of `targets`, entropies), each (N,), over the allowed ids.
+
+    `ids` (V') are the ids of the logits (N, V'); None for the whole vocabulary.
+    """
+
+    def column(wanted: Tensor) -> Tensor:
+        return wanted if ids is None else torch.searchsorted(ids, wanted)
+
+    forbidden = targets.new_tensor([some is not None for some in allowed], dtype=torch.bool)
+    forbidden = forbidden[:, None].repeat(1, logits.size(1))
+    choices = targets.new_tensor([n for n, some in enumerate(allowed) for _ in some or ()])
+    legal = targets.new_tensor([one for some in allowed for one in some or ()])
+    forbidden[choices, column(legal)] = False
+    logps = logits.masked_fill(forbidden, torch.finfo(logits.dtype).min).log_softmax(-1)
+    entropies = -(logps.exp() * logps.masked_fill(forbidden, 0.0)).sum(-1)  # 0 log 0 is 0
+    return logps.gather(1, column(targets)[:, None])[:, 0], entropies
+
+
+def sampler_weights(
+    trainer_logps: Tensor,
+    sampler_logps: Tensor,
+    mask: Tensor,
+    correction: Literal["none", "tis", "mis"],
+    level: Literal["token", "sequence"],
+    cap: float,
+) -> Tensor:
+    """Return loss weights: probability ratios trainer / sampler, truncated or masked at `cap`.
+
+    `tis` truncates ratios (Yao et al. 2025), `mis` sets those above `cap` to 0. The formulas are
+    those of TRL's `vllm_importance_sampling_mode`. Tokens that are masked, or have no
+    log-probability (NaN), have ratio 1.
+
+    Returns:
+        (B, T) at level `token`, (B, 1) at level `sequence`.
+    """
+    apart = ((trainer_logps - sampler_logps) * mask).nan_to_num(nan=0.0)
+    ratio = (apart.sum(-1, keepdim=True) if level == "sequence" else apart).exp()
+    if correction == "tis":
+        return ratio.clamp(max=cap)
+    return ratio.masked_fill(ratio > cap, 0.0)
+
+
+class Divergence(NamedTuple):
+    """Difference between sampler and trainer, summed over tokens that the model chose."""
+
+    absolute: float
+    """Sum of absolute differences in log-probability."""
+    largest: float
+    """Largest absolute difference."""
+    beyond: float
+    """Number of tokens with a ratio trainer / sampler above the cap."""
+    kl: float
+    """Sum of Schulman's k3 estimates of KL(sampler || trainer)."""
+    tokens: float
+
+
+def divergence(
+    trainer_logps: Tensor, sampler_logps: Tensor, mask: Tensor, cap: float
+) -> Divergence:
+    """Compare log-probabilities (B, T) where the mask is 1."""
+    ratio = (trainer_logps - sampler_logps)[mask.bool()].float()
+    if not len(ratio):
+        return Divergence(0.0, 0.0, 0.0, 0.0, 0.0)
+    return Divergence(
+        ratio.abs().sum().item(),
+        ratio.abs().max().item(),
+        (ratio > math.log(cap)).sum().item(),
+        (ratio.expm1() - ratio).sum().item(),
+        float(len(ratio)),
+    )

@@ -1,0 +1,584 @@
+"""Loading of models: bases, adapters, checkpoints and model objects, and the samplers of a run."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from peft import PeftModel
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+
+from srl_agents.evaluation.progress import announced
+from srl_agents.llm import tiny
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface.loading import shared_states, source_of
+from srl_agents.llm.backends.registry import api_model, is_api_name
+from srl_agents.llm.backends.token_backend import Backend
+from srl_agents.llm.model_folders import is_gguf
+from srl_agents.llm.opponent_notes import PartnerNotes
+from srl_envs import registry
+from srl_envs.tables import Plugin
+from srl_train.checkpoints import checkpoint
+from srl_train.checkpoints.adapter_folders import (
+    adapter_base,
+    attach,
+    go_on_from,
+    merged,
+    own_tokenizer,
+)
+from srl_train.checkpoints.manifest import is_checkpoint
+from srl_train.checkpoints.tensor_tree import misfit
+from srl_train.config import yaml_file
+from srl_train.config.backend import TransformersBackendConfig
+from srl_train.config.models import ModelsConfig
+from srl_train.config.run import RunConfig
+from srl_train.environment import build_env
+from srl_train.errors import CheckpointError, ConfigError
+from srl_train.learners.learner import without_critic
+from srl_train.learners.lora import adapter_models, check_adapter_names, side_by_side
+from srl_train.opponent_pool import OpponentPool, load_pools
+from srl_train.player_names import TINY, Loading, notes_of, refuse_missing_folder
+from srl_train.publisher import WeightPublisher
+from srl_train.run import ModelText, Players
+
+ModelObject = tuple[Any, Any]
+"""A PreTrainedModel and its tokenizer, passed by the caller."""
+DTYPES = ("float32", "bfloat16")
+DIGESTED_BYTES = 1 << 30
+"""Largest size of weights with a digest: reading more would take longer than an update."""
+log = logging.getLogger(__name__)
+
+
+# Models, one by one
+
+
+class LoadedModel(NamedTuple):
+    """A model that can play."""
+
+    name: str
+    backend: HuggingFaceBackend
+    adapter: str | None
+    """Adapter of the backend's model; None for the model itself."""
+
+
+def load_backend(
+    base: str,
+    make_env: Callable[[], Any],
+    how: Loading,
+    *,
+    name: str | None = None,
+    notes: PartnerNotes | None = None,
+    adapter: str = "default",
+) -> HuggingFaceBackend:
+    """Load 'tiny', a local folder, a GGUF file, a hub name or a PEFT adapter with its base.
+
+    Args:
+        base: Name of the model.
+        make_env: Constructor of the environment that 'tiny' is built for.
+        how: Options of loading.
+        name: Name of the model in records.
+        notes: Opponent notes that 'tiny' is built for.
+        adapter: Name of the adapter in the PeftModel.
+
+    Raises:
+        BackendError: The model cannot be loaded.
+        ConfigError: The folder does not exist.
+        PolicyError: 'tiny' cannot be built for the environment.
+    """
+    if base == TINY:
+        return _whole(str(tiny.folder(make_env, notes=notes)), how, name)
+    refuse_missing_folder(base)
+    under = adapter_base(base)
+    if under is None:
+        return _whole(base, how, name)
+    try:
+        refuse_missing_folder(under)
+    except ConfigError as error:
+        raise ConfigError(f"the adapter {base}: its base: {error}") from error
+    whole = _whole(under, how, None, own_tokenizer(base))
+    adapted = whole.with_model(attach(whole.model, base, adapter).eval())
+    adapted.name = name or Path(base).name
+    return adapted
+
+
+def _whole(
+    source: str, how: Loading, name: str | None, tokenizer: Any = None
+) -> HuggingFaceBackend:
+    with announced(f"loading {source}"):
+        return HuggingFaceBackend.load(source, tokenizer=tokenizer, name=name, **vars(how))
+
+
+def load_all(
+    folders: Mapping[str, str],
+    make_env: Callable[[], Any],
+    how: Loading,
+    *,
+    notes: PartnerNotes | None = None,
+    trusted: bool = False,
+) -> list[LoadedModel]:
+    """Load several models that never train.
+
+    Adapters of one base share it, quantized as `how.quantization` says. Whole models are loaded
+    without quantization.
+
+    Args:
+        folders: Name -> source, as in PlayerSpec.sources.
+        make_env: Constructor of the environment that 'tiny' is built for.
+        how: Options of loading.
+        notes: Opponent notes that 'tiny' is built for.
+        trusted: Whether code that a checkpoint's configuration names may be imported.
+
+    Raises:
+        BackendError: A model cannot be loaded.
+        CheckpointError: A checkpoint is damaged.
+    """
+    unquantized = dataclasses.replace(how, quantization=None)
+    bases: dict[str, HuggingFaceBackend] = {}
+    found: dict[str, LoadedModel] = {}
+    saved: dict[Path, dict[str, str]] = {}
+    for name, source in folders.items():
+        if (inside := in_checkpoint(source)) is not None:
+            saved.setdefault(inside[0], {})[name] = inside[1]
+            continue
+        base = None if source == TINY else adapter_base(source)
+        if base is None:
+            backend = load_backend(source, make_env, unquantized, name=name, notes=notes)
+            found[name] = LoadedModel(name, backend, None)
+            continue
+        adapter = name.replace(".", "_")  # torch allows no dots in the names of modules
+        if base in bases:
+            attach(bases[base].model, source, adapter)
+        else:
+            bases[base] = load_backend(source, make_env, how, adapter=adapter)
+        found[name] = LoadedModel(name, bases[base], adapter)
+    for folder, names in saved.items():
+        backends, modules = checkpoint_modules(folder, list(names.values()), how.device, trusted)
+        adapted = any(isinstance(module, PeftModel) for module in modules.values())
+        for name, model in names.items():
+            found[name] = LoadedModel(name, backends[model], model if adapted else None)
+    return [found[name] for name in folders]
+
+
+# Models of a checkpoint
+
+
+def in_checkpoint(source: str) -> tuple[Path, str] | None:
+    """Return (checkpoint, model) of the source 'CHECKPOINT:model_0', or None for other sources."""
+    folder, _, model = source.rpartition(":")
+    return (Path(folder), model) if folder and is_checkpoint(Path(folder)) else None
+
+
+def checkpoint_modules(
+    folder: Path, names: Sequence[str], device: str, trusted: bool = False
+) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
+    """Load models of a checkpoint from its run's bases and the saved weights.
+
+    Args:
+        folder: Checkpoint.
+        names: Models to load.
+        device: Device to load them on.
+        trusted: Whether an environment that the checkpoint's configuration names as code may be
+            imported, which 'tiny' and opponent notes need.
+
+    Returns:
+        Name -> backend (one backend for all adapters), and name -> module with the weights.
+
+    Raises:
+        ConfigError: The base or the environment cannot be had.
+        UntrustedError: The environment is code, and not `trusted`.
+        CheckpointError: The weights are damaged, or of another model.
+    """
+    saved = checkpoint.load(folder)
+    config = yaml_file.from_tree(saved.metadata.get("config"))
+    wanted = {name: (name, saved.tensors(f"models/{name}")) for name in names}
+    return _with_weights(folder, config, wanted, device, trusted)
+
+
+def checkpoint_pool(
+    folder: Path, name: str, device: str, trusted: bool = False
+) -> tuple[OpponentPool, list[LoadedModel]]:
+    """Load an opponent pool of a checkpoint with all its snapshots.
+
+    The arguments and errors are those of `checkpoint_modules`.
+    """
+    saved = checkpoint.load(folder)
+    config = yaml_file.from_tree(saved.metadata.get("config"))
+    pools = {one: OpponentPool(one, own) for one, own in config.opponent_pools.items()}
+    if name not in pools:
+        raise CheckpointError(f"{folder} has no opponent pool {name!r}")
+    drawn_from = {model for own in config.opponent_pools.values() for model in own.of}
+    load_pools(pools, saved, {model: saved.tensors(f"models/{model}") for model in drawn_from})
+    pool = pools[name]
+    if not pool.snapshots:
+        raise CheckpointError(f"{folder}: the pool {name} has no snapshots yet: no round was begun")
+    wanted = {one.name: (one.model, one.weights) for one in pool.snapshots}
+    backends, modules = _with_weights(folder, config, wanted, device, trusted)
+    adapted = config.models.adapters is not None
+    for one in pool.snapshots:  # answers are marked as they were in training
+        backend = backends[one.name]
+        if adapted:
+            backend.adapter_versions[one.name] = one.name
+        else:
+            backend.name, backend.weights_version = name, one.name
+    return pool, [LoadedModel(one, backends[one], one if adapted else None) for one in modules]
+
+
+def _with_weights(
+    folder: Path,
+    config: RunConfig,
+    wanted: Mapping[str, tuple[str, Mapping[str, Tensor]]],
+    device: str,
+    trusted: bool,
+) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
+    """Load name -> (model of the run, its weights)."""
+    models = config.models.replaced(device=device)
+    bases = {name: models.bases[model] for name, (model, _) in wanted.items()}
+    handed_over = config.environment.name.startswith(f"{registry.HANDED_OVER}:")
+    if TINY in bases.values() and handed_over:
+        raise ConfigError(
+            f"{folder}: the base 'tiny' was built for an environment that was handed over as an "
+            "object, and cannot be built again: give the models of the ended run"
+        )
+    make_env = partial(build_env, config, trusted=trusted)  # only called for what needs one
+    backends, modules, _ = learning_models(models, bases, make_env, config.seed)
+    for name, (_, weights) in wanted.items():
+        plays, held = without_critic(weights), dict(modules[name].named_parameters())
+        read = {place: own for place, own in held.items() if own.requires_grad or place in plays}
+        if wrong := misfit(plays, read):
+            raise CheckpointError(
+                f"{folder}: the weights of {name} do not fit its base {bases[name]} ({wrong})"
+            )
+        with torch.no_grad():
+            for place, own in plays.items():
+                held[place].copy_(own)
+        modules[name].requires_grad_(False)
+    return backends, modules
+
+
+# Models that train
+
+
+def learning_models(
+    models: ModelsConfig,
+    bases: Mapping[str, str],
+    make_env: Callable[[], Any],
+    seed: int,
+    *,
+    play_copies: bool = False,
+    given: Mapping[str, ModelObject] = MappingProxyType({}),
+) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any], dict[str, Any]]:
+    """Load the models that train: whole models, or adapters that share their bases.
+
+    A base that is a PEFT adapter is continued by a model that trains an adapter, and merged into
+    its own base for a model that trains as a whole.
+
+    Args:
+        models: Section `models`.
+        bases: Model -> base.
+        make_env: Constructor of the environment that 'tiny' is built for.
+        seed: Seed of the adapters' first weights.
+        play_copies: Whether samplers have copies of the weights that train, so that a model can
+            play while it learns.
+        given: Model -> model object that replaces its base.
+
+    Returns:
+        Model -> backend; model -> module to train; model -> module that the backend samples from.
+
+    Raises:
+        ConfigError: An adapter has other settings than `models.adapters`, or a model's name cannot
+            be an adapter's.
+    """
+    how, notes = Loading.of(models), notes_of(models.opponent_notes, make_env)
+    if models.adapters is None:
+        whole = dataclasses.replace(how, quantization=None)
+        own: dict[str, HuggingFaceBackend] = {}
+        read: dict[str, HuggingFaceBackend] = {}
+        for name, base in bases.items():
+            if name in given:
+                own[name] = _as_given(given[name], how, name)
+            elif base in read:  # a copy takes a fraction of the time
+                start = copy.deepcopy((read[base].model, read[base].tokenizer))
+                own[name] = _as_given(start, how, name)
+            else:
+                loaded = load_backend(base, make_env, whole, name=name, notes=notes)
+                own[name] = read[base] = merged(loaded)
+        for one in dict.fromkeys(bases.values()):
+            if one != TINY and adapter_base(one) is not None:
+                log.warning("models.base %s is an adapter: it was merged into its base", one)
+        trained = {name: backend.model for name, backend in own.items()}
+        if play_copies:
+            own = {n: backend.with_model(copy_to_play(trained[n])) for n, backend in own.items()}
+        return own, trained, {name: backend.model for name, backend in own.items()}
+    check_adapter_names(bases)
+    starts = {name: None if base == TINY else adapter_base(base) for name, base in bases.items()}
+    sharing: dict[str, list[str]] = {}
+    for name, base in bases.items():
+        under = starts[name] or base
+        shared = under if under == TINY or is_gguf(under) else source_of(under)[0]
+        sharing.setdefault(shared, []).append(name)
+    samplers: dict[str, HuggingFaceBackend] = {}
+    trees: dict[str, Any] = {}
+    played: dict[str, Any] = {}
+    for under, names in sharing.items():
+        loaded = load_backend(under, make_env, how, notes=notes)
+        trained = adapter_models(loaded.model, names, models.adapters, seed)
+        for name in names:
+            if starts[name] is not None:
+                go_on_from(trained[name], bases[name])
+        plays = {n: copy_to_play(tree) for n, tree in trained.items()} if play_copies else trained
+        together = loaded.with_model(side_by_side(loaded.model, plays, models.adapters))
+        samplers |= dict.fromkeys(names, together)
+        trees |= trained
+        played |= plays
+    return samplers, trees, played
+
+
+def _as_given(given: ModelObject, how: Loading, name: str) -> HuggingFaceBackend:
+    """Return the backend of a model object, with all weights trainable."""
+    model, tokenizer = given
+    model.requires_grad_(True).eval()
+    return HuggingFaceBackend(
+        model,
+        tokenizer,
+        name=name,
+        chat_template=how.chat_template,
+        chat_template_kwargs=how.chat_template_kwargs,
+    )
+
+
+def copy_to_play(module: Any) -> Any:
+    """Return a module with copies of the trainable tensors, which shares all others."""
+    still = [one for one in module.parameters() if not one.requires_grad]
+    shared = [*still, *module.buffers(), *shared_states(module)]
+    played = copy.deepcopy(module, {id(one): one for one in shared})
+    return played.eval().requires_grad_(False)
+
+
+def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> RunConfig:
+    """Return the configuration with the objects' folders as bases, and with their dtype.
+
+    A run's checkpoints hold all weights, so they can be loaded from its files alone.
+
+    Raises:
+        ConfigError: The objects cannot be trained.
+    """
+    if not given:
+        return config
+    models = config.models
+    for name in given:
+        if name not in models.names:
+            raise ConfigError(f"there is no {name!r} to hand over: the models are {models.names}")
+    if len({id(model) for model, _ in given.values()}) < len(given):
+        raise ConfigError(
+            "one model object was handed over twice: each model trains its own weights"
+        )
+    for setting, chosen in (
+        ("models.adapters", models.adapters is not None),
+        (f"backend.name {config.backend.name!r}", not config.backend.IN_PROCESS),
+        ("engine.name 'ray'", config.engine.name == "ray"),
+    ):
+        if chosen:
+            raise ConfigError(
+                f"{setting}: it trains models that it loads itself, and objects were handed over: "
+                "leave it out, or name them in models.base"
+            )
+    bases = models.bases
+    for name, (model, _) in given.items():
+        bases[name] = str(getattr(model.config, "_name_or_path", ""))
+        if not bases[name]:
+            raise ConfigError(
+                f"{name}: the model came from no folder or hub name, which its checkpoints need: "
+                "save it with save_pretrained, and load that"
+            )
+    types = {str(model.dtype).removeprefix("torch.") for model, _ in given.values()}
+    if len(types) > 1 or not types <= {*DTYPES}:
+        raise ConfigError(
+            f"the models' numbers are {', '.join(sorted(types))}: give all of them one type that "
+            f"can be trained, {' or '.join(DTYPES)}, such as by model.to(torch.bfloat16)"
+        )
+    [dtype] = types
+    alike = len(set(bases.values())) == 1
+    base = next(iter(bases.values())) if alike else tuple(bases.values())
+    return config.replaced(models=models.replaced(base=base, dtype=dtype))
+
+
+# Publication of weights
+
+
+@dataclass(frozen=True)
+class InProcessPublisher(WeightPublisher):
+    """Publishes to backends that sample from modules of this process."""
+
+    backends: Mapping[str, HuggingFaceBackend]
+    """Model or pool -> backend."""
+    snapshots: Mapping[str, Any]
+    """Pool, or model that plays while it learns -> module that receives copies of the weights. The
+    backend of another model samples from the module that trains."""
+    adapters: frozenset[str]
+    """Names that are adapters of their backend's model."""
+
+    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
+        """See WeightPublisher. Waits for a batch that is being sampled."""
+        backend, adapter = self.backends[name], name if name in self.adapters else None
+        digest = weights_digest(tensors)
+        with backend.lock:
+            if name in self.snapshots:
+                held = dict(self.snapshots[name].named_parameters())
+                with torch.no_grad():
+                    for parameter in held.keys() & tensors.keys():  # a critic does not play
+                        held[parameter].copy_(tensors[parameter])
+            if adapter is None:
+                backend.weights_version = version
+            else:
+                backend.adapter_versions[adapter] = version
+            if digest is None:
+                backend.digests.pop(adapter, None)
+            else:
+                backend.digests[adapter] = digest
+
+
+def weights_digest(weights: Mapping[str, Tensor]) -> str | None:
+    """Return the BLAKE2b hash of names and values in hexadecimal; None for weights that are sharded
+    over processes or larger than DIGESTED_BYTES."""
+    held = weights.values()
+    if (
+        any(isinstance(own, DTensor) for own in held)
+        or sum(own.nbytes for own in held) > DIGESTED_BYTES
+    ):
+        return None
+    digest = hashlib.blake2b(digest_size=16)
+    for name, own in sorted(weights.items()):
+        digest.update(f"{name} {own.dtype} {tuple(own.shape)}".encode())
+        digest.update(own.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+# Samplers of a run
+
+
+class Sampler(Backend, Protocol):
+    """A backend that samples for a model of a run."""
+
+    positions: int | None
+    """Longest context in tokens, if the model has a limit."""
+    tokenizer: Any
+
+
+@dataclass(frozen=True)
+class SamplerStart:
+    """Arguments for opening the samplers of a run."""
+
+    make_env: Callable[[], Any]
+    frozen: Mapping[str, str]
+    """Frozen model -> base. Those that the backend does not open are loaded in this process."""
+    logs: Path | None = None
+    """Folder for logs of servers; None is a folder in the cache."""
+    learns_here: bool = True
+    """True if the models train in this process; otherwise publications contain their weights."""
+    given: Mapping[str, ModelObject] = field(default_factory=dict)
+    """Model -> model object to train; only for backends that are IN_PROCESS."""
+
+
+@dataclass(frozen=True)
+class Samplers:
+    """Models of a run, as a backend samples from them."""
+
+    modules: Mapping[str, Any]
+    """Model -> module of its learner, if it trains in this process."""
+    backends: Mapping[str, Any]
+    """Model, opponent pool, or frozen model that the backend opened -> its Sampler."""
+    publisher: WeightPublisher
+    close: Callable[[], None] = lambda: None
+
+
+def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
+    """Load all models that train, and their opponent pools, in this process."""
+    section = config.backend
+    assert isinstance(section, TransformersBackendConfig)
+    models, pools = config.models, config.opponent_pools
+    bases = models.bases | {pool: models.bases[own.of[0]] for pool, own in pools.items()}
+    ahead = config.engine.play_ahead and start.learns_here
+    own, trees, played = learning_models(
+        models, bases, start.make_env, config.seed, play_copies=ahead, given=start.given
+    )
+    published = pools if start.learns_here and not ahead else played
+    snapshots = {name: played[name] for name in published}
+    for tree in snapshots.values():
+        tree.requires_grad_(False)
+    for loaded in own.values():
+        loaded.batched = section.batched
+        loaded.caches.most_tokens = section.kept_tokens
+    adapters = frozenset(own) if models.adapters is not None else frozenset()
+    return Samplers(trees, own, InProcessPublisher(own, snapshots, adapters))
+
+
+def build_backends(
+    config: RunConfig,
+    make_env: Callable[[], Any],
+    server_logs: Path | None = None,
+    *,
+    trained_here: bool = True,
+    served: Samplers | None = None,
+    given: Mapping[str, ModelObject] = MappingProxyType({}),
+) -> Players:
+    """Load every model of a run once.
+
+    Args:
+        config: Configuration.
+        make_env: Constructor of the environment.
+        server_logs: Folder for logs of servers; None is a folder in the cache.
+        trained_here: Whether the models train in this process.
+        served: Samplers that another process manages.
+        given: Model -> model object that replaces its base.
+
+    Raises:
+        BackendError: A model cannot be loaded.
+    """
+    models = config.models
+    chat = {n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)}
+    still = {n: base for n, base in models.frozen_models.items() if n not in chat}
+    with ExitStack() as ends:
+        if served is None:
+            start = SamplerStart(make_env, still, server_logs, trained_here, given)
+            served = Plugin(config.backend.SAMPLERS).load()(config, start)
+        ends.callback(served.close)
+        backends = dict(served.backends)
+        adapters = frozenset(backends) if models.adapters is not None else frozenset()
+        notes = notes_of(models.opponent_notes, make_env)
+        for name, base in still.items():
+            if name not in backends:
+                backends[name] = _frozen(base, make_env, Loading.of(models), name, notes)
+        pools = {
+            name: OpponentPool(name, own, served.publisher)
+            for name, own in config.opponent_pools.items()
+        }
+        modules = {name: served.modules[name] for name in models.names if name in served.modules}
+        texts = {n: ModelText(one.name, one.chat, one.positions) for n, one in backends.items()}
+        close = ends.pop_all().close
+    return Players(backends, modules, pools, served.publisher, adapters, texts, close, chat)
+
+
+def _frozen(
+    base: str, make_env: Callable[[], Any], how: Loading, name: str, notes: PartnerNotes | None
+) -> HuggingFaceBackend:
+    """Load a model that never trains, quantized as `how` says unless it is in a checkpoint."""
+    if (inside := in_checkpoint(base)) is not None:
+        folder, model = inside
+        backends, modules = checkpoint_modules(folder, [model], how.device)
+        loaded = backends[model].with_model(modules[model])
+        loaded.name = name
+        return loaded
+    loaded = load_backend(base, make_env, how, name=name, notes=notes)
+    loaded.model.requires_grad_(False)
+    return loaded

@@ -1,0 +1,378 @@
+"""Names of players: the scripted policy, model or opponent pool of a name.
+
+The rule is the same everywhere: seats of a training run, `srl eval`, `play`, `crossplay`, `collect`
+and `exploit`. Nothing is imported or loaded to read a name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from srl_agents.llm.backends.registry import is_api_name
+from srl_agents.llm.model_folders import is_gguf
+from srl_agents.llm.opponent_notes import PartnerNotes, notes_for
+from srl_agents.llm.sampling import Sampling
+from srl_agents.scripted.registry import POLICIES, is_scripted
+from srl_envs import loading
+from srl_envs.errors import UntrustedError
+from srl_envs.untrusted import read_bytes, read_json
+from srl_train.checkpoints.manifest import is_checkpoint
+from srl_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_train.config.models import ModelsConfig
+
+TINY = "tiny"
+"""Name of the embedded model, warm-started for its environment."""
+PLAYERS = (
+    "a scripted policy, MODULE:CLASS (a policy of your own), 'tiny' (the embedded model), a "
+    "model's folder or hub name, a run's folder or a checkpoint's, RUN:model_0, RUN:POOL (of past "
+    "versions), or openai:MODEL and the like"
+)
+"""Names of players, for help texts."""
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
+_MODEL = re.compile(r"model_(\d+)")
+
+
+@dataclass(frozen=True)
+class PlayerSpec:
+    """Meaning of one name."""
+
+    name: str
+    """Name as it was written."""
+    kind: Literal["scripted", "tiny", "folder", "hub", "run", "pool", "api"]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Model -> 'tiny', folder, hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL. Several only if the
+    name means all models of a run. For an opponent pool, its name -> 'CHECKPOINT:POOL'."""
+    run: Path | None = None
+    """Folder of the run or checkpoint, for its models."""
+
+    @property
+    def is_local_model(self) -> bool:
+        """True if models run in this process."""
+        return bool(self.sources) and self.kind != "api"
+
+
+def parse_player(name: str) -> PlayerSpec:
+    """Return the meaning of `name`.
+
+    Args:
+        name: One of these, of which a run's folder precedes a module of the same name:
+
+            - a scripted policy
+            - 'module:Class', a policy of the user's own (docs/agents/own_opponent.md)
+            - 'tiny'
+            - a folder with a model (a Hugging Face folder or a PEFT adapter), a GGUF file, or a hub
+              name (NAME or NAME@REVISION)
+            - a run's folder or the folder of one of its checkpoints, 'RUN:model_2' for one model of
+              either
+            - 'RUN:past' for the opponent pool `past` of a checkpoint, or of a run's newest one
+            - BACKEND:MODEL, such as 'openai:gpt-5-mini'
+
+    Raises:
+        ConfigError: The name means no player.
+        UntrustedError: A record names a player that is not part of this library
+            (`loading.closed`).
+    """
+    if name in POLICIES:
+        return PlayerSpec(name, "scripted")
+    if name == TINY:
+        return PlayerSpec(name, "tiny", {TINY: TINY})
+    if loading.is_closed():
+        raise UntrustedError(
+            f"{name!r:.200} is a player that a record names, and is neither loaded nor asked: "
+            f"{loading.WAY_OUT}"
+        )
+    if is_api_name(name):
+        return PlayerSpec(name, "api", {name: name})
+    path, wanted = name, None
+    if not Path(path).expanduser().exists() and ":" in name:
+        path, _, wanted = name.rpartition(":")
+    place = Path(path).expanduser()
+    if (place / "models").is_dir() or (place / "config.yaml").is_file():
+        if wanted is not None and not _MODEL.fullmatch(wanted):
+            return PlayerSpec(name, "pool", *_pool(place, wanted))
+        there = models_of_run(place)
+        if wanted is not None and wanted not in there:
+            raise ConfigError(f"{place} has no model {wanted!r}, only {', '.join(there)}")
+        chosen = there if wanted is None else {wanted: there[wanted]}
+        return PlayerSpec(name, "run", chosen, place)
+    if wanted is not None and is_scripted(name):
+        return PlayerSpec(name, "scripted")
+    if wanted is None and _is_model(place):
+        return PlayerSpec(name, "folder", {place.resolve().name: str(place)})
+    if wanted is None and is_gguf(place):
+        return PlayerSpec(name, "folder", {place.stem: str(place)})
+    refuse_missing_folder(path)
+    if wanted is None and not place.exists() and _HUB_NAME.fullmatch(name):
+        return PlayerSpec(name, "hub", {name.rpartition("/")[2]: name})
+    if wanted is None and place.is_dir() and os.sep in name:
+        raise ConfigError(
+            f"{name} holds neither a model nor a run: give a model's folder, a run's or that of "
+            "one of its checkpoints"
+        )
+    runs = [path for folder in (Path(), Path("runs")) for path in folder.glob("*/config.yaml")]
+    known = {one: one for one in POLICIES} | {p.parent.name: str(p.parent) for p in runs}
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    guess = f" (did you mean {known[close[0]]!r}?)" if close else ""
+    raise ConfigError(
+        f"unknown player {name!r}{guess}: give 'tiny', a model's folder or hub name, a run's "
+        f"folder (RUN, RUN:model_0 or RUN:POOL), openai:MODEL or anthropic:MODEL, MODULE:CLASS, or "
+        f"one of {', '.join(POLICIES)}"
+    )
+
+
+def base_named(setting: str, base: str) -> str:
+    """Return what to load for a model of a configuration: 'tiny', an absolute folder, a hub name,
+    'CHECKPOINT:model_0' or BACKEND:MODEL.
+
+    Raises:
+        ConfigError: The name means several models or none. The message begins with `setting`.
+            `models.base` cannot be in a checkpoint, because training starts from a model's folder.
+    """
+    if not any(mark in base for mark in "/:") and base != TINY and not Path(base).exists():
+        # One of the hub's oldest names.
+        here = [path.name for path in Path().iterdir() if path.is_dir()]
+        if near := get_close_matches(base, [TINY, *here], n=1, cutoff=0.8):
+            raise ConfigError(f"{setting} is {base!r}: did you mean {near[0]!r}?")
+        return base
+    try:
+        named = parse_player(base)
+    except ConfigError as error:
+        raise ConfigError(f"{setting}: {error}") from error
+    if not named.sources:
+        raise ConfigError(f"{setting}: {base} is no model: give a model's folder or hub name")
+    first = next(iter(named.sources))
+    if named.kind == "pool":
+        raise ConfigError(
+            f"{setting}: {base} is a pool of past versions, which plays and is no model: give one, "
+            "such as RUN:model_0"
+        )
+    if len(named.sources) > 1:
+        raise ConfigError(
+            f"{setting}: {base} holds {len(named.sources)} models: give one, such as {base}:{first}"
+        )
+    if setting == "models.base" and named.run is not None and is_checkpoint(named.run):
+        raise ConfigError(
+            f"{setting}: {base} is in a checkpoint: write it to a folder first, "
+            f"srl export {named.run}:{first} FOLDER"
+        )
+    source = named.sources[first]
+    return os.path.abspath(source) if named.kind in ("folder", "run") else source
+
+
+def refuse_missing_folder(name: str) -> None:
+    """Raise ConfigError for the path of a folder that does not exist.
+
+    A slip in a folder's name should not lead to a download. NAME/NAME is a hub name unless a folder
+    NAME exists.
+    """
+    name = name.partition("@")[0]
+    place = Path(name).expanduser()
+    if place.exists() or not (os.sep in name or name.startswith("~")):
+        return
+    surely = name.startswith(("/", ".", "~", "runs/")) or name.count(os.sep) > 1
+    if not (surely or place.parent.is_dir()):
+        return
+    known = next(parent for parent in place.parents if parent.is_dir())
+    there = sorted(path.name for path in known.iterdir() if path.is_dir())
+    near = get_close_matches(place.relative_to(known).parts[0], there, n=3, cutoff=0.5)
+    offered = ", ".join(str(known / one) for one in near)
+    raise ConfigError(
+        f"there is no folder {name}" + (f": there is {offered}" if offered else "")
+        + ("; a model of that name on the hub has to be downloaded first, or the command run "
+           f"where there is no folder {known}" if not surely else "")
+    )  # fmt: skip
+
+
+def models_of_run(folder: Path) -> dict[str, str]:
+    """Return the trained models of a run or checkpoint, in order of their numbers, with what to
+    load for each. Raises ConfigError if there are none."""
+    if is_checkpoint(folder):
+        paths = sorted((folder / "models").glob("*.safetensors"), key=_number)
+        return {path.stem: f"{folder}:{path.stem}" for path in paths}
+    paths = sorted((folder / "models").glob("*"), key=_number)
+    there = {path.name: str(path) for path in paths if _is_model(path)}
+    if not there:
+        saved = sorted(path for path in (folder / "checkpoints").glob("*") if is_checkpoint(path))
+        beside = f", or give a checkpoint, {saved[-1]}" if saved else ""
+        raise ConfigError(
+            f"{folder}/models holds no model: has the run ended? "
+            f"srl train --resume --out {folder}{beside}"
+        )
+    return there
+
+
+def _pool(place: Path, wanted: str) -> tuple[dict[str, str], Path]:
+    """Return the sources of an opponent pool, and the checkpoint with its snapshots."""
+    tree = config_tree(place)
+    pools = tree.get("opponent_pools") if isinstance(tree, dict) else None
+    known = list(map(str, pools)) if isinstance(pools, dict) else []
+    if wanted not in known:
+        told = f"its opponent pools are {', '.join(known)}" if known else "it has no opponent pools"
+        there = models_of_run(place)
+        close = get_close_matches(wanted, [*known, *there], n=1, cutoff=0.5)
+        guess = f": did you mean {close[0]!r}?" if close else ""
+        raise ConfigError(
+            f"{place} has no model {wanted!r}, only {', '.join(there)}, and {told}{guess}"
+        )
+    if is_checkpoint(place):
+        return {wanted: f"{place}:{wanted}"}, place
+    from srl_train.checkpoints.checkpoint import list_checkpoints  # imports torch
+
+    saved = list_checkpoints(place / "checkpoints")
+    if not saved:
+        raise ConfigError(
+            f"{place}/checkpoints holds no whole checkpoint, in which the snapshots of {wanted} "
+            "are: give the folder of one, as CHECKPOINT:" + wanted
+        )
+    newest = place / "checkpoints" / saved[0]
+    return {wanted: f"{newest}:{wanted}"}, newest
+
+
+def _is_model(folder: Path) -> bool:
+    return any((folder / file).is_file() for file in ("config.json", "adapter_config.json"))
+
+
+def _number(path: Path) -> tuple[int, str]:
+    found = _MODEL.fullmatch(path.stem)
+    return (int(found[1]) if found else 0, path.name)
+
+
+@dataclass(frozen=True)
+class Loading:
+    """Options of HuggingFaceBackend.load."""
+
+    device: str = "auto"
+    dtype: str = "auto"
+    """'auto' keeps the type of the saved weights."""
+    quantization: Literal["nf4", "int8"] | None = None
+    attn_implementation: str | None = None
+    chat_template: str | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, models: ModelsConfig) -> Loading:
+        """Return the options of a configuration."""
+        return cls(
+            models.device,
+            models.dtype,
+            models.quantization,
+            models.attn_implementation,
+            models.chat_template,
+            models.chat_template_kwargs,
+        )
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Settings with which models are loaded and sampled."""
+
+    sampling: Sampling
+    per_agent: Mapping[str, Sampling] = field(default_factory=dict)
+    """Agent -> sampling that replaces `sampling`."""
+    constrained: bool = False
+    notes: bool = False
+    """True if prompts have opponent notes."""
+    loading: Loading = field(default_factory=Loading)
+
+    @classmethod
+    def of(cls, models: ModelsConfig) -> ModelSettings:
+        """Return the settings of a configuration."""
+        return cls(
+            models.sampling.build(),
+            models.per_agent,
+            models.constrained,
+            models.opponent_notes,
+            Loading.of(models),
+        )
+
+    def on_device(self, device: str) -> ModelSettings:
+        """Return the settings with another device: 'auto', 'cpu' or 'cuda'."""
+        return replace(self, loading=replace(self.loading, device=device))
+
+    def as_trained(self, run: Path | None, model: str) -> ModelSettings:
+        """Return the settings for one model of the run or checkpoint that they are from.
+
+        The model answers for an agent as in training, and for any other agent as for the first of
+        its own. Raises ConfigError if the run does not record the model's agents.
+        """
+        if run is None or not self.per_agent:
+            return self
+        path = run / "summary.json"
+        try:
+            if is_checkpoint(run):
+                states = _metadata(run)["model_states"]
+            else:
+                states = read_json(read_bytes(path))["models"]
+            agents = states[model]["seats"]
+            own = {agent: self.per_agent.get(agent, self.sampling) for agent in agents}
+            first = next(iter(own.values()))
+        except (OSError, ValueError, LookupError, TypeError, StopIteration) as error:
+            raise ConfigError(
+                f"{path} does not say which agents {model} held, and models.agent_sampling goes by "
+                f"agents: give {run}/models/{model} to play it without"
+            ) from error
+        return replace(self, sampling=first, per_agent=own)
+
+
+def settings_of_run(place: Path) -> ModelSettings:
+    """Return the settings of the models of a run or checkpoint.
+
+    Only the section `models` is read, because others may name objects that were passed to the run.
+    Raises ConfigError if the section cannot be read.
+    """
+    from srl_train.config.models import ModelsConfig
+    from srl_train.config.yaml_file import section_from_tree
+
+    tree = config_tree(place)
+    section = tree.get("models") if isinstance(tree, dict) else None
+    return ModelSettings.of(section_from_tree(ModelsConfig, section or {}, "models"))
+
+
+def config_tree(place: Path) -> Any:
+    """Return the configuration of a run or checkpoint as plain data, or raise ConfigError."""
+    if is_checkpoint(place):
+        return _metadata(place).get("config")
+    from srl_train.config.yaml_file import read_tree
+
+    path = place / "config.yaml"
+    if not path.is_file():
+        raise ConfigError(f"{path} is missing: a run's folder holds its configuration")
+    return read_tree(path)
+
+
+def _metadata(checkpoint: Path) -> dict[str, Any]:
+    from srl_train.checkpoints.checkpoint import load_metadata  # imports torch
+
+    return load_metadata(checkpoint.parent, checkpoint.name)
+
+
+def notes_of(
+    wanted: bool, make_env: Callable[[], Any], run: Path | None = None
+) -> PartnerNotes | None:
+    """Return the opponent notes of an environment, or None unless `wanted`.
+
+    Args:
+        wanted: Setting `models.opponent_notes`.
+        make_env: Constructor of the environment.
+        run: Folder of the run with that setting, for the error.
+
+    Raises:
+        ConfigError: Notes cannot be derived from the environment's observations.
+    """
+    if not wanted:
+        return None
+    with closing(make_env()) as env:
+        try:
+            return notes_for(env)
+        except ValueError as error:
+            fix = "" if run is None else f"; to play without, give a folder, {run}/models/model_0"
+            raise ConfigError(f"models.opponent_notes: {error}{fix}") from error

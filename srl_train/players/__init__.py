@@ -1,1 +1,0 @@
-"""Players: trained models, scripted policies, API models and opponent pools."""

@@ -1,0 +1,140 @@
+"""Named algorithms at equal numbers of tokens, and notes on opponents."""
+
+import json
+
+import pytest
+
+from benchmarks import comparisons as table
+from benchmarks.comparisons import MIXTURE, DrawnPartner, best_value
+from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion, Tokens
+from srl_agents.scripted.memory_one import Always
+from srl_envs import registry
+from srl_extensions.research.branching import BranchedEpisode, Siblings
+from srl_train.config import yaml_file
+
+GAME = {"env": "When", "settings": {"mode.name": "raw"}, "tokens": 100, "blind": ["magrpo"]}
+
+
+def test_every_algorithm_fits_every_game(small):
+    claim = small("named_algorithms").claim
+    for game in claim.options["games"].values():
+        for own in claim.methods.values():
+            yaml_file.from_tree({}, {**claim.settings, **game["settings"], **own})
+
+
+def test_the_statistics_are_those_of_the_runs(small, monkeypatch, tmp_path):
+    ends = {"grpo": [0.5, 0.6, 0.7, 0.8], "magrpo": [0.1, 0.2, 0.3, 0.4]}
+
+    def trained(exam, settings, tokens):
+        after = ends[settings["preset"]][settings["seed"]]
+        return {"after": after, "tokens": tokens + settings["seed"], "cpu_seconds": 2.0}
+
+    monkeypatch.setattr(table, "train_to_tokens", trained)
+    monkeypatch.setattr(table.HeldOut, "play", lambda self, policies: {"score": 0.2})
+    methods = {
+        name: {"preset": name, "algorithm.learning_rate": rate}
+        for name, rate in (("grpo", 3e-3), ("magrpo", 1e-2))
+    }
+    change = {"methods": methods, "options": {"games": {"when": GAME}}}
+    request = small("named_algorithms", games=8, seeds=(0, 1, 2, 3), change=change)
+    result = table.named_algorithms(request)
+    *runs, game = result.rows
+    assert [row["share"] for row in runs[:2]] == pytest.approx([0.375, -0.125])  # of .2 to 1
+    # The middle two of four: .6 and .7, .2 and .3.
+    text = request.claim.markdown(result, request)
+    assert "| grpo | 0.003 |  | 0.65 [" in text and "| magrpo | 0.01 |  | 0.25 [" in text
+    assert (game["best"], game["worst"]) == ("grpo", "magrpo")
+    assert game["highest"] == pytest.approx(0.5625)
+    # Resampled interquartile means lie between .5 and .8, .1 and .4.
+    assert 0.5 - 0.4 <= game["apart"] < 0.65 - 0.25
+    assert "| before training |  |  | 0.20 |" in text and "| uniform |  |  | 0.20 |" in text
+    assert "branches counted: when 100 to 103." in text
+    # magrpo falls below its start, and is listed as blind.
+    assert all(check.held for check in request.claim.judge(result))
+    request.claim.figure.draw(result.rows, tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_answers_in_branches_are_counted_and_the_played_one_once():
+    def written(*tokens):
+        return Decision(0, tokens=Tokens((), tokens, (0.0,) * len(tokens), ModelVersion("a", 0)))
+
+    played, other = written(1, 2), written(1, 2, 3)
+    turn = (AgentStep("a", None, played, 0.0), AgentStep("b", None, Decision(0), 0.0))
+    plain = Episode("game", 0, {}, (turn,))
+    drawn = Siblings("a", 0, (played, other), (0.0, 0.0))
+    branched = BranchedEpisode("game", 0, {}, (turn,), siblings=(drawn,))
+    assert table.answer_tokens([plain]) == 2
+    assert table.answer_tokens([plain, branched]) == 2 + 5
+
+
+def test_an_agent_with_small_coins_counts_as_much_as_one_with_large_ones():
+    poor, rich = [1.0] * 4, [100.0] * 4
+
+    def score(rewards):
+        turn = tuple(
+            AgentStep(f"agent_{agent}", None, Decision(0), reward)
+            for agent, reward in enumerate(rewards)
+        )
+        return table.colour_exam("HowMuch", 1).score([Episode("game", 0, {}, (turn,))])["score"]
+
+    assert score(poor + rich) == 1.0
+    assert score([0.0] * 4 + rich) == score(poor + [0.0] * 4) == 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", ["Whose", "When"])
+def test_a_run_ends_with_the_round_in_which_its_tokens_are_written(env, small):
+    request = small("named_algorithms")
+    settings = {**request.claim.settings, "preset": "mappo", **request.overrides, "rounds": 9}
+    exam = table.colour_exam(env, 2)
+    row = table.train_to_tokens(exam, settings, 1)
+    assert len(row["curve"]) == 1 and row["steps_left_out"] == 0
+    longer = table.train_to_tokens(exam, settings, row["tokens"] + 1)
+    assert len(longer["curve"]) == 2 and longer["tokens"] > row["tokens"] >= 8
+    json.dumps(row)
+
+
+def pair(**options):
+    return registry.make(
+        "coop_compete_v0", variant="pair", num_agents=2, max_cycles=2, noise_std=0.0, **options
+    )
+
+
+def test_the_best_answer_by_hand():
+    # .7 + .25 * .8 = .9 both cooperating, .75 both competing, .6 apart
+    game = pair(cooperation_level=0.8)
+    assert best_value(game, "tit_for_tat") == pytest.approx(0.9)
+    assert best_value(game, "always_compete") == pytest.approx(0.75)
+    assert best_value(game, "uniform") == pytest.approx(0.75)  # (.9 + .6) / 2
+    assert best_value(game, MIXTURE) == pytest.approx(0.8)
+    # Where competing pays, competing at once costs one round apart, (.6 + .95) / 2; turning
+    # after a round of both cooperating costs as much.
+    assert best_value(pair(cooperation_level=0.0), "tit_for_tat") == pytest.approx(1.55 / 2)
+
+
+def test_a_drawn_partner_stays_the_same_for_an_episode():
+    partner = DrawnPartner([Always(0), Always(1)])
+    states = [partner.start(seed) for seed in range(200)]
+    assert 70 < sum(who for who, _ in states) < 130
+
+    class Anything:
+        observation = None
+
+    decisions, after = partner.act([Anything()] * len(states), states)
+    assert [d.action for d in decisions] == [who for who, _ in states]
+    assert [who for who, _ in after] == [who for who, _ in states]
+
+
+@pytest.mark.slow
+def test_notes_are_compared_with_every_partner(small):
+    options = {"variant": "pair", "num_agents": 2, "max_cycles": 2}
+    change = {"options": {"partners": ["tit_for_tat", "uniform", MIXTURE]}}
+    request = small(
+        "our_method_llm", games=4, change=change, rounds=1, rollout__groups_per_round=1,
+        environment__options=options,
+    )  # fmt: skip
+    result = table.our_method_llm(request)
+    assert [row["partner"] for row in result.rows] == ["tit_for_tat", "uniform", MIXTURE]
+    text = request.claim.markdown(result, request)
+    assert text.count("| one of the three |") == 2 and "1 rounds of 2 games of 2 turns" in text

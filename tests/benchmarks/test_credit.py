@@ -1,0 +1,100 @@
+"""The key game, the tabular learners and the claims that are judged by them."""
+
+import numpy as np
+import pytest
+
+from benchmarks import credit
+from benchmarks.games import (
+    AGENTS,
+    COLOUR,
+    COLOURS,
+    HOLDER,
+    PRIZE,
+    TURNS,
+    WHEN,
+    KeyGame,
+    key_rewards,
+)
+from srl_envs.env_checker import check_environment
+from srl_train.credit import ScaledCredit
+
+
+def test_the_environment_keeps_the_contract():
+    check_environment(KeyGame)
+
+
+def test_one_act_alone_matters():
+    weather = np.random.default_rng(0).normal(size=(AGENTS, TURNS))
+    for seat in range(AGENTS):
+        for turn in range(TURNS):
+            chosen = np.full((AGENTS, TURNS), COLOUR - 1)
+            chosen[seat, turn] = COLOUR
+            extra = key_rewards(chosen, weather) - weather
+            expected = np.zeros((AGENTS, TURNS))
+            expected[HOLDER, WHEN] = PRIZE * ((seat, turn) == (HOLDER, WHEN))
+            np.testing.assert_allclose(extra, expected, atol=1e-12)
+
+
+def test_the_environment_pays_what_the_rule_says():
+    def total(colours):
+        env = KeyGame()
+        env.reset(seed=3)
+        paid = 0.0
+        for colour in colours:
+            _, earned, *_ = env.step(
+                {a: colour if a == f"agent_{HOLDER}" else 0 for a in env.agents}
+            )
+            paid += earned[f"agent_{HOLDER}"]
+        return paid
+
+    wrong = [0] * TURNS
+    right = [COLOUR if turn == WHEN else 0 for turn in range(TURNS)]
+    late = [COLOUR if turn == WHEN + 1 else 0 for turn in range(TURNS)]
+    assert total(right) == pytest.approx(total(wrong) + PRIZE)
+    assert total(late) == pytest.approx(total(wrong))
+
+
+def test_what_an_act_gained_by_replay_is_the_prize_alone():
+    rng = np.random.default_rng(0)
+    chosen = rng.integers(len(COLOURS), size=(8, AGENTS, TURNS))
+    weather = rng.normal(size=chosen.shape)
+    prize = np.zeros(chosen.shape)
+    prize[:, HOLDER, WHEN] = chosen[:, HOLDER, WHEN] == COLOUR
+    np.testing.assert_allclose(credit._gains("difference", chosen, weather), prize, atol=1e-9)
+    prize[:, HOLDER, WHEN] -= 1 / len(COLOURS)
+    np.testing.assert_allclose(credit._gains("counterfactual", chosen, weather), prize, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_per_agent_and_agent_turn_find_it_in_three_times_fewer_games():
+    [found] = credit.key_games([0], [3.0], learners=3, most=12_000)
+    assert min(found["times_per_agent"], found["times_agent_turn"]) >= 3
+    assert found["times_per_agent"] == found["team_joint"] / found["per_agent"]
+
+
+def test_who_does_not_find_it_is_said_so():
+    assert credit.games_until_found(ScaledCredit(name="team_joint"), 0.01, 0, most=200) is None
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
+def test_advantage_alignment_cooperates_in_a_dilemma(seed):
+    plain, aligned = (
+        credit.dilemma(own, 0.3, seed, updates=80, games=32)["cooperation"]
+        for own in credit.DILEMMA_CREDIT.values()
+    )
+    assert plain < 0.1
+    assert aligned > 0.6
+
+
+@pytest.mark.slow
+def test_the_whole_table(small):
+    options = {"rates": [3.0], "most": 40, "learners": 1, "dilemma_updates": 2}
+    methods = {"branching": {"preset": "at_grpo"}}
+    change = {"options": options, "methods": methods}
+    request = small("credit", seeds=(0,), change=change, rounds=1, rollout__groups_per_round=1)
+    result = credit.measure(request)
+    text = request.claim.markdown(result, request)
+    assert "**The key game**" in text and "| agent_turn | 0 |" in text
+    assert [check.held for check in request.claim.judge(result)][-1] is False

@@ -1,0 +1,155 @@
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from benchmarks import general_suite as criteria
+from benchmarks import run
+from benchmarks.general_suite import (
+    OUR,
+    PERIOD,
+    Late,
+    ScriptedRuns,
+    best_values,
+    fair_values,
+    from_the_other_side,
+    memory_one,
+    three_action_games,
+    two_action_games,
+)
+from srl_agents.baselines.exp3 import EXP3Runs
+
+
+def test_all_ordinal_games_are_there_once():
+    games = two_action_games()
+    ordinal = ~games.zero_sum_G
+    assert ordinal.sum() == 144
+
+    def names(row, column):  # what renaming actions does not change
+        pairs = np.stack([row, column], axis=2)
+        return min(str(pairs[::a, ::b].tolist()) for a in (1, -1) for b in (1, -1))
+
+    rows, columns = games.row_GKK[ordinal], games.column_GKK[ordinal]
+    assert len({names(r, c) for r, c in zip(rows, columns, strict=True)}) == 144
+    assert all(
+        len(set(r.ravel())) == len(set(c.ravel())) == 4 for r, c in zip(rows, columns, strict=True)
+    )
+    classes = {min(names(r, c), names(c.T, r.T)) for r, c in zip(rows, columns, strict=True)}
+    assert len(classes) == 78
+
+
+@pytest.mark.parametrize("games", [two_action_games(), three_action_games()], ids=["two", "three"])
+def test_both_seats_of_a_game_are_of_one_half(games):
+    assert 0.4 < games.held_G.mean() < 0.6
+    half = {}
+    for row, column, held in zip(games.row_GKK, games.column_GKK, games.held_G, strict=True):
+        half[str((row.tolist(), column.tolist()))] = held
+    for row, column, held in zip(games.row_GKK, games.column_GKK, games.held_G, strict=True):
+        seats = [
+            half.get(str((column.T[::a, ::b].tolist(), row.T[::a, ::b].tolist())))
+            for a in (1, -1)
+            for b in (1, -1)
+        ]
+        assert held in seats and (not held) not in seats
+
+
+def test_fair_values_by_hand():
+    games = two_action_games()
+    fair = fair_values(games)
+    assert fair[games.zero_sum_G].sum(axis=1) == pytest.approx(1.0)
+    dilemma = np.array([[0.5, 1.0], [0.25, 0.75]])
+    [place] = [
+        g
+        for g in range(len(games))
+        if any(
+            np.array_equal(games.row_GKK[g][::a, ::b], dilemma)
+            and np.array_equal(games.column_GKK[g][::a, ::b], dilemma.T)
+            for a in (1, -1)
+            for b in (1, -1)
+        )
+    ]
+    assert fair[place] == pytest.approx([0.75, 0.75])
+
+
+def test_a_table_from_the_other_side():
+    tables = memory_one(3)
+    repeats, rotates = tables["repeats"], tables["rotates"]
+    other = from_the_other_side(repeats)
+    for own in range(3):
+        for met in range(3):
+            assert other[1 + 3 * own + met].argmax() == own  # it repeats what we played
+            assert from_the_other_side(rotates)[1 + 3 * own + met].argmax() == (met + 1) % 3
+    assert best_values(two_action_games(), memory_one(2)["always_1"], 4) == pytest.approx(
+        two_action_games().row_GKK[:, :, 1].max(axis=1)
+    )
+
+
+def test_scripted_partners_reply_and_take_turns():
+    tables = memory_one(2)
+    chances = np.stack([tables["tit_for_tat"], tables["always_0"]])[:, None]
+    player = ScriptedRuns([np.random.SeedSequence(0)], chances)
+    for _episode in range(PERIOD + 1):
+        seen = []
+        for t in range(4):
+            seen.append(int(player.act()[0][0]))
+            player.observe_opponent(np.array([t % 2], np.int8))
+        if _episode < PERIOD:
+            assert seen == [1, 0, 1, 0]
+        player.update(np.zeros((1, 4), np.int8), np.zeros((1, 4)))
+    assert seen == [0, 0, 0, 0]
+
+
+def test_who_begins_late_learns_from_its_own_rounds():
+    class Recorder(EXP3Runs):
+        def update(self, own_NT, reward_NT):
+            self.lengths.append(own_NT.shape[1])
+
+    inner = Recorder([0])
+    inner.lengths = []
+    late = Late(inner, 1, 2, delay=6, seed=0)
+    for _ in range(3):
+        for _ in range(4):
+            late.act()
+            late.observe_opponent(np.zeros(1, np.int8))
+        late.update(np.zeros((1, 4), np.int8), np.zeros((1, 4)))
+    assert inner.lengths == [2, 4]
+
+
+def test_criteria_by_hand():
+    found = {
+        "memory_one": ["a"],
+        "switching": ["b"],
+        "earned": {
+            OUR: {"a": [[0.9], [0.4]], "b": [[0.5], [0.5]]},
+            "other": {"a": [[1.0], [0.5]], "b": [[0.4], [0.4]]},
+        },
+        "best": {"a": [1.0, 0.5], "b": [0.5, 1.0]},
+        "maximin": [0.5, 0.5],
+        "fair": [[0.8, 0.4], [0.5, 0.5]],
+        "self_play": {
+            OUR: [[[0.8, 0.3]], [[0.5, 0.5]]],
+            "OUR, out of step": [[[0.8, 0.4]], [[0.5, 0.5]]],
+        },
+        "held": [True, True],
+    }
+    scores = criteria.criteria(found, np.array([True, True]))
+    assert scores["targeted optimality"][OUR] == {"a": pytest.approx([0.9, 0.8])}
+    assert scores["switching partners"][OUR] == {"b": pytest.approx([1.0, 0.5])}
+    assert scores["safety"][OUR]["a"] == pytest.approx([1.8, 0.8])
+    assert scores["self-play"][OUR] == {"itself": pytest.approx([0.75, 1.0])}
+    held = {check.claim: check.held for check in criteria.checks(found)}
+    assert not held["targeted optimality: mean at least 0.98 of the best method's"]
+    assert not held["safety: never below 0.95 of maximin"]
+    assert not held["self-play of OUR: mean at least 0.97 of the fair outcome"]
+    assert held["self-play of OUR, out of step: mean at least 0.97 of the fair outcome"]
+
+
+@pytest.mark.slow
+def test_the_command_prints_and_writes(tmp_path, capsys):
+    arguments = ["--suite", "general", "--episodes", "1", "--horizon", "4", "--out", str(tmp_path)]
+    assert run.main(arguments) == 1  # nothing is learnt in four rounds
+    shown = capsys.readouterr().out
+    assert "NOT HELD: self-play" in shown and "## Games of 3 actions" in shown
+    record = json.loads((tmp_path / "general.json").read_text())
+    assert all(a != b for a, b in pairwise(record["results"]["checks"]))

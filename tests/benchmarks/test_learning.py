@@ -1,0 +1,243 @@
+"""Measurements of trained models: exams on held-out tasks, and comparisons of methods."""
+
+import copy
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import games, learning
+from benchmarks.records import Estimate
+from srl_agents.evaluation.bootstrap import mean_interval
+from srl_agents.rollout import play
+from srl_agents.scripted.registry import classic_policy
+from srl_envs.games.base import VectorLayout
+from srl_envs.games.trading import SocialTrading, field_sizes
+from tests.benchmarks.conftest import TWO_AGENTS
+
+NOTHING = Estimate(0.0, 0.0)
+MARKET = {"num_agents": 2, "max_quantity": 1, "agreements": "binding", "max_cycles": 8}
+
+
+def measured(request):
+    result = getattr(learning, request.claim.measure)(request)
+    json.dumps([result.rows, result.references], allow_nan=False)
+    return result, request.claim.markdown(result, request)
+
+
+@pytest.mark.slow
+def test_a_run_is_measured_in_held_out_mazes(small):
+    result, text = measured(small("maze", games=7, environment__options__max_cycles=6))
+    [run] = result.rows
+    assert run["episodes"] == 8 and 1 <= run["trained_on"] <= 4
+    assert run["trained_and_asked"] == 0 and run["held_out"] == 7
+    # At least eight moves lead through a 5x5 maze: in six no walker arrives.
+    assert run["after"] == {"solved": Estimate(0.0, 0.0), "detour": None}
+    assert text.count("\n| trained, seed 3 | 0.0% ± 0.0% | 0.0% ± 0.0% |") == 1
+    assert text.count("\n| greedy_walker |  | 0.0% ± 0.0% |  |  |") == 1
+    assert "Share of 7 held-out mazes" in text and "width 5" in text
+
+
+def test_levels_are_distinct_and_walkers_differ():
+    options = {"width": 5, "height": 5, "loop_share": 0.2, "max_cycles": 32, "mask_walls": True}
+    exam = learning.held_out_mazes(options, 40)
+    assert len(exam.identities) == 40
+    walked = {name: exam.scripted(name) for name in ("random_walker", "explorer")}
+    assert walked["explorer"]["solved"].mean == 1.0 and walked["explorer"]["detour"] < 1.3
+    assert walked["random_walker"]["solved"].mean < 0.5
+
+
+@pytest.mark.slow
+def test_arithmetic_is_measured_problem_by_problem(small):
+    result, text = measured(small("arithmetic", games=1, models__sampling={"max_new_tokens": 4}))
+    [run] = result.rows
+    assert run["episodes"] == 8 and run["trained_and_asked"] == 0 < run["trained_on"]
+    # 100 sums and 55 differences.
+    assert sum(result.facts.values()) == 155 and result.facts["after"] >= 15
+    assert 0.0 <= run["before"]["right"].mean < 0.2
+    assert text.count("\n| 3 |") == 1
+
+
+@pytest.mark.slow
+def test_two_tools_are_measured_on_held_out_problems(small):
+    imitated = {"data_policy": "models", "episodes": 2, "drop_parse_failures": False}
+    result, text = measured(small("tools", games=5, sft=imitated))
+    [run] = result.rows
+    # Two of them before the rounds: their problems too count as trained on.
+    assert run["episodes"] == 8 + 2 and 5 <= run["trained_on"] <= 6
+    assert run["trained_and_asked"] == 0 and 1 <= run["held_out"] <= 5
+    # The embedded model of another game neither calls nor answers.
+    assert run["before"] == run["after"] == {"solved": NOTHING, "turns": 3.0}
+    assert text.count("\n| seed 3 |") == 1
+
+
+@pytest.mark.slow
+def test_every_task_is_measured_on_its_own_problems(small):
+    result, text = measured(small("several_tasks", games=2))
+    assert [row["task"] for row in result.rows] == ["sums", "programs", "tools"]
+    assert sum(row["episodes"] for row in result.rows) == 8
+    for row in result.rows:
+        assert row["after"] == NOTHING and row["beyond_chance"] == 0.0
+        assert len(row["curve"]) == 2 and all(share in (None, 0.0) for share in row["curve"])
+    assert text.count(", seed 3 |") == 3
+
+
+@pytest.mark.slow
+def test_a_run_is_measured_in_held_out_markets(small):
+    request = small("trading", games=5, environment__options__max_cycles=4, rollout__group_size=4)
+    result, text = measured(request)
+    [run] = result.rows
+    assert run["episodes"] == 16 and run["not_conserved"] == 0
+    assert run["before"]["surplus"].mean <= 1 and run["after"]["surplus"].mean <= 1
+    assert text.count("\n| trained, seed 3 |") == text.count("\n| truthful_trader |  |") == 1
+
+
+def test_truthful_traders_gain_much_and_random_ones_nothing():
+    exam = learning.unseen_markets(MARKET, 60)
+    truthful, uniform = exam.scripted("truthful_trader"), exam.scripted("uniform")
+    assert truthful["surplus"].mean > 0.6 and truthful["not_conserved"] == 0
+    assert abs(uniform["surplus"].mean) < 0.3 and uniform["not_conserved"] == 0
+
+
+def trade(name, seed):
+    env = SocialTrading(**MARKET)
+    episode = play(env, dict.fromkeys(env.possible_agents, classic_policy(name, env)), seed)
+    return copy.deepcopy(episode), VectorLayout(field_sizes(env.rules, env.network)), env
+
+
+def test_the_share_is_of_all_markets_together():
+    episodes = []
+    for realised, possible in [(6, 10), (0, 0), (-1, 2)]:
+        episode, read, _ = trade("uniform", 0)
+        share = realised / possible if possible else None
+        episode.turns[-1][0].info.update(
+            realised_surplus=realised, possible_surplus=possible, surplus_share=share
+        )
+        episodes.append(episode)
+    found = learning.market_score(episodes, read)
+    # Residuals 6 - 50/12, 0, -1 - 10/12: equal and opposite, 11/6; sd 11/6, over a mean of 4.
+    assert found["surplus"] == pytest.approx((5 / 12, 11 / 6 / 4 / 3**0.5))
+    assert found["mean_share"] == pytest.approx((0.6 - 0.5) / 2)
+
+
+def test_goods_that_appear_or_rewards_that_do_not_add_up_are_found():
+    episode, read, env = trade("truthful_trader", 1)
+    place = sum(size for name, size in list(field_sizes(env.rules, env.network).items())[:4])
+    more, richer = copy.deepcopy(episode), copy.deepcopy(episode)
+    more.turns[2][0].observation[place] += 1
+    richer.turns[-1][0].info["realised_surplus"] += 1
+    found = [learning.market_score([e, e], read)["not_conserved"] for e in (episode, more, richer)]
+    assert found == [0, 2, 2]
+
+
+@pytest.mark.slow
+def test_every_algorithm_is_run_from_the_same_start(small):
+    methods = {"GRPO": {}, "PPO": {"algorithm": {"name": "ppo", "schedule": "linear"}}}
+    request = small(
+        "algorithms_coop_compete", games=4, seeds=(0, 1), change={"methods": methods},
+        models__count=2, environment__options=TWO_AGENTS,
+    )  # fmt: skip
+    result, text = measured(request)
+    assert [row["variant"] for row in result.rows] == ["GRPO", "PPO"] * 2
+    for one, other in (result.rows[:2], result.rows[2:]):
+        assert one["before"] == other["before"] and one["below_grpo"] == 0.0
+        assert other["below_grpo"] == pytest.approx(1 - other["after"] / one["after"])
+        assert one["gain"] == one["after"] - one["before"]
+        assert len(one["curve"]) == 2 and one["half_way"] == one["curve"][1]
+    assert text.count("\n| PPO | ") == 1 and "coop_compete, seeds 0, 1: mean" in text
+
+
+@pytest.mark.slow
+def test_the_gain_is_over_the_return_of_the_recorded_games(small):
+    methods = {
+        "SFT": {"sft": {"data_policy": "models", "episodes": 4, "top_fraction": 0.5}},
+        "DPO": {"dpo": {"episodes": 4}},
+    }
+    change = {"methods": methods, "options": {"configs": {"coop_compete": "demo.yaml"}}}
+    request = small("offline", games=4, change=change, rollout__group_size=4, rounds=0)
+    result, text = measured(request)
+    first, second = result.rows
+    assert [first["variant"], second["variant"]] == ["SFT", "DPO"]
+    assert first["before"] == second["before"] and first["data"] != second["data"]
+    # An agent earns between 0.4 and 1.1 a turn in this game, and there are eight turns.
+    for row in result.rows:
+        assert all(3 < row[key] < 9 for key in ("before", "data", "after"))
+        assert row["gain"] == row["after"] - row["data"] and row["curve"] == []
+    assert text.count("\n| coop_compete, ") == 2
+
+
+@pytest.mark.slow
+def test_modes_are_compared_agent_by_agent(small):
+    claim = small("team_battle").claim
+    methods = {name: claim.methods[name] for name in ("cooperative", "competitive")}
+    request = small(
+        "team_battle", change={"methods": methods}, logging__evaluation_episodes=3,
+        environment__options={"team_size": 2, "max_cycles": 2, "warmup_episodes": 0},
+    )  # fmt: skip
+    result, text = measured(request)
+    one, other = result.rows
+    for end in (one["after"], other["after"]):
+        assert end["least"] <= end["raw_reward"] <= end["most"]
+        assert sum(int(words.split()[1]) for words in end["winners"].split(", ")) == 3
+    assert one["below_cooperative"] == 0.0
+    apart = one["after"]["raw_reward"] - other["after"]["raw_reward"]
+    assert other["below_cooperative"] == apart
+    assert "\n| cooperative | 3 |" in text
+    page = (request.folder / "comparison_3.html").read_text()
+    assert all(Path(row["out"]).name in page for row in result.rows)
+
+
+def test_the_rules_give_the_value_of_selfish_play():
+    # At difficulty .3: base .7; all cooperate .7 + .25 / 2, all compete .7 - .25 / 2.
+    known = learning.known_values({"difficulty": 0.3, "max_cycles": 6})
+    assert known["all cooperate"] == pytest.approx(0.825)
+    assert known["all compete"] == pytest.approx(0.575)
+    # One's own share of the team is worth .25 / 4; competing gains .15 * p more and saves
+    # .05 * (1 - (1 + 3 p) / 4): equal at p = 2 / 9.
+    assert known["selfish equilibrium, probability of cooperating"] == pytest.approx(2 / 9)
+    assert known["selfish equilibrium"] == pytest.approx(0.65)
+
+
+@pytest.mark.parametrize("parts", [True, False])
+def test_agents_see_their_part_or_all_signals_and_are_paid_for_the_right_colour(parts):
+    env = games.Signals(parts)
+    shown, paid = [set() for _ in env.possible_agents], []
+    for seed in range(30):
+        seen, _ = env.reset(seed=seed)
+        while env.agents:
+            now = [round(float(row[0]) * len(games.SIGNALS)) for row in seen.values()]
+            for own, signal in zip(shown, now, strict=True):
+                own.add(signal)
+            seen, rewards, *_ = env.step(dict.fromkeys(env.possible_agents, games.RIGHT[now[0]]))
+            right = [float(games.RIGHT[one] == games.RIGHT[now[0]]) for one in now]
+            paid.append(list(rewards.values()) == right)
+    assert all(paid)
+    every = set(range(len(games.SIGNALS)))
+    assert shown == ([{0, 2, 4, 6}, {1, 3, 5, 7}] if parts else [every, every])
+
+
+@pytest.mark.slow
+def test_right_answers_and_bytes_are_compared_with_those_of_every_round(small):
+    methods = {
+        "every round": {"updates": {"strategy": "federated"}},
+        "every 2": {"updates": {"strategy": "federated", "period": 2}},
+        "never": {"updates": {"strategy": "asynchronous"}},
+    }
+    request = small(
+        "federated_communication", games=40, seeds=(0, 1), change={"methods": methods},
+        rollout__group_size=8, algorithm__learning_rate=3e-2,
+    )  # fmt: skip
+    rows = learning.federated(request).rows
+    assert [row["variant"] for row in rows] == [*methods] * 2
+    for first, *others in (rows[:3], rows[3:]):
+        assert (first["share"], first["loss"]) == (1.0, 0.0)
+        assert [row["share"] for row in others] == [0.5, 0.0]
+        gain = first["after"] - first["before"]
+        assert gain
+        for row in others:
+            assert row["loss"] == pytest.approx((first["after"] - row["after"]) / gain)
+    assert np.isfinite([row["after"] for row in rows]).all()
+    text = request.claim.tables[1].markdown(rows)
+    lost, low, high = mean_interval([rows[place]["loss"] for place in (1, 4)])
+    assert text.count(f"\n| every 2 | 50% | {lost:+.1%} | {low:+.1%} to {high:+.1%} |") == 1

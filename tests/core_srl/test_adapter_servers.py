@@ -1,0 +1,290 @@
+"""Servers of adapters: every new version is swapped in, under load and after a restart."""
+
+import asyncio
+import time
+
+import pytest
+import torch
+
+from core_srl import (
+    LoRAConfig,
+    create_distributed_lora_scheduler,
+    create_lora_manager,
+    servers,
+)
+from srl_agents.errors import BackendError, ServingError
+from srl_agents.llm.backends import background_loop
+from srl_agents.llm.backends.token_backend import Request
+from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.sampling import Sampling
+from srl_agents.rollout.event_loop import together
+from srl_extensions.vllm import fleet as fleets
+from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.placement import Gpu
+from srl_train.errors import ConfigError
+from tests.core_srl.test_model_servers import free_ports
+from tests.core_srl.weights import logprobs_of
+from tests.servers.vllm_stub import VLLMStub
+
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated"),
+]
+
+
+@pytest.fixture
+def started(monkeypatch, tiny_folder):
+    """The specifications of the servers that were started, and the servers of this process that
+    took their place."""
+    specs, stubs = [], []
+
+    def managed(given, *, concurrency, deadline):
+        for spec in given:
+            stub = VLLMStub(spec.model, spec.served_name)
+            stub._port = spec.port
+            stub.start()
+            specs.append(spec)
+            stubs.append(stub)
+        urls = {spec.served_name: [spec.url] for spec in given}
+        return Fleet.attached(urls, concurrency=concurrency, deadline=deadline)
+
+    monkeypatch.setattr(Fleet, "managed", managed)
+    monkeypatch.setattr(fleets, "LOOK", 0.05)
+    monkeypatch.setattr("core_srl.servers.find_gpus", lambda: [])
+    yield specs, stubs
+    for stub in stubs:
+        stub.stop()
+
+
+@pytest.fixture
+def port():
+    """The first of four free ones, of which no other process is given one by chance."""
+    return free_ports(4)
+
+
+@pytest.fixture
+def manager(tiny_folder, port):
+    configs = {i: LoRAConfig(lora_id=i, rank=4 + i, port=port) for i in range(2)}
+    return create_lora_manager(configs, base=tiny_folder, device="cpu")
+
+
+def other_weights(manager, lora_id, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: torch.randn(own.shape, generator=generator) * 0.2
+        for name, own in manager.weights(lora_id).items()
+    }
+
+
+async def asked(backend, *adapters):
+    [prompt] = backend.chat.prompts([Turn("Round 1.", rules="Choose.")])
+    sampling = Sampling(temperature=1.5, max_new_tokens=6)
+    requests = [Request(prompt, sampling, 0, adapter=adapter) for adapter in adapters]
+    return prompt, await together(*map(backend.complete, requests))
+
+
+def test_every_version_of_a_manager_is_served(manager, started, port):
+    specs, stubs = started
+    scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
+    sets = [manager.weights(1), *(other_weights(manager, 1, seed) for seed in range(3))]
+    said = []
+
+    async def session():
+        with pytest.raises(ServingError, match="start"):
+            scheduler.backend(0)
+        results = await asyncio.gather(scheduler.start(), scheduler.start(), return_exceptions=True)
+        assert [type(one) for one in results] == [type(None), ServingError], "starts once"
+        [spec] = specs
+        assert (spec.port, spec.gpus, spec.model) == (port, (), manager.base)
+        assert spec.dtype == "float32", "vLLM itself would round"
+        assert (spec.adapter_slots, spec.max_rank) == (5, 5)
+        backend, done = scheduler.backend(0), asyncio.Event()
+
+        async def ask():
+            while not done.is_set():
+                said.append(await asked(backend, "lora_0", "lora_1"))
+
+        asking = [asyncio.create_task(ask()) for _ in range(3)]
+        for weights in sets[1:]:
+            await asyncio.sleep(0.05)
+            await asyncio.to_thread(manager.swap, 1, weights)
+        done.set()
+        await asyncio.gather(*asking)
+        said.append(await asked(backend, "lora_0", "lora_1"))
+        served = scheduler.get_system_status()["adapters"]
+        assert [entry["version"] for entry in served.values()] == [0, 3]
+        assert {entry["served_as"] for entry in served.values()} == {*stubs[0].adapters}
+        await asyncio.gather(scheduler.stop(), scheduler.stop())
+        assert scheduler.get_system_status()["servers"] == {}
+        manager.swap(1, sets[0])  # The scheduler no longer follows.
+
+    asyncio.run(session())
+    _, [other, last] = said[-1]
+    assert (other.model.version, last.model.version) == (0, 3)
+    assert last.model.digest not in (None, other.model.digest)
+    model = adapted(manager, 1)
+    for version in {answers[1].model.version for _, answers in said}:
+        manager.swap(1, sets[version])
+        for prompt, [_, one] in said:
+            if one.model.version == version:
+                expected = logprobs_of(model, prompt, one.ids)
+                assert list(one.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
+
+
+def adapted(manager, lora_id):
+    """The manager's model with one of its adapters active."""
+    model = manager.backend.model
+    model.set_adapter(f"lora_{lora_id}")
+    return model
+
+
+def test_a_server_that_was_started_anew_holds_what_it_held(manager, started, port):
+    scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
+
+    async def course():
+        await scheduler.start()
+        [stub] = started[1]
+        backend, names = scheduler.backend(1), {*stub.adapters}
+        assert len(names) == 2
+        stub.stop()
+
+        async with asyncio.timeout(20):
+            while scheduler._fleet.clients(f"base-{port}"):
+                await asyncio.sleep(0.02)
+        waiting = asyncio.create_task(asked(backend, "lora_1"))
+        await asyncio.sleep(0.1)
+        stub.start()
+        assert not stub.adapters
+        _, [answer] = await waiting
+        assert answer.model.adapter == "lora_1"
+        assert {*stub.adapters} == names
+        await scheduler.stop()
+
+    asyncio.run(course())
+
+
+def test_a_version_that_the_server_gets_wrong_does_not_answer(manager, started, port, monkeypatch):
+    scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
+    load = VLLMStub._load
+
+    def load_another(stub, body):
+        """Load the former weights under the new name."""
+        [former] = [folder for name, folder in stub.adapters.items() if name.startswith("lora_0@0")]
+        return load(stub, body | {"lora_path": str(former)})
+
+    async def session():
+        async with scheduler:
+            with monkeypatch.context() as patch:
+                patch.setattr(VLLMStub, "_load", load_another)
+                with pytest.raises(BackendError, match="log-probabilities"):
+                    manager.swap(0, other_weights(manager, 0, 1))
+            assert scheduler.get_system_status()["adapters"][0]["version"] == 0
+            _, [answer] = await asked(scheduler.backend(0), "lora_0")
+            assert answer.model.version == 0
+            [stub] = started[1]
+            assert len(stub.adapters) == 2, "the refused version is unloaded"
+
+    asyncio.run(session())
+
+
+def test_folders_are_published_without_a_manager(manager, tiny_folder, started, port, tmp_path):
+    configs = {0: LoRAConfig(lora_id=0, rank=4, port=port)}
+    scheduler = create_distributed_lora_scheduler(port, 0, base=tiny_folder, configs=configs)
+    manager.swap(0, other_weights(manager, 0, 1))
+    manager.save(0, tmp_path / "zero")
+
+    async def course():
+        await scheduler.start()
+        with pytest.raises(BackendError, match=r"lacks the adapter 'lora_0'"):
+            await asked(scheduler.backend(0), "lora_0")
+        assert await scheduler.publish(0, tmp_path / "zero") == 0
+        prompt, [answer] = await asked(scheduler.backend(0), "lora_0")
+        for wrong in (tmp_path / "gone", tiny_folder):
+            with pytest.raises(BackendError, match="cannot read the adapter"):
+                await scheduler.publish(0, wrong)
+        (tmp_path / "half").mkdir()
+        (tmp_path / "zero" / "adapter_model.safetensors").rename(
+            tmp_path / "half" / "adapter_model.safetensors"
+        )
+        with pytest.raises(BackendError, match="No adapter found"):
+            await scheduler.publish(0, tmp_path / "half")
+        again = await asked(scheduler.backend(0), "lora_0")
+        assert again[1][0].model == answer.model, "the version before goes on answering"
+        assert len(started[1][0].adapters) == 1
+        stub = started[1][0]
+        stub.adapters.clear()
+        [endpoint] = scheduler._fleet.clients(f"base-{port}")
+        await background_loop.await_(scheduler._held._reload(f"base-{port}", endpoint))
+        assert len(stub.adapters) == 1, "a restarted server is not asked for what was refused"
+        with pytest.raises(ConfigError, match="lora_id"):
+            await scheduler.publish(7, tmp_path / "zero")
+        await scheduler.stop()
+        return prompt, answer
+
+    prompt, answer = asyncio.run(course())
+    expected = logprobs_of(adapted(manager, 0), prompt, answer.ids)
+    assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("there", "placed", "share"),
+    [(0, [(), (), ()], None), (2, [(0,), (1,), (0,)], 0.45), (4, [(0,), (1,), (2,)], None)],
+)
+def test_servers_share_the_gpus_there_are(
+    there, placed, share, started, port, tiny_folder, monkeypatch, caplog
+):
+    gpus = [Gpu(index, 80.0, 80.0) for index in range(there)]
+    monkeypatch.setattr("core_srl.servers.find_gpus", lambda: gpus)
+    scheduler = create_distributed_lora_scheduler(port, 3, base=tiny_folder)
+
+    async def course():
+        await scheduler.start()
+        await scheduler.stop()
+
+    asyncio.run(course())
+    assert [spec.gpus for spec in started[0]] == placed
+    assert [spec.port for spec in started[0]] == [port, port + 1, port + 2]
+    assert {spec.adapter_slots for spec in started[0]} == {3}
+    assert {spec.dtype for spec in started[0]} == {"float32"}, "as the weights were saved"
+    assert started[0][0].memory_fraction == share
+    assert (f"num_gpus is 3, {there} are here: servers" in caplog.text) == (there < 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"base_port": 0}, "base_port"),
+        ({"num_gpus": -1}, "num_gpus"),
+        ({"num_gpus": 2, "configs": {0: LoRAConfig(0, port=8003)}}, "lora_0: port"),
+        ({"num_gpus": 2, "configs": {0: LoRAConfig(0, gpu_id=1)}}, "gpu_id 1"),
+        ({"base_port": 65535, "num_gpus": 4}, "num_gpus"),
+        ({"base": None}, "base"),
+        ({"python": None}, "python"),
+        ({"manager": "m"}, "manager"),
+        ({"configs": [LoRAConfig(0)]}, "configs"),
+        ({"configs": {1: LoRAConfig(0)}}, "configs"),
+    ],
+)
+def test_what_does_not_fit_is_told(settings, told):
+    with pytest.raises(ValueError, match=told):
+        create_distributed_lora_scheduler(**settings)
+
+
+def test_without_vllm_the_servers_log_says_why(tiny_folder, port, monkeypatch):
+    monkeypatch.setattr("core_srl.servers.find_gpus", lambda: [])
+    scheduler = create_distributed_lora_scheduler(port, 0, base=tiny_folder)
+    begun = time.monotonic()
+    with pytest.raises(
+        ServingError, match=r"ended as it started: .*No module named 'vllm.*its log"
+    ):
+        asyncio.run(scheduler.start())
+    assert time.monotonic() > begun
+
+
+def test_a_hub_out_of_reach_is_told_at_once(monkeypatch):
+    def unreachable(name):
+        raise BackendError("the hub cannot be reached: give a folder")
+
+    monkeypatch.setattr(servers, "reachable_source_of", unreachable)
+    with pytest.raises(BackendError, match=r"Model loading failed: .*cannot be reached: give a"):
+        servers.read_facts("someone/model")

@@ -1,0 +1,229 @@
+"""LoRA adapters on one base: each its own make, versions and weights, also while they answer."""
+
+import threading
+
+import pytest
+import torch
+
+from core_srl import LoRAConfig, create_lora_manager
+from srl_agents.errors import BackendError
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.token_backend import Request
+from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.sampling import Sampling
+from srl_agents.rollout.event_loop import run, together
+from srl_train.checkpoints.adapter_folders import attach
+from srl_train.errors import ConfigError
+from tests.core_srl.weights import logprobs_of
+
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated"),
+]
+SAMPLING = Sampling(temperature=1.5, max_new_tokens=6)
+
+
+@pytest.fixture
+def manager(tiny_folder):
+    configs = {
+        0: LoRAConfig(lora_id=0),
+        3: LoRAConfig(lora_id=3, rank=4, alpha=8.0, target_modules=["up_proj", "q_proj"]),
+    }
+    return create_lora_manager(configs, base=tiny_folder, device="cpu")
+
+
+def other_weights(manager, lora_id, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: torch.randn(own.shape, generator=generator) * 0.5
+        for name, own in manager.weights(lora_id).items()
+    }
+
+
+def asked(manager, *adapters, seed=0):
+    backend = manager.backend
+    [prompt] = backend.chat.prompts([Turn("Round 1.", rules="Choose.")])
+    requests = [Request(prompt, SAMPLING, seed, adapter=adapter) for adapter in adapters]
+
+    async def course():
+        return await together(*map(backend.complete, requests))
+
+    return prompt, run(course())
+
+
+def alone(tiny_folder, folder):
+    """The base with the folder's adapter, by PEFT itself."""
+    return attach(HuggingFaceBackend.load(tiny_folder, device="cpu").model, str(folder)).eval()
+
+
+def test_every_adapter_is_of_its_own_make(manager):
+    first, second = (manager.backend.model.peft_config[name] for name in ("lora_0", "lora_3"))
+    assert (first.r, first.lora_alpha, first.lora_dropout) == (16, 32.0, 0.1)
+    assert set(first.target_modules) == {"q_proj", "v_proj", "k_proj", "o_proj"}
+    assert (second.r, second.lora_alpha) == (4, 8.0)
+    assert not any(own.requires_grad for own in manager.backend.model.parameters())
+    assert not any(module.training for module in manager.backend.model.modules())
+    _, [plain, one, other] = asked(manager, "__base__", "lora_0", "lora_3")
+    assert plain.logprobs == pytest.approx(one.logprobs, abs=1e-6), "B is zero at first"
+    assert plain.logprobs == pytest.approx(other.logprobs, abs=1e-6)
+
+
+def test_new_weights_answer_under_a_new_version_for_their_adapter_alone(manager, tiny_folder):
+    _, before = asked(manager, "lora_0", "lora_3")
+    weights = other_weights(manager, 3, seed=1)
+    assert manager.swap(3, weights) == 1
+    prompt, after = asked(manager, "lora_0", "lora_3")
+    assert [str(one.model).rpartition("/")[2] for one in after] == ["lora_0@0", "lora_3@1"]
+    assert after[0].logprobs == before[0].logprobs
+    assert after[1].logprobs != before[1].logprobs
+    assert after[1].model.digest not in (None, before[1].model.digest)
+    for name, own in manager.weights(3).items():
+        assert torch.equal(own, weights[name])
+    status = manager.get_lora_status()
+    assert {lora_id: one["version"] for lora_id, one in status.items()} == {0: 0, 3: 1}
+    assert status[3]["digest"] == after[1].model.digest
+    assert prompt
+
+
+def test_what_is_saved_is_what_answers_and_can_be_loaded(manager, tiny_folder, tmp_path):
+    manager.swap(3, other_weights(manager, 3, seed=1))
+    assert manager.save(3, tmp_path / "three") == 1
+    assert not [path for path in tmp_path.iterdir() if path.name != "three"]
+    prompt, [said] = asked(manager, "lora_3")
+    expected = logprobs_of(alone(tiny_folder, tmp_path / "three"), prompt, said.ids)
+    assert list(said.logprobs) == pytest.approx(expected.tolist(), abs=1e-4)
+    with pytest.raises(ConfigError, match="three is there already"):
+        manager.save(3, tmp_path / "three")
+    manager.swap(3, other_weights(manager, 3, seed=2))
+    assert manager.load(3, tmp_path / "three") == 3
+    assert asked(manager, "lora_3")[1][0].logprobs == said.logprobs
+    with pytest.raises(ConfigError, match=r"lora_0 cannot be the adapter .*three, which has rank 4 "
+                                          r"where the LoRAConfig has 16"):  # fmt: skip
+        manager.load(0, tmp_path / "three")
+    with pytest.raises(BackendError, match="cannot load the adapter"):
+        manager.load(3, tmp_path / "gone")
+    assert manager.get_lora_status()[0]["version"] == 0
+
+
+def test_adapters_are_made_under_way(manager):
+    asked(manager, "lora_0")
+    manager.swap(0, other_weights(manager, 0, seed=1))
+    _, [before] = asked(manager, "lora_0")
+    manager.make(LoRAConfig(lora_id=7, rank=2, target_modules=["down_proj"]))
+    _, [again, new, base] = asked(manager, "lora_0", "lora_7", "__base__")
+    assert again.logprobs == pytest.approx(before.logprobs, abs=1e-5)
+    assert new.logprobs == pytest.approx(base.logprobs, abs=1e-6)
+    assert str(new.model).endswith("lora_7@0")
+    with pytest.raises(ConfigError, match="lora_id 7"):
+        manager.make(LoRAConfig(lora_id=7))
+    with pytest.raises(ConfigError, match="lora_8: target_modules: 'q_porj' fits no linear layer"):
+        manager.make(LoRAConfig(lora_id=8, target_modules=["q_porj"]))
+    assert [*manager.configs] == [0, 3, 7]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda weights: dict(list(weights.items())[1:]), "names"),
+        (lambda weights: None, "names"),
+        (lambda weights: {n: t[:1] for n, t in weights.items()}, ".*shape"),
+        (lambda weights: {n: t / 0 for n, t in weights.items()}, ".*not finite"),
+        (lambda weights: dict.fromkeys(weights, "text"), ".*no tensor"),
+        (lambda weights: {n: t + 0j for n, t in weights.items()}, ".* complex, sparse"),
+    ],
+)
+def test_weights_that_do_not_fit_change_nothing(wrong, told, manager):
+    before = manager.weights(3)
+    with pytest.raises(ConfigError, match=f"weights of lora_3.*{told}"):
+        manager.swap(3, wrong(other_weights(manager, 3, seed=1)))
+    assert all(torch.equal(own, before[name]) for name, own in manager.weights(3).items())
+    assert manager.get_lora_status()[3]["version"] == 0
+
+
+def test_versions_swapped_by_a_thread_are_never_mixed_up(manager, tiny_folder, tmp_path):
+    told = []
+    manager.follow(lambda lora_id, version: told.append((lora_id, version)))
+    sets = [manager.weights(3), *(other_weights(manager, 3, seed) for seed in range(20))]
+    done = threading.Event()
+
+    def swap():
+        for weights in sets[1:]:
+            manager.swap(3, weights)
+        done.set()
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    said = []
+    while not done.is_set():
+        prompt, [one] = asked(manager, "lora_3", seed=len(said))
+        said.append(one)
+    thread.join()
+    _, [last] = asked(manager, "lora_3")
+    assert told == [(3, version) for version in range(1, 21)]
+    assert last.model.version == 20
+    manager.save(3, tmp_path / "three")
+    judge = alone(tiny_folder, tmp_path / "three")
+    held = dict(judge.named_parameters())
+    for one in [*said, last]:
+        with torch.no_grad():
+            for name, tensor in sets[int(one.model.version)].items():
+                head, _, weight = name.rpartition(".")
+                held[f"{head}.default.{weight}"].copy_(tensor)
+        expected = logprobs_of(judge, prompt, one.ids)
+        assert list(one.logprobs) == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_who_is_unknown_is_told(manager, tmp_path):
+    for call in (manager.weights, lambda number: manager.swap(number, {})):
+        with pytest.raises(ConfigError, match="lora_id"):
+            call(9)
+    with pytest.raises(ConfigError, match="configs"):
+        create_lora_manager({1: LoRAConfig(lora_id=0)})
+    with pytest.raises(ConfigError, match="there is no adapter yet"):
+        create_lora_manager({}).backend  # noqa: B018
+    with pytest.raises(RuntimeError, match="Model loading failed"):
+        create_lora_manager({0: LoRAConfig(0)}, base=str(tmp_path / "gone")).backend  # noqa: B018
+
+
+def test_every_follower_is_told_though_one_raises(manager):
+    told = []
+
+    def raising(lora_id, version):
+        told.append("raising")
+        raise RuntimeError("a follower's own")
+
+    manager.follow(raising)
+    manager.follow(lambda *news: told.append(news))
+    with pytest.raises(RuntimeError, match="a follower's own"):
+        manager.swap(3, manager.weights(3))
+    assert told == ["raising", (3, 1)]
+
+
+def test_a_damaged_adapter_is_told(manager, tmp_path):
+    manager.save(3, tmp_path / "own")
+    weights = tmp_path / "own" / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:50])
+    with pytest.raises(BackendError, match="cannot load the adapter"):
+        manager.load(3, tmp_path / "own")
+    weights.unlink()
+    torch.save({"not": pytest.raises}, tmp_path / "own" / "adapter_model.bin")
+    with pytest.raises(BackendError, match="cannot load the adapter"):
+        manager.load(3, tmp_path / "own")
+    assert manager.get_lora_status()[3]["version"] == 0
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda manager: manager.load(3, 5), "folder"),
+        (lambda manager: manager.load([3], "x"), "lora_id"),
+        (lambda manager: manager.save(3, None), "folder"),
+        (lambda manager: manager.save(3, "a\x00b"), "folder"),
+        (lambda manager: manager.save(3, "/proc/nowhere/x"), "folder: cannot write"),
+        (lambda manager: manager.make("x"), "config"),
+        (lambda manager: create_lora_manager({}, base=None), "base"),
+    ],
+)
+def test_arguments_of_other_kinds_are_refused(manager, ask, told):
+    with pytest.raises(ConfigError, match=told):
+        ask(manager)

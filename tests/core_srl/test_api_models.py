@@ -1,0 +1,147 @@
+"""Managers of models behind an API, by the real SDKs, against a server on this machine."""
+
+import importlib
+import inspect
+
+import pytest
+
+from core_srl import (
+    LLMBackend,
+    LLMConfig,
+    SharedLLMManager,
+    create_claude_manager,
+    create_openai_manager,
+)
+from srl_agents.errors import BackendError, PolicyError
+from srl_train.errors import ConfigError, UpdateError
+from tests.servers.chat_server import chat_server
+
+
+@pytest.fixture
+def server(monkeypatch):
+    with chat_server() as running:
+        for proxy in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(proxy, "http://127.0.0.1:9")  # leads nowhere, and not to here
+        for proxy in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(proxy, raising=False)
+        running.port = int(running.url.rpartition(":")[2])
+        yield running
+
+
+def vllm(server, **settings):
+    return SharedLLMManager(
+        LLMConfig(backend="vllm", model_name="base", port=server.port, **settings)
+    )
+
+
+@pytest.mark.parametrize("create", [create_openai_manager, create_claude_manager])
+def test_the_documented_functions_ask_the_api(create, server):
+    assert [*inspect.signature(create).parameters] == ["model_name", "api_key"]
+    manager = create("m", api_key="the key")
+    manager.register_node("a", {"system_prompt": "Be brief.", "max_new_tokens": 5})
+    response = manager.generate_for_node("a", "Now?")
+    assert (response.text, response.model, response.ended) == ("cooperate", "m-2026", True)
+    assert (response.prompt_tokens, response.completion_tokens) == (10, 2)
+    assert response.tokens is None
+    assert "the key" in " ".join(server.headers[0].values())
+    with pytest.raises(UpdateError, match="out of reach"):
+        manager.update_shared_parameters({"weight": [1.0]}, learning_rate=0.1)
+    stats = manager.get_global_stats()
+    assert (stats["total_updates"], stats["weights_version"]) == (0, None)
+    assert (stats["total_prompt_tokens"], stats["total_completion_tokens"]) == (10, 2)
+
+
+def test_a_conversation_is_sent_whole_with_the_nodes_own_settings(server):
+    manager = create_openai_manager("m")
+    manager.register_node("a", {"system_prompt": "Be brief.", "top_p": 0.9, "seed": 1})
+    manager.register_node("b", {"temperature": 0.0})
+    for words in ("First?", "Then?"):
+        manager.generate_for_node("a", words)
+        manager.generate_for_node("b", words, max_new_tokens=3)
+    first, other, body, _ = server.bodies
+    assert body["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "First?"},
+        {"role": "assistant", "content": "cooperate"},
+        {"role": "user", "content": "Then?"},
+    ]
+    assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.7, 0.9, 2048)
+    assert other["messages"] == [{"role": "user", "content": "First?"}]
+    assert (other["temperature"], other["max_tokens"]) == (0.0, 3)
+    seeds = [first["seed"], body["seed"]]
+    assert seeds[0] != seeds[1]
+    manager.register_node("a", {"seed": 1})
+    manager.generate_for_node("a", "First?")
+    assert server.bodies[-1]["seed"] == seeds[0]
+    assert server.bodies[-1]["messages"] == [{"role": "user", "content": "First?"}], "begins anew"
+
+
+def test_max_length_bounds_what_the_server_counts(server):
+    manager = SharedLLMManager(
+        LLMConfig(backend=LLMBackend.OPENAI_API, model_name="m", max_length=20)
+    )
+    manager.register_node("a")
+    manager.generate_for_node("a", "First?")
+    server.answer = lambda body: ("...", "length")
+    cut = manager.generate_for_node("a", "Then?")
+    assert [body["max_tokens"] for body in server.bodies] == [20, 8]
+    assert (cut.finish_reason, cut.ended) == ("length", False)
+    small = SharedLLMManager(
+        LLMConfig(backend=LLMBackend.OPENAI_API, model_name="m", max_length=12)
+    )
+    small.register_node("a")
+    small.generate_for_node("a", "First?")
+    with pytest.raises(BackendError, match=r"12 tokens.*max_length"):
+        small.generate_for_node("a", "Then?")
+    assert len(server.bodies) == 3, "nothing was asked"
+
+
+def test_a_vllm_server_is_asked_at_its_port_without_openais_key(server):
+    manager = vllm(server)
+    manager.register_node("a", {"adapter": "model_0@7"})
+    manager.register_node("b")
+    assert manager.generate_for_node("a", "Now?").model == "model_0@7-2026"
+    assert manager.generate_for_node("b", "Now?").model == "base-2026"
+    assert {headers["authorization"] for headers in server.headers} == {"Bearer none"}
+    own = vllm(server, api_key="its own")
+    own.register_node("a")
+    own.generate_for_node("a", "Now?")
+    assert server.headers[-1]["authorization"] == "Bearer its own"
+
+
+@pytest.mark.parametrize(
+    ("create", "package"), [(create_openai_manager, "openai"), (create_claude_manager, "anthropic")]
+)
+def test_an_apis_error_is_ours_and_the_sdks(create, package, server):
+    package = importlib.import_module(package)  # seconds, which only who runs this has to wait
+    manager = create("m")
+    manager.register_node("a")
+    server.trouble = [400]
+    with pytest.raises(package.APIError, match=r"API error: .*:m: BadRequest.*no: 400") as caught:
+        manager.generate_for_node("a", "Now?")
+    error = caught.value
+    assert isinstance(error, BackendError)
+    assert isinstance(error, RuntimeError)
+    assert isinstance(error, package.BadRequestError)
+    assert error.status_code == 400
+    assert error.response.status_code == 400
+    assert manager.get_global_stats()["total_requests"] == 0
+    manager.generate_for_node("a", "Now?")
+    assert len(server.bodies[-1]["messages"]) == 1, "the conversation is as before the failure"
+
+
+def test_what_an_api_does_not_take_is_told_before_it_is_asked(server, monkeypatch):
+    with pytest.raises(PolicyError, match=r"temperature is 0\.7, and this API takes no such"):
+        SharedLLMManager(LLMConfig(backend=LLMBackend.ANTHROPIC, model_name="m"))
+    manager = create_claude_manager("m")
+    with pytest.raises(PolicyError, match="top_k is 3"):
+        manager.register_node("a", {"top_k": 3})
+    with pytest.raises(ConfigError, match="adapter"):
+        manager.register_node("a", {"adapter": "x"})
+    manager.register_node("a")
+    with pytest.raises(PolicyError, match=r"temperature is 0\.5"):
+        manager.generate_for_node("a", "Now?", temperature=0.5)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(BackendError, match="openai:m needs a key"):
+        create_openai_manager("m")
+    assert not server.bodies

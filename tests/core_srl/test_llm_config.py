@@ -1,0 +1,177 @@
+"""Settings of managers, nodes, adapters and algorithms: every wrong one is named."""
+
+import re
+from dataclasses import asdict
+
+import pytest
+
+from core_srl import (
+    CompetenceFactor,
+    CompetenceType,
+    CooperationFactor,
+    CooperationType,
+    LLMConfig,
+    LoRAConfig,
+    MonitoringConfig,
+    RLConfig,
+    UpdateStrategy,
+)
+from core_srl.algorithms import factor_settings
+from core_srl.llm_config import ANSWER_TOKENS, node_settings, sampling_with
+from srl_agents.llm.sampling import Sampling
+from srl_train.config.yaml_file import from_tree
+from srl_train.errors import ConfigError
+
+SHARED = CooperationType.SHARED_REWARDS
+SPECIALIZED = CompetenceType.SPECIALIZED
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "named"),
+    [
+        (LLMConfig, {"backend": "mock"}, "Unsupported LLM backend: 'mock'"),
+        (LLMConfig, {"update_strategy": "often"}, "update_strategy"),
+        (LLMConfig, {"model_name": ""}, "model_name"),
+        (LLMConfig, {"device": None}, "device"),
+        (LLMConfig, {"max_length": 1}, "max_length"),
+        (LLMConfig, {"temperature": -1.0}, "temperature"),
+        (LLMConfig, {"temperature": True}, "temperature"),
+        (LLMConfig, {"enable_lora": 1}, "enable_lora"),
+        (LLMConfig, {"backend": "vllm", "port": 0}, "port"),
+        (LLMConfig, {"api_key": "secret"}, "api_key is not read by the backend huggingface"),
+        (LLMConfig, {"backend": "openai_api", "device": "cpu"}, "device"),
+        (LLMConfig, {"backend": "openai_api", "port": 9}, "port"),
+        (LLMConfig, {"backend": "vllm", "update_strategy": "frozen"}, "update_strategy"),
+        (LLMConfig, {"colour": "red"}, "colour"),
+        (LoRAConfig, {"lora_id": -1}, "lora_id"),
+        (LoRAConfig, {"lora_id": 0, "rank": 0}, "rank"),
+        (LoRAConfig, {"lora_id": 0, "dropout": 1.0}, "dropout"),
+        (LoRAConfig, {"lora_id": 0, "target_modules": "q_proj"}, "target_modules"),
+        (LoRAConfig, {"lora_id": 0, "target_modules": []}, "target_modules"),
+        (LoRAConfig, {"lora_id": 0, "port": 70000}, "port"),
+        (MonitoringConfig, {"enable_file_logging": 1}, "enable_file_logging"),
+        (MonitoringConfig, {"log_file_path": "a\x00b"}, "log_file_path"),
+        (RLConfig, {"algorithm": "sac"}, "algorithm"),
+        (RLConfig, {"gamma": 1.5}, "gamma"),
+        (RLConfig, {"batch_size": 0}, "batch_size"),
+        (CooperationFactor, {"shared_reward_ratio": 0.9}, "shared_reward_ratio"),
+        (CooperationFactor, {"team_size": 2}, "team_size"),
+        (CooperationFactor, {"communication_cost": 0.1}, "communication_cost"),
+        (
+            CooperationFactor,
+            {"cooperation_type": SHARED, "shared_reward_ratio": 2.0},
+            "shared_reward_ratio",
+        ),
+        (CompetenceFactor, {"competence_type": CompetenceType.ADAPTIVE}, "competence_type"),
+        (CompetenceFactor, {"experience_decay": 0.5}, "experience_decay"),
+        (CompetenceFactor, {"competence_type": SPECIALIZED, "max_capability": 2.0}, "max_cap"),
+    ],
+)
+def test_a_wrong_setting_is_named_in_one_line(kind, settings, named):
+    with pytest.raises(ConfigError, match=re.escape(named)) as caught:
+        kind(**settings)
+    assert "\n" not in str(caught.value) and "secret" not in str(caught.value)
+
+
+def test_settings_are_given_by_position_or_name_and_do_not_change():
+    assert asdict(LoRAConfig(2, 4)) == asdict(LoRAConfig(lora_id=2, rank=4))
+    config = LLMConfig("vllm", "m")
+    assert (config.backend.value, config.model_name) == ("vllm", "m")
+    assert LLMConfig(update_strategy="frozen").update_strategy is UpdateStrategy.FROZEN
+    assert LLMConfig().sampling == Sampling(temperature=0.7, max_new_tokens=ANSWER_TOKENS)
+    assert "secret" not in repr(LLMConfig(backend="anthropic", api_key="secret"))
+    with pytest.raises(AttributeError):
+        config.port = 9
+    with pytest.raises(TypeError, match="lora_id"):
+        LoRAConfig()
+
+
+def test_a_node_has_its_own_settings():
+    usual = Sampling(temperature=0.5, max_new_tokens=7)
+    plain = node_settings("a", None, usual)
+    assert (plain.sampling, plain.system_prompt, plain.adapter) == (usual, "", None)
+    assert plain.seed != node_settings("b", {}, usual).seed, "equal nodes would answer alike"
+    own = {"system_prompt": "Be brief.", "seed": 3, "top_k": 2, "temperature": 0, "adapter": "x"}
+    settings = node_settings("a", own, usual)
+    assert settings.sampling == Sampling(temperature=0, top_k=2, max_new_tokens=7)
+    assert (settings.system_prompt, settings.adapter, settings.seed) == ("Be brief.", "x", 3)
+    assert sampling_with(usual, {"max_new_tokens": 2}, "").max_new_tokens == 2
+
+
+@pytest.mark.parametrize(
+    ("own", "named"),
+    [
+        ({"temprature": 1.0}, "unknown setting 'temprature'"),
+        ({"top_k": 1.5}, "top_k"),
+        ({"top_p": 0}, "top_p"),
+        ({"system_prompt": None}, "system_prompt"),
+        ({"system_prompt": "\ud800"}, "system_prompt"),
+        ({"adapter": ""}, "adapter"),
+        ({"seed": -1}, "seed"),
+        ("brief", "node_config"),
+    ],
+)
+def test_a_wrong_setting_of_a_node_is_named(own, named):
+    with pytest.raises(ConfigError, match=named):
+        node_settings("a", own, Sampling())
+
+
+@pytest.mark.parametrize(
+    ("factors", "settings"),
+    [
+        ((), {}),
+        (
+            (CooperationFactor(CooperationType.TEAM_BASED, cooperation_strength=0.4),),
+            {"mode.cooperation_strength": 0.4, "credit.name": "team_joint"},
+        ),
+        (
+            (CooperationFactor(SHARED, shared_reward_ratio=0.7),),
+            {"mode.cooperation_strength": 0.7},
+        ),
+        (
+            (CooperationFactor(CooperationType.KNOWLEDGE_TRANSFER, knowledge_transfer_rate=0.3),),
+            {"updates.strategy": "federated", "updates.mix": 0.3},
+        ),
+        (
+            (None, CompetenceFactor(SPECIALIZED, experience_decay=0.8)),
+            {"credit.name": "role", "credit.decay": 0.8},
+        ),
+    ],
+)
+def test_factors_become_settings_of_a_run(factors, settings):
+    usual = {"mode.name": "cooperative", "mode.cooperation_strength": 0.0}
+    found = factor_settings(*factors)
+    assert found == usual | {"credit.name": "per_agent"} | settings
+    from_tree({}, found)
+
+
+def test_team_and_role_credit_exclude_each_other():
+    team = CooperationFactor(CooperationType.TEAM_BASED, cooperation_strength=0.4)
+    with pytest.raises(ConfigError, match="team_based"):
+        factor_settings(team, CompetenceFactor(SPECIALIZED))
+
+
+def test_an_algorithm_is_applied_to_a_run():
+    kept = from_tree({}, {"rounds": 3, "rollout.group_size": 4, "rollout.groups_per_round": 2})
+    run = RLConfig(learning_rate=1e-4, gamma=0.9, batch_size=3).applied_to(kept)
+    assert (run.algorithm.name, run.algorithm.learning_rate) == ("ppo", 1e-4)
+    assert (run.rollout.discount, run.rounds, run.rollout.group_size) == (0.9, 3, 4)
+    assert run.algorithm.minibatches == 4  # of 8 samples: 3 divides no group
+    assert RLConfig().applied_to().algorithm.minibatches == 1
+    shared = CooperationFactor(SHARED, shared_reward_ratio=0.7)
+    role = CompetenceFactor(SPECIALIZED, experience_decay=0.8)
+    run = RLConfig("grpo", cooperation_factor=shared, competence_factor=role).applied_to()
+    assert (run.mode.name, run.mode.cooperation_strength) == ("cooperative", 0.7)
+    assert (run.credit.name, run.credit.decay, run.algorithm.name) == ("role", 0.8, "grpo")
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        (RLConfig(batch_size=1), "batch_size"),
+        (RLConfig(competence_factor=CompetenceFactor(SPECIALIZED)), "credit"),
+    ],
+)
+def test_an_algorithm_that_does_not_fit_the_run_is_refused(config, named):
+    with pytest.raises(ConfigError, match=named):
+        config.applied_to()

@@ -1,0 +1,274 @@
+"""Schedulers of several models: real processes of a server that answers as vLLM's does."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from core_srl import (
+    UnifiedScheduler,
+    create_competitive_scheduler,
+    create_cooperative_scheduler,
+    create_unified_scheduler,
+    servers,
+)
+from srl_agents.errors import BackendError, PlacementError, ServerUnavailable, ServingError
+from srl_agents.llm.backends.huggingface.loading import folder_of
+from srl_extensions.vllm import placement
+from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.placement import Gpu
+from srl_train.errors import ConfigError
+
+SERVER = Path(__file__).parents[1] / "servers" / "vllm_program.py"
+GIB = 2**30
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch):
+    """One without GPUs, with memory enough."""
+    monkeypatch.setattr(servers, "find_gpus", lambda: [])
+    memory = SimpleNamespace(available=64 * GIB)
+    monkeypatch.setattr(placement.psutil, "virtual_memory", lambda: memory)
+    return memory
+
+
+@pytest.fixture
+def python(tmp_path):
+    """An interpreter that runs the server whatever module it is to run."""
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} {SERVER} "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.fixture
+def model(tmp_path):
+    def make(name):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(bytes(100))
+        sizes = dict.fromkeys(
+            ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads"), 2
+        )
+        (folder / "config.json").write_text(json.dumps(sizes | {"max_position_embeddings": 64}))
+        return str(folder)
+
+    return make
+
+
+def free_ports(count):
+    """The first of so many free ports in a row."""
+    for first in range(20_000 + os.getpid() % 10_000, 60_000, count):
+        opened = []
+        try:
+            for port in range(first, first + count):
+                opened.append(socket.create_server(("127.0.0.1", port)))
+        except OSError:
+            continue
+        else:
+            return first
+        finally:
+            for one in opened:
+                one.close()
+    raise AssertionError("no ports")
+
+
+def listens(port):
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_models_are_served_at_their_ports_and_answer(python, model):
+    first = free_ports(3)
+    shared, own = model("shared"), model("own")
+
+    async def use():
+        scheduler = create_unified_scheduler(base_port=first, num_gpus=2, python=python)
+        for model_id, name in (("a", shared), ("b", own), ("c", shared)):
+            scheduler.register_model(model_id, name)
+        await scheduler.start()
+        try:
+            answers = await scheduler.submit_task("cooperate?", max_new_tokens=8)
+            [alone] = (await scheduler.submit_task("compete?", ["b"])).values()
+            healthy = await scheduler.health_check_all()
+            return answers, alone, healthy, scheduler.get_system_statistics(), scheduler
+        finally:
+            assert all(listens(port) for port in range(first, first + 3))
+            await scheduler.stop()
+
+    answers, alone, healthy, statistics, scheduler = asyncio.run(use())
+    assert not any(listens(port) for port in range(first, first + 3))
+    where = {model_id: one["port"] for model_id, one in statistics["models"].items()}
+    # Models of the same weights stand side by side, and share both servers.
+    assert where == {"a": first, "c": first + 1, "b": first + 2}
+    assert answers["b"].text == f"cooperate? at {first + 2}"
+    assert {answers[one].text for one in "ac"} <= {f"cooperate? at {first + k}" for k in (0, 1)}
+    assert (alone.text, alone.model) == (f"compete? at {first + 2}", own)
+    assert healthy == {"a": True, "b": True, "c": True}
+    assert statistics["models"]["b"]["done"] == 2 and statistics["models"]["b"]["gpus"] == ()
+    assert statistics["servers"][statistics["models"]["b"]["url"]]["done"] == 2
+    with pytest.raises(ServingError, match=r"the servers do not run: await start\(\)"):
+        asyncio.run(scheduler.submit_task("more"))
+
+
+def test_what_a_dead_server_had_is_answered_by_the_other(python, model):
+    name = model("shared")
+
+    async def use():
+        scheduler = create_cooperative_scheduler(free_ports(2), 0, python=python)
+        for model_id in "ab":
+            scheduler.register_model(model_id, name)
+        async with scheduler:
+            victim, _ = scheduler._fleet.members
+            os.kill(victim.server.process.pid, signal.SIGKILL)
+            answers = await asyncio.gather(*(scheduler.submit_task(f"{n}") for n in range(8)))
+            assert all(await scheduler.health_check_all())
+            return answers, scheduler.get_system_statistics()
+
+    answers, statistics = asyncio.run(use())
+    assert [answer["a"].text.split()[0] for answer in answers] == [str(n) for n in range(8)]
+    assert [one["done"] for one in statistics["models"].values()] == [8, 8]
+
+
+def test_a_server_that_takes_no_connection_is_left_to_the_other(python, model, monkeypatch):
+    name, asked = model("shared"), []
+    answer = servers.OpenAIModel.answer
+
+    async def refused_at_first(self, request):
+        asked.append(self)
+        if self is asked[0]:
+            raise ServerUnavailable("connection refused")
+        return await answer(self, request)
+
+    monkeypatch.setattr(servers.OpenAIModel, "answer", refused_at_first)
+
+    async def use():
+        scheduler = create_cooperative_scheduler(free_ports(2), 0, python=python)
+        for model_id in "ab":
+            scheduler.register_model(model_id, name)
+        async with scheduler:
+            await scheduler.submit_task("cooperate?", ["a"])
+            return scheduler.get_system_statistics()["models"]["a"]
+
+    statistics = asyncio.run(use())
+    assert (statistics["done"], statistics["moved"], len(asked)) == (1, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "create, sharing",
+    [
+        (create_unified_scheduler, "fair"),
+        (create_cooperative_scheduler, "fair"),
+        (create_competitive_scheduler, "priority"),
+    ],
+)
+def test_capacity_is_shared_as_the_name_says(python, model, create, sharing):
+    name = model("shared")
+
+    async def use():
+        async with create(free_ports(1), 0, python=python) as scheduler:
+            assert scheduler.sharing == sharing
+            if sharing == "fair":
+                with pytest.raises(ServingError, match="has no scores"):
+                    scheduler.set_score("a", 1.0)
+            else:
+                scheduler.set_score("a", 1.0)
+                assert scheduler.get_system_statistics()["models"]["a"]["score"] == 1.0
+            with pytest.raises(ConfigError, match="model_id"):
+                scheduler.set_score("x", 1.0)
+            with pytest.raises(ConfigError, match="register models before start"):
+                scheduler.register_model("b", name)
+            with pytest.raises(ServingError, match="the servers run already"):
+                await scheduler.start()
+
+    def registered(*args, **settings):
+        scheduler = original(*args, **settings)
+        scheduler.register_model("a", name)
+        return scheduler
+
+    original, create = create, registered
+    asyncio.run(use())
+
+
+def test_gpus_are_those_that_it_may_use(monkeypatch, model):
+    started = []
+    monkeypatch.setattr(servers, "find_gpus", lambda: [Gpu(n, 80.0, 80.0) for n in range(4)])
+    monkeypatch.setattr(Fleet, "managed", lambda specs, **settings: started.extend(specs))
+    scheduler = UnifiedScheduler(9001, 2)
+    for model_id in "abcd":
+        scheduler.register_model(model_id, model(model_id))
+    asyncio.run(scheduler.start())
+    assert [(spec.port, spec.gpus, spec.memory_fraction) for spec in started] == [
+        (9001, (0,), 0.45), (9002, (1,), 0.45), (9003, (0,), 0.45), (9004, (1,), 0.45),
+    ]  # fmt: skip
+
+
+def test_what_does_not_fit_is_said_before_anything_starts(machine, model):
+    machine.available = 2 * GIB
+    scheduler = UnifiedScheduler()
+    scheduler.register_model("a", model("a"))
+    with pytest.raises(PlacementError, match=r"3.0 GiB of memory are needed .* 2.0 are free"):
+        asyncio.run(scheduler.start())
+
+
+def test_a_model_that_cannot_be_had_is_told(monkeypatch):
+    def refuse(name, revision):
+        raise OSError("offline")
+
+    class Answers:
+        def head(self, url, timeout):
+            pass
+
+    monkeypatch.setattr(f"{folder_of.__module__}.get_session", Answers)
+    monkeypatch.setattr(f"{folder_of.__module__}.snapshot_download", refuse)
+    scheduler = UnifiedScheduler()
+    scheduler.register_model("qwen3")
+    with pytest.raises(BackendError, match=r"cannot download 'Qwen/Qwen2[.]5-14B.*offline"):
+        asyncio.run(scheduler.start())
+
+
+@pytest.mark.parametrize("folder", ["missing", "empty"])
+def test_a_folder_without_a_model_has_the_documented_error(tmp_path, folder):
+    (tmp_path / "empty").mkdir()
+    scheduler = UnifiedScheduler()
+    scheduler.register_model("a", str(tmp_path / folder))
+    with pytest.raises(RuntimeError, match="Model loading failed: "):
+        asyncio.run(scheduler.start())
+
+
+def test_what_is_no_model_and_no_task_is_refused():
+    scheduler = UnifiedScheduler()
+    with pytest.raises(ConfigError, match="no model is registered"):
+        asyncio.run(scheduler.start())
+    with pytest.raises(ConfigError, match=r"model_name of x .*qwen3"):
+        scheduler.register_model("x")
+    scheduler.register_model("qwen3")
+    with pytest.raises(ConfigError, match="model_id"):
+        scheduler.register_model("qwen3")
+    for task, chosen, sampling, words in (
+        ("", None, {}, "task"),
+        ("hello", ["x"], {}, "selected_models"),
+        ("hello", "qwen3", {}, "selected_models"),
+        ("hello", 5, {}, "selected_models"),
+        ("hello", [["qwen3"]], {}, "selected_models"),
+        ("hello", ["qwen3", "qwen3"], {}, "selected_models"),
+        ("\ud800", None, {}, "task"),
+        ("hello", None, {"heat": 2}, "unknown setting 'heat'"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            asyncio.run(scheduler.submit_task(task, chosen, **sampling))
+    for settings, words in (
+        ({"base_port": 0}, "base_port"),
+        ({"base_port": 65536}, "base_port"),
+        ({"python": None}, "python"),
+        ({"num_gpus": "2"}, "num_gpus"),
+        ({"sharing": "even"}, "sharing"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            UnifiedScheduler(**settings)

@@ -1,0 +1,133 @@
+"""A started monitor records every trainer that is monitored, and its file is drawn."""
+
+import asyncio
+import json
+
+import pytest
+
+from core_srl import (
+    MonitoringConfig,
+    MultiModelConfig,
+    MultiModelTrainer,
+    UnifiedMonitor,
+    create_graph_visualizer,
+    create_unified_monitor,
+    monitoring,
+)
+from srl_train.errors import ConfigError
+from srl_train.metrics import Watcher, read_metrics
+from srl_train.metrics.errors import MetricsError
+from tests.srl_extensions.pages.pages import blocks, document, in_a_browser
+from tests.srl_extensions.pages.synthetic_runs import row
+
+EVIL = "</script><script>console.log('ran')</script>\u202e\x1b[2J"
+
+
+@pytest.fixture(autouse=True)
+def no_monitor_remains():
+    yield
+    for one in tuple(monitoring._started):
+        one.stop()
+
+
+@pytest.fixture
+def log(tmp_path):
+    return tmp_path / "logs" / "training.json"
+
+
+def monitor_of(log, **settings):
+    return create_unified_monitor(MonitoringConfig(log_file_path=str(log), **settings))
+
+
+def record(log, rounds=6, run="run"):
+    """Record some rounds of one run."""
+    with monitor_of(log) as monitor:
+        for number in range(rounds):
+            monitor.write(row(number), run)
+        monitor.write_evaluation("after", {"raw_reward": 0.5}, run)
+
+
+@pytest.mark.usefixtures("one_model")
+def test_a_started_monitor_records_a_monitored_trainer(tmp_path, log, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monitor = create_unified_monitor(
+        MonitoringConfig(enable_file_logging=True, log_file_path=str(log))
+    )
+    trainer = MultiModelTrainer(
+        MultiModelConfig(num_models=2, model_types=["tiny"], max_episodes=4, update_frequency=2,
+                         episode_length=4, batch_size=8, checkpoint_dir="runs")
+    )  # fmt: skip
+    trainer.config.enable_monitoring = True
+    monitor.start()
+    asyncio.run(trainer.train())
+    monitor.stop()
+
+    lines = read_metrics(log)
+    rounds = [line for line in lines if "environment" in line]
+    assert [line["round"] for line in rounds] == [0, 1]
+    kept = read_metrics(tmp_path / "runs" / "metrics.jsonl")
+    assert rounds == [{**line, "run": "runs"} for line in kept]
+    assert monitor.latest_metrics == rounds[-1]
+    assert [line["evaluation"] for line in lines if "evaluation" in line] == ["before", "after"]
+
+
+def test_a_monitor_records_from_start_to_stop(log):
+    monitor = monitor_of(log)
+    watcher = monitoring.StartedMonitors("run")
+    assert isinstance(watcher, Watcher) and isinstance(monitor, Watcher)
+    watcher.write(row(0))
+    assert monitor.latest_metrics == {} and not log.exists()
+    monitor.start()
+    monitor.start()
+    watcher.write(row(1))
+    monitor.stop()
+    monitor.stop()
+    watcher.write(row(2))
+    assert monitor.latest_metrics["round"] == 1 and not monitor.running
+    assert [line["round"] for line in read_metrics(log) if "round" in line] == [1]
+
+
+def test_without_a_file_the_newest_row_is_in_memory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with UnifiedMonitor(MonitoringConfig(enable_file_logging=False)) as monitor:
+        for number in range(4):
+            monitor.write(row(number))
+    assert monitor.latest_metrics["round"] == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_newest_session_of_a_file_is_drawn(log, tmp_path):
+    record(log, rounds=2, run="old")
+    record(log, rounds=6, run="new")
+    visualizer = create_graph_visualizer(str(log))
+    assert {line["run"] for line in visualizer.rows()} == {"new"}
+    place = visualizer.draw()
+    assert place == log.with_suffix(".html")
+    [panel] = blocks(document(place), "panel")
+    assert panel["lines"][0]["x"] == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(ConfigError, match="html"):
+        visualizer.draw(tmp_path / "graph.pdf")
+
+
+@pytest.mark.browser
+def test_a_foreign_file_cannot_run_code_or_break_the_page(log, tmp_path):
+    record(log, run=EVIL)
+    with log.open("a") as file:
+        for line in ({"environment": {}, "round": "one", "models": [1]}, {"environment": 3}):
+            file.write(json.dumps(line) + "\n")
+    drawn, said = in_a_browser(create_graph_visualizer(str(log)).draw(), tmp_path / "browser")
+    assert said == [] and "console.log('ran')" in drawn.text and "\u202e" not in drawn.text
+
+
+def test_missing_and_damaged_files_are_errors(log):
+    with pytest.raises(MetricsError, match="does not exist"):
+        create_graph_visualizer(str(log)).draw()
+    log.parent.mkdir()
+    log.write_text("no json\nat all\n")
+    with pytest.raises(MetricsError, match="line 1"):
+        create_graph_visualizer(str(log)).draw()
+    with pytest.raises(MetricsError, match="line 1"):
+        monitor_of(log).start()
+    assert monitoring._started == []
+    with pytest.raises(ConfigError, match="config"):
+        create_unified_monitor("./logs/training.json")

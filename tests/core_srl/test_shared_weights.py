@@ -1,0 +1,225 @@
+"""Updates of shared weights: what moves, what stays, and who answers with which version."""
+
+import threading
+
+import pytest
+import torch
+
+from core_srl import LLMConfig, SharedLLMManager, UpdateStrategy
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_train.errors import ConfigError, UpdateError
+from srl_train.learners.upstream_warnings import quiet_upstream
+from tests.core_srl.weights import gradients_of, logprobs_of, parameters
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_an_incremental_update_is_a_step_down_the_gradient(opened):
+    manager = opened(update_strategy=UpdateStrategy.INCREMENTAL)
+    before = {name: own.detach().clone() for name, own in parameters(manager).items()}
+    gradients = gradients_of(manager)
+    [first, *_] = gradients
+    some = {first: gradients[first]}
+    done = manager.update_shared_parameters(some, learning_rate=0.5)
+    assert done["gradient_norm"] == pytest.approx(float(gradients[first].norm()), rel=1e-5)
+    assert (done["version"], done["parameters"], done["learning_rate"]) == (1, 1, 0.5)
+    for name, own in parameters(manager).items():
+        expected = before[name] - 0.5 * gradients[name] if name == first else before[name]
+        torch.testing.assert_close(own.detach(), expected)
+
+
+def test_an_adaptive_update_is_adamws_and_keeps_its_moments(opened):
+    manager = opened()
+    ours, theirs = parameters(manager), {}
+    for name, own in ours.items():
+        theirs[name] = torch.nn.Parameter(own.detach().clone())
+    optimizer = torch.optim.AdamW(theirs.values(), weight_decay=0.0)
+    for step, rate in enumerate((1e-2, 3e-3, 1e-3)):
+        gradients = gradients_of(manager, step)
+        manager.update_shared_parameters(gradients, learning_rate=rate)
+        optimizer.param_groups[0]["lr"] = rate
+        for name, own in theirs.items():
+            own.grad = gradients[name]
+        optimizer.step()
+    for name, own in ours.items():
+        torch.testing.assert_close(own, theirs[name])
+
+
+def test_a_users_own_gradients_stay_and_move_nothing(opened):
+    manager = opened(update_strategy="incremental")
+    [first, second, *_] = gradients = gradients_of(manager)
+    weights = parameters(manager)
+    weights[second].grad = torch.ones_like(weights[second])
+    before = weights[second].detach().clone()
+    manager.update_shared_parameters({first: gradients[first]}, learning_rate=0.1)
+    assert torch.equal(weights[second], before)
+    assert torch.equal(weights[second].grad, torch.ones_like(before))
+    assert weights[first].grad is None
+
+
+def test_an_update_reaches_every_node_and_drops_what_was_cached(opened, tiny_folder):
+    manager = opened(temperature=1.5)
+    contexts = {}
+    for name in "ab":
+        manager.register_node(name, {"max_new_tokens": 6})
+        tokens = manager.generate_for_node(name, "Round 1.").tokens
+        contexts[name] = tokens.prompt_ids + tokens.completion_ids
+    digest = manager.backend.identity().digest
+    done = manager.update_shared_parameters(gradients_of(manager), learning_rate=0.02)
+    assert done["affected_nodes"] == ["a", "b"]
+    fresh = HuggingFaceBackend.load(tiny_folder, device="cpu").model
+    fresh.load_state_dict(manager.backend.model.state_dict())
+    for name in "ab":
+        response = manager.generate_for_node(name, "Round 2.")
+        tokens = response.tokens
+        expected = logprobs_of(fresh, contexts[name] + tokens.prompt_ids, tokens.completion_ids)
+        got = torch.tensor(tokens.logprobs, dtype=expected.dtype)
+        torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)
+        assert response.model.endswith("@1")
+        assert tokens.model.digest not in (None, digest)
+    stats = manager.get_global_stats()
+    assert (stats["weights_version"], stats["total_updates"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda name, own: {}, "gradients"),
+        (lambda name, own: [own], "gradients"),
+        (lambda name, own: {name: own, "lm_heads": own}, "lm_heads"),
+        (lambda name, own: {name: own[:1]}, "shape"),
+        (lambda name, own: {name: own.to_sparse()}, "complex, sparse"),
+        (lambda name, own: {name: own + 0j}, "complex, sparse"),
+        (lambda name, own: {name: own * torch.nan}, "is not finite"),
+        (lambda name, own: {name: "steep"}, "is no tensor"),
+    ],
+)
+def test_gradients_that_do_not_fit_change_nothing(wrong, told, opened):
+    manager = opened()
+    gradients = gradients_of(manager)
+    [first, second, *_] = gradients
+    before = {name: own.detach().clone() for name, own in parameters(manager).items()}
+    given = wrong(second, gradients[second])
+    if isinstance(given, dict) and given:
+        given = {first: gradients[first]} | given  # what comes before may fit
+    with pytest.raises(UpdateError, match=told):
+        manager.update_shared_parameters(given, learning_rate=0.1)
+    for rate in (0, 1e300, float("nan")):
+        with pytest.raises(UpdateError, match="learning_rate"):
+            manager.update_shared_parameters(gradients, learning_rate=rate)
+    assert all(torch.equal(own, before[name]) for name, own in parameters(manager).items())
+    assert manager.get_global_stats()["weights_version"] == 0
+
+
+def test_frozen_weights_stay_as_they_are(opened):
+    manager = opened(update_strategy=UpdateStrategy.FROZEN)
+    with pytest.raises(UpdateError, match="FROZEN"):
+        manager.update_shared_parameters(gradients_of(manager), learning_rate=0.1)
+
+
+def test_with_lora_the_adapter_alone_is_updated(opened, tiny_folder):
+    manager = opened(enable_lora=True, temperature=1.5)
+    manager.register_node("a", {"max_new_tokens": 6})
+    manager.generate_for_node("a", "Round 1.")
+    gradients = gradients_of(manager)
+    assert gradients and all("lora_" in name for name in gradients)
+    before = {name: own.detach().clone() for name, own in parameters(manager).items()}
+    manager.update_shared_parameters(gradients, learning_rate=0.1)
+    manager.update_shared_parameters(gradients, learning_rate=0.1)
+    for name, own in parameters(manager).items():
+        assert torch.equal(own, before[name]) is ("lora_" not in name)
+    tokens = manager.generate_for_node("a", "Round 2.").tokens
+    assert tokens.model.version == 2
+    [base] = [name for name in before if name.endswith("embed_tokens.weight")]
+    with pytest.raises(UpdateError, match="shares no weight"):
+        manager.update_shared_parameters({base: before[base]}, learning_rate=0.1)
+
+
+@pytest.fixture
+def adapter_folder(opened, tmp_path):
+    """A PEFT adapter that changes what the embedded model says."""
+    manager = opened(enable_lora=True)
+    manager.update_shared_parameters(gradients_of(manager, 5), learning_rate=0.3)
+    manager.update_shared_parameters(gradients_of(manager, 6), learning_rate=0.3)
+    with quiet_upstream():
+        manager.backend.model.save_pretrained(tmp_path / "adapter")
+    return str(tmp_path / "adapter")
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
+def test_a_node_may_have_an_adapter_of_its_own(opened, adapter_folder):
+    manager = opened(temperature=1.5)
+    names = [*parameters(manager)]
+    nodes = {"plain": None, "adapted": adapter_folder, "also": adapter_folder}
+    for name, adapter in nodes.items():
+        manager.register_node(name, {"adapter": adapter, "seed": 1, "max_new_tokens": 6})
+    assert [*parameters(manager)] == names, "the shared weights keep their names"
+    alone = SharedLLMManager(LLMConfig(model_name=adapter_folder, device="cpu", temperature=1.5))
+    alone.register_node("adapted", {"seed": 1, "max_new_tokens": 6})
+    for rate in (None, 0.05):
+        if rate:  # the base moves under the adapter
+            gradients = gradients_of(manager)
+            assert gradients, "an adapter has not frozen what is shared"
+            manager.update_shared_parameters(gradients, learning_rate=rate)
+            theirs = dict(alone.backend.model.named_parameters())
+            with torch.no_grad():
+                for name, own in parameters(manager).items():
+                    inner = f"base_model.model.{name}"
+                    held = theirs.get(inner.replace(".weight", ".base_layer.weight"))
+                    (theirs[inner] if held is None else held).copy_(own)
+            alone.backend.weights_version = 1
+        said = {name: manager.generate_for_node(name, "Round.").tokens for name in nodes}
+        expected = alone.generate_for_node("adapted", "Round.").tokens
+        assert said["adapted"].completion_ids == said["also"].completion_ids
+        assert said["adapted"].completion_ids == expected.completion_ids
+        assert said["adapted"].logprobs == pytest.approx(expected.logprobs, abs=1e-4)
+        assert said["plain"].logprobs != pytest.approx(expected.logprobs, abs=1e-3)
+        assert said["adapted"].model.adapter == "adapter_0"
+    with pytest.raises(ConfigError, match="enable_lora"):
+        SharedLLMManager(LLMConfig(model_name=adapter_folder, device="cpu", enable_lora=True))
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
+def test_an_adapters_folder_as_the_model_is_what_is_updated(adapter_folder):
+    manager = SharedLLMManager(LLMConfig(model_name=adapter_folder, device="cpu"))
+    gradients = gradients_of(manager)
+    assert gradients and all("lora_" in name for name in gradients)
+    manager.update_shared_parameters(gradients, learning_rate=0.1)
+    assert manager.get_global_stats()["weights_version"] == 1
+
+
+def test_threads_may_speak_while_the_weights_change(opened, tiny_folder):
+    manager = opened(update_strategy="incremental", temperature=1.5)
+    states = {0: {n: own.detach().clone() for n, own in parameters(manager).items()}}
+    said, errors = [], []
+
+    def speak(name):
+        context = ()
+        try:
+            for turn in range(12):
+                tokens = manager.generate_for_node(name, f"Round {turn}.").tokens
+                context += tokens.prompt_ids
+                said.append((context, tokens))
+                context += tokens.completion_ids
+        except Exception as error:  # noqa: BLE001  # a thread's errors are told below
+            errors.append(error)
+
+    threads = [threading.Thread(target=speak, args=(f"node_{i}",)) for i in range(3)]
+    for i, thread in enumerate(threads):
+        manager.register_node(f"node_{i}", {"max_new_tokens": 6})
+        thread.start()
+    seed = 0
+    while any(thread.is_alive() for thread in threads):
+        done = manager.update_shared_parameters(gradients_of(manager, seed), learning_rate=0.003)
+        states[done["version"]] = {n: p.detach().clone() for n, p in parameters(manager).items()}
+        seed += 1
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert len({tokens.model.version for _, tokens in said}) > 1
+    model = HuggingFaceBackend.load(tiny_folder, device="cpu").model
+    for context, tokens in said:
+        model.load_state_dict(states[tokens.model.version], strict=False)
+        expected = logprobs_of(model, context, tokens.completion_ids)
+        got = torch.tensor(tokens.logprobs, dtype=expected.dtype)
+        torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)

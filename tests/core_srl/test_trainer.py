@@ -1,0 +1,459 @@
+"""The documented trainer, the recovery from errors, and the functions around it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import torch
+
+from core_srl import config as documented
+from core_srl.config import MultiModelConfig, TrainingMode, WeightUpdateStrategy
+from core_srl.environments import (
+    create_multi_model_coop_compete_env,
+    create_multi_model_team_battle,
+)
+from core_srl.trainer import (
+    MultiModelTrainer,
+    create_competitive_multimodel_trainer,
+    create_cooperative_multimodel_trainer,
+    create_multimodel_trainer,
+    list_available_checkpoints,
+    load_checkpoint_metadata,
+)
+from srl_agents.llm import tiny
+from srl_train.config.run import RunConfig
+from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
+from tests.servers.chat_server import chat_server
+
+SMALL = {
+    "num_models": 2,
+    "model_types": ["tiny"],
+    "max_episodes": 8,
+    "update_frequency": 4,
+    "episode_length": 8,
+    "save_interval": 4,
+    "learning_rate": 3e-3,
+    "num_gpus": 0,
+}
+SILENT = {"enable_monitoring": False}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_model_and_short_evaluations(tiny_folder):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiny, "folder", lambda make_env, **_: Path(tiny_folder))
+        patch.setattr(documented, "EVALUATION_EPISODES", 2)
+        yield
+
+
+@pytest.fixture
+def small(tmp_path):
+    def build(**changes):
+        return MultiModelConfig(**{**SMALL, "checkpoint_dir": str(tmp_path / "run"), **changes})
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A trainer after its two rounds, and the result of `train`."""
+    folder = tmp_path_factory.mktemp("trained")
+    trainer = MultiModelTrainer(MultiModelConfig(**SMALL, checkpoint_dir=str(folder)))
+    return trainer, asyncio.run(trainer.train())
+
+
+def test_train_returns_the_documented_results(trained):
+    trainer, results = trained
+    assert results["training_completed"] is True
+    assert results["total_episodes"] == 8
+    assert results["training_time"] > 0
+    assert set(results["training_metrics"]) == {
+        "episodes", "total_rewards", "cooperation_ratios", "weight_update_counts",
+        "model_performances",
+    }  # fmt: skip
+    assert results["training_metrics"]["weight_update_counts"] == {"model_0": 2, "model_1": 2}
+    assert set(results["final_model_states"]) == {"model_0", "model_1"}
+    assert (
+        results["checkpoints_saved"]
+        == list_available_checkpoints(trainer.config.checkpoint_dir)[::-1]
+    )
+
+
+def test_status_and_summary_have_the_documented_entries(trained):
+    trainer, _ = trained
+    status = trainer.get_training_status()
+    assert set(status) == {
+        "is_training", "current_episode", "max_episodes", "progress", "training_time",
+        "model_states", "checkpoints_count", "config",
+    }  # fmt: skip
+    assert (status["current_episode"], status["max_episodes"], status["progress"]) == (8, 8, 1.0)
+    assert status["config"] is trainer.config
+    assert status["checkpoints_count"] == 2
+    for entry in trainer.get_model_performance_summary().values():
+        assert entry.items() >= {
+            "model_type": "tiny", "model_name": "tiny", "gpu_id": None, "total_episodes": 8,
+            "update_count": 2,
+        }.items()  # fmt: skip
+        assert 0.6 < entry["avg_reward"] < 1.0
+        assert {"win_rate", "cooperation_score"} <= set(entry)
+
+
+def test_everything_lies_in_the_checkpoint_folder(trained):
+    trainer, _ = trained
+    folder = trainer.files.folder
+    names = {path.name for path in folder.iterdir()}
+    assert names >= {"config.yaml", "metrics.jsonl", "summary.json", "models", "episodes"}
+    newest = list_available_checkpoints(folder)[0]
+    assert newest in names
+    metadata = load_checkpoint_metadata(newest, folder)
+    assert metadata["global_metrics"]["total_episodes"] == 8
+
+
+def test_episodes_are_trained_one_at_a_time(small):
+    trainer = MultiModelTrainer(small(**SILENT))
+
+    async def train():
+        with pytest.raises(TrainingError, match="episode_num"):
+            await trainer.train_multi_model_episode(1)
+        games = []
+        for number in range(trainer.config.max_episodes):
+            assert trainer.current_episode == number
+            games.append(await trainer.train_multi_model_episode(number))
+        with pytest.raises(TrainingError, match="episode_num"):
+            await trainer.train_multi_model_episode(8)
+        return games
+
+    games = asyncio.run(train())
+    assert [game["episode"] for game in games] == list(range(8))
+    assert [number for number, game in enumerate(games) if any(game["updates"].values())] == [3, 7]
+    assert [game["metrics"].get("round") for game in games if game["metrics"]] == [0, 1]
+    for game in games:
+        assert game["updates"].keys() == game["rewards"].keys() == {"model_0", "model_1"}
+        assert 0 <= game["cooperation_ratio"] <= 1
+        assert game["failure"] is None
+    for name, entry in trainer.get_model_performance_summary().items():
+        assert entry["update_count"] == 2
+        rewards = [game["rewards"][name] for game in games]
+        assert entry["avg_reward"] == pytest.approx(sum(rewards) / 8)
+
+
+def test_training_continues_in_the_middle_of_a_round(small):
+    trainer = MultiModelTrainer(small(**SILENT))
+    asyncio.run(play(trainer, 5))
+    status = trainer.get_training_status()
+    assert (status["current_episode"], status["progress"]) == (5, 5 / 8)
+    results = asyncio.run(trainer.train())
+    assert results["total_episodes"] == 8
+    assert results["training_metrics"]["weight_update_counts"] == {"model_0": 2, "model_1": 2}
+
+
+def test_the_config_may_change_until_training_begins(small):
+    trainer = create_cooperative_multimodel_trainer(num_models=4)
+    trainer.config = small(**SILENT)
+    trainer.config.num_models = 3
+    assert trainer.get_training_status()["current_episode"] == 0
+    trainer.config.num_models = 2  # the run that the status showed is built anew
+    trainer.config.weight_update_strategy = WeightUpdateStrategy.SELECTIVE
+    trainer.config.training_mode = "competitive"
+    assert list(trainer.run.learners) == ["model_0", "model_1"]
+    trainer.train_round()
+    assert (trainer.run.config.mode.name, trainer.run.config.updates.strategy) == (
+        "competitive",
+        "selective",
+    )
+    asyncio.run(trainer.shutdown())
+    trainer.config.num_models = 4
+    with pytest.raises(TrainingError, match="num_models was 2 and is 4"):
+        trainer.get_training_status()
+
+
+def test_a_resumed_run_has_the_weights_of_an_uninterrupted_one(trained, small):
+    finished, _ = trained
+    first = MultiModelTrainer(small())
+    first.train_round()
+    saved = asyncio.run(first._save_checkpoint(first.current_episode))
+    with pytest.raises(TrainingError, match="episode must be 4"):
+        asyncio.run(first._save_checkpoint(3))
+    asyncio.run(first.shutdown())
+
+    second = MultiModelTrainer(small())
+    assert second.load_checkpoint(saved) is True
+    assert second.get_training_status()["progress"] == 0.5
+    results = asyncio.run(second.train())
+    assert results["total_episodes"] == 8
+    for name, learner in second.run.learners.items():
+        for parameter, tensor in learner.weights().items():
+            assert torch.equal(tensor, finished.run.learners[name].weights()[parameter])
+
+
+def test_without_monitoring_nothing_but_models_and_checkpoints_is_written(small, capsys):
+    trainer = MultiModelTrainer(small(max_episodes=4, **SILENT))
+    results = trainer.fit()
+    assert results["evaluation"] == {}
+    names = {path.name for path in trainer.files.folder.iterdir()}
+    assert names == {"models", "run.lock", *results["checkpoints_saved"]}
+    assert "raw reward" not in capsys.readouterr().err
+
+
+def test_models_behind_an_api_play_and_do_not_learn(small):
+    with chat_server() as server:
+        server.answer = lambda body: "compete"
+        settings = {"num_models": 4, "model_types": ["tiny", "openai", "tiny", "claude"]}
+        trainer = MultiModelTrainer(small(**settings, max_episodes=4, **SILENT))
+        asyncio.run(trainer.train())
+    asked = {body["model"] for body in server.bodies}
+    assert asked == {"gpt-4o", "claude-3-5-sonnet-20241022"}
+    summary = trainer.get_model_performance_summary()
+    assert {name: entry["model_type"] for name, entry in summary.items()} == {
+        "model_0": "tiny", "model_1": "tiny", "openai_1": "openai", "claude_3": "claude",
+    }  # fmt: skip
+    assert [entry["update_count"] for entry in summary.values()] == [1, 1, 0, 0]
+    assert [entry["total_episodes"] for entry in summary.values()] == [4, 4, 4, 4]
+    assert summary["openai_1"]["cooperation_score"] == 0.0
+    assert summary["openai_1"]["avg_reward"] > 0
+
+
+@pytest.mark.parametrize("folder", ["missing", "empty", "broken"])
+def test_a_model_that_cannot_be_loaded_has_the_documented_error(small, tmp_path, folder):
+    for name in ("empty", "broken"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{}")
+    broken = {"model_types": ["mine"], "model_names": {"mine": str(tmp_path / folder)}}
+    with pytest.raises(RuntimeError, match="Model loading failed: "):
+        MultiModelTrainer(small(**broken)).get_training_status()
+
+
+# Its environment.
+
+
+@pytest.mark.parametrize(
+    "given",
+    [create_multi_model_team_battle(), create_multi_model_team_battle],
+    ids=["environment", "constructor"],
+)
+def test_plays_another_environment(small, given):
+    trainer = MultiModelTrainer(small(max_episodes=4, episode_length=4, batch_size=8, **SILENT))
+    trainer.environment = given
+    run = trainer.run
+    assert run.agents_of("model_0") == ("red_0", "red_2", "blue_0", "blue_2")
+    # Four seats, four games: 16 samples, at most 8 in a step.
+    assert run.config.algorithm.minibatches == 2
+    # What the environment calls its length must be true before its first reset too.
+    assert "Round 1 of 4." in run.view.describe("red_0", run.make_env().reset(seed=0)[0]["red_0"])
+    row = trainer.train_round().row
+    asyncio.run(trainer.shutdown())
+    assert row["environment"]["name"] == "custom:team_battle_v0"
+    assert row["models"]["model_0"]["samples"] == 16
+    with pytest.raises(TrainingError, match="replaced after training began"):
+        trainer.environment = given
+
+
+def test_episodes_have_copies_of_the_environment(small):
+    trainer = MultiModelTrainer(small())
+    trainer.environment = prototype = create_multi_model_coop_compete_env(num_models=2)
+    one, two = trainer.run.make_env(), trainer.run.make_env()
+    one.reset(seed=1)
+    two.reset(seed=1)
+    one.step(dict.fromkeys(one.agents, 1))
+    assert two.played == 0
+    assert prototype.agents == []  # never played itself
+    assert (one.max_cycles, prototype.max_cycles) == (8, 1000)
+
+
+def wordy(model_output, context):
+    return float(len(model_output)) + 10 * context["round"]
+
+
+@pytest.mark.parametrize("when", ["alone", "before", "after", "constructor"])
+def test_a_reward_function_replaces_the_rewards(small, when):
+    trainer = MultiModelTrainer(small(max_episodes=4, **SILENT))
+    if when == "before":
+        trainer.environment.reward_function = wordy
+    if when != "alone":
+        given = create_multi_model_coop_compete_env
+        trainer.environment = given if when == "constructor" else given(num_models=2)
+    if when != "before":
+        trainer.environment.reward_function = wordy
+    episode = trainer.train_round().episodes[0]
+    for number, turn in enumerate(episode.turns):
+        for step in turn:
+            assert step.reward == len(step.decision.text) + 10 * number
+    assert trainer.run.baselines == {}
+    averages = [e["avg_reward"] for e in trainer.get_model_performance_summary().values()]
+    assert all(average > 35 for average in averages)
+    trainer.environment.reward_function = None
+    with pytest.raises(TrainingError, match="reward function was replaced after training began"):
+        trainer.get_training_status()
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "named"),
+    [
+        (lambda trainer: MultiModelTrainer(RunConfig()), ConfigError, "config"),
+        (lambda trainer: setattr(trainer, "environment", 5), ConfigError, "environment"),
+        (lambda trainer: setattr(trainer, "environment", lambda: 5), ConfigError, "environment"),
+        (lambda trainer: trainer.load_checkpoint("round_7"), CheckpointNotFound, "round_7"),
+        (lambda trainer: load_checkpoint_metadata("round_7"), FileNotFoundError, "round_7"),
+    ],
+)
+def test_a_wrong_argument_is_named(small, use, error, named):
+    trainer = MultiModelTrainer(small())
+    assert trainer.environment.possible_agents == ["agent_0", "agent_1"]
+    with pytest.raises(error, match=named):
+        use(trainer)
+
+
+# Functions.
+
+
+def test_trainers_of_each_mode():
+    assert create_multimodel_trainer(6).config.num_models == 6
+    typed = create_multimodel_trainer(2, TrainingMode.MIXED, ["qwen3"])
+    assert typed.config.model_types == ["qwen3"]
+    cooperative = create_cooperative_multimodel_trainer(num_models=3).config
+    assert (cooperative.training_mode, cooperative.num_models) == (TrainingMode.COOPERATIVE, 3)
+    competitive = create_competitive_multimodel_trainer().config
+    assert (competitive.training_mode, competitive.num_models) == (TrainingMode.COMPETITIVE, 4)
+
+
+def test_an_older_run_in_the_folder_is_moved(small, tmp_path, caplog):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    written = {}
+    for seed in (0, 1, 2):
+        trainer = MultiModelTrainer(small(max_episodes=4, seed=seed))
+        asyncio.run(trainer.train())
+        written[seed] = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    kept = [tmp_path / name / "metrics.jsonl" for name in ("run-1", "run-2", "run")]
+    assert [path.read_bytes() for path in kept] == [written[seed] for seed in (0, 1, 2)]
+    assert list_available_checkpoints(tmp_path / "run-1")
+    assert len(list_available_checkpoints(tmp_path / "run")) == len(trainer.checkpoints_saved)
+    assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
+    assert f"{tmp_path / 'run'} held a run: it is in {tmp_path / 'run-2'} now" in caplog.text
+
+
+def test_a_resumed_run_is_not_moved(small, tmp_path):
+    asyncio.run(MultiModelTrainer(small(max_episodes=4)).train())
+    trainer = MultiModelTrainer(small())
+    trainer.load_checkpoint()
+    asyncio.run(trainer.train())
+    assert not (tmp_path / "run-1").exists()
+
+
+# Numbers of episodes.
+
+
+def test_only_whole_rounds_are_trained(small, caplog):
+    trainer = MultiModelTrainer(small(max_episodes=7, **SILENT))
+    results = asyncio.run(trainer.train())
+    assert (results["training_completed"], results["total_episodes"]) == (True, 4)
+    assert "max_episodes is 7: 4 episodes are trained" in caplog.text
+    assert trainer.get_training_status()["progress"] == 1.0
+    few = MultiModelTrainer(small(max_episodes=3, **SILENT))
+    with pytest.raises(TrainingError, match="episode_num"):
+        asyncio.run(play(few, 4))
+    assert few.run.versions == {"model_0": 1, "model_1": 1}
+    few.config.max_episodes = 8
+    with pytest.raises(TrainingError, match="update_frequency=3"):
+        few.train_round()
+
+
+def test_episodes_after_the_last_whole_round_can_be_played(small):
+    trainer = MultiModelTrainer(small(max_episodes=6, **SILENT))
+    asyncio.run(play(trainer, 6))
+    assert (trainer.current_episode, trainer.run.next_round) == (6, 1)
+    trainer.config.max_episodes = 8
+    asyncio.run(trainer.train())
+    assert (trainer.current_episode, trainer.run.next_round) == (8, 2)
+
+
+async def play(trainer, number):
+    for episode in range(number):
+        await trainer.train_multi_model_episode(episode)
+
+
+# Recovery from errors, as documented.
+
+
+def test_training_continues_after_an_episode_timeout(small):
+    with chat_server() as server:
+        trainer = MultiModelTrainer(small(model_types=["tiny", "openai"], **SILENT))
+
+        async def session():
+            trainer.train_round()
+            trainer.config.episode_timeout = 0.2
+            server.delay = lambda body: 1.0
+            with pytest.raises(asyncio.TimeoutError, match="Episode timeout"):
+                await trainer.train()
+            await trainer._save_checkpoint(trainer.current_episode)
+            trainer.config.episode_timeout = None
+            server.delay = lambda body: 0.0
+            return await trainer.train()
+
+        results = asyncio.run(session())
+    assert results["total_episodes"] == 8
+    assert set(results["checkpoints_saved"]) == {"round_00000001", "final_round_00000002"}
+
+
+@pytest.mark.parametrize("play_ahead", [False, True])
+def test_after_a_lack_of_memory_training_continues_from_the_last_checkpoint(
+    small, monkeypatch, play_ahead
+):
+    trainer = MultiModelTrainer(small(max_episodes=16, enable_areal=play_ahead, **SILENT))
+    trainer.train_round()
+    assert len(trainer.checkpoints_saved) == 1
+    before = weights_of(trainer)
+
+    def too_much(self, *batches):
+        monkeypatch.undo()
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(type(trainer.run.learners["model_1"]), "learn", too_much)
+    with pytest.raises(RuntimeError, match="GPU memory insufficient") as caught:
+        asyncio.run(trainer.train())
+    assert isinstance(caught.value.__cause__, torch.OutOfMemoryError)
+    trainer.config.batch_size //= 16
+    if not play_ahead:
+        assert all(torch.equal(now, before[name]) for name, now in weights_of(trainer).items())
+    results = asyncio.run(trainer.train())
+    assert (results["training_completed"], results["total_episodes"]) == (True, 16)
+    assert trainer.run.config.algorithm.minibatches == 2
+    assert trainer.run.config.engine.play_ahead is play_ahead
+
+
+def test_a_failure_before_the_first_checkpoint_restarts_the_run(small, trained, monkeypatch):
+    finished, _ = trained
+    trainer = MultiModelTrainer(small(save_interval=100))
+    trainer.train_round()
+
+    def too_much(self, *batches):
+        monkeypatch.undo()
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(type(trainer.run.learners["model_1"]), "learn", too_much)
+    with pytest.raises(RuntimeError, match="memory"):
+        asyncio.run(trainer.train())
+    results = asyncio.run(trainer.train())
+    assert results["training_metrics"]["weight_update_counts"] == {"model_0": 2, "model_1": 2}
+    expected = weights_of(finished)
+    assert all(torch.equal(now, expected[name]) for name, now in weights_of(trainer).items())
+
+
+def test_smaller_steps_may_be_set_between_rounds(small):
+    trainer = MultiModelTrainer(small(**SILENT))
+    trainer.train_round()
+    before = weights_of(trainer)
+    trainer.config.batch_size = 2
+    assert trainer.get_training_status()["current_episode"] == 4
+    assert all(torch.equal(now, before[name]) for name, now in weights_of(trainer).items())
+    assert trainer.run.config.algorithm.minibatches == 2
+    results = asyncio.run(trainer.train())
+    assert results["training_metrics"]["weight_update_counts"] == {"model_0": 2, "model_1": 2}
+
+
+def weights_of(trainer):
+    return {
+        (model, name): tensor.clone()
+        for model, learner in trainer.run.learners.items()
+        for name, tensor in learner.weights().items()
+    }

@@ -1,0 +1,147 @@
+from functools import partial
+
+import numpy as np
+import pytest
+
+from srl_agents.baselines import SimplePG
+from srl_agents.baselines.simple_pg import SimplePGRuns
+from srl_agents.evaluation.matrix_game import (
+    NOISE,
+    PLAYERS,
+    SCRIPTED,
+    Coin,
+    PlaysAhead,
+    Scripted,
+    best_response,
+    maker,
+    oracle,
+    payoffs,
+    play_match,
+)
+from srl_agents.scripted import TitForTat
+from srl_envs import coop_compete_v0
+
+SETTINGS = [(level, difficulty) for level in (0.0, 0.2, 0.55, 1.0) for difficulty in (0.3, 0.6)]
+GAME = payoffs(0.6, 0.3)
+
+
+@pytest.mark.parametrize(("level", "difficulty"), SETTINGS)
+def test_payoffs_are_the_documented_ones(level, difficulty):
+    scale = max(0.1, 1 - difficulty)
+    expected = [
+        [scale + 0.25 * (1 - level), scale - 0.1],
+        [scale - 0.1, scale + 0.25 * level],
+    ]
+    assert payoffs(level, difficulty) == pytest.approx(np.array(expected))
+    assert oracle(payoffs(level, difficulty)) == pytest.approx(scale + 0.25 * max(level, 1 - level))
+
+
+@pytest.mark.parametrize(("level", "difficulty"), SETTINGS)
+def test_payoffs_and_noise_are_the_environments(level, difficulty):
+    rounds = 2000
+    env = coop_compete_v0.parallel_env(
+        variant="pair", cooperation_level=level, difficulty=difficulty, max_cycles=rounds
+    )
+    for own in (0, 1):
+        for other in (0, 1):
+            env.reset(seed=2 * own + other)
+            sampled = []
+            for _ in range(rounds):
+                rewards = env.step({"agent_0": own, "agent_1": other})[1]
+                sampled.append((rewards["agent_0"], rewards["agent_1"]))
+            mean, expected = np.mean(sampled, axis=0), payoffs(level, difficulty)
+            error = 5 * NOISE / np.sqrt(rounds)
+            assert mean == pytest.approx([expected[own, other], expected[other, own]], abs=error)
+            assert np.std(sampled, axis=0) == pytest.approx(NOISE, rel=0.1)
+            assert abs(np.corrcoef(np.transpose(sampled))[0, 1]) < 0.12
+
+
+def play(row, column, **settings):
+    defaults = {"runs": 4, "episodes": 6, "horizon": 16, "seed": (1,)}
+    return play_match(maker(row, 5.0), maker(column, 5.0), GAME, **(defaults | settings))
+
+
+@pytest.mark.parametrize(("row", "column"), [("OUR", "PG_TUNED"), ("TFT", "RANDOM_0.5")])
+def test_a_run_is_the_same_however_many_there_are(row, column):
+    few, many = play(row, column, runs=2), play(row, column, runs=5)
+    assert np.array_equal(few.rewards_2NE, many.rewards_2NE[:, :2])
+    other = play(row, column, runs=2, seed=(2,))
+    assert not np.array_equal(few.rewards_2NE, other.rewards_2NE)
+
+
+def test_playing_ahead_changes_nothing():
+    def step_by_step(make):
+        class Stepping:
+            def __init__(self, seeds):
+                player = make(seeds)
+                self.act, self.update = player.act, player.update
+                self.observe_opponent = player.observe_opponent
+
+        assert isinstance(make([0]), PlaysAhead) and not isinstance(Stepping([0]), PlaysAhead)
+        return Stepping
+
+    makers = [partial(SimplePGRuns, lr=3.0), partial(Coin, chance=0.3)]
+    settings = {"runs": 3, "episodes": 5, "horizon": 8, "seed": (0,)}
+    ahead = play_match(*makers, GAME, **settings)
+    stepped = play_match(*map(step_by_step, makers), GAME, **settings)
+    assert np.array_equal(ahead.rewards_2NE, stepped.rewards_2NE)
+
+
+def test_a_scripted_player_is_its_policy():
+    seeds = [np.random.SeedSequence([0, run]) for run in range(3)]
+    player, generator = Scripted(seeds, TitForTat().chances), np.random.default_rng(0)
+    for _ in range(2):
+        before = np.ones(3, np.int8)
+        for _ in range(9):
+            assert np.array_equal(player.act()[0], before)
+            before = generator.integers(0, 2, 3).astype(np.int8)
+            player.observe_opponent(before)
+        player.update(np.zeros((3, 9), np.int8), np.zeros((3, 9)))
+
+
+def test_a_match_is_what_the_documented_classes_play():
+    outcome = play("PG_TUNED", "AC", runs=1, episodes=3)
+    [draws] = [np.random.default_rng(np.random.SeedSequence([1, role, 0])) for role in (2,)]
+    learner = SimplePG(5.0, seed=np.random.SeedSequence([1, 0, 0]))
+    for episode in range(3):
+        record = []
+        for noise in draws.standard_normal(16):
+            action, logprob = learner.act()
+            record.append((action, logprob, GAME[action, 1] + NOISE * noise))
+        learner.update(record)
+        mean = np.mean([reward for _, _, reward in record])
+        assert outcome.rewards_2NE[0, 0, episode] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("partner", SCRIPTED)
+def test_nobody_beats_the_best_response(partner):
+    best = best_response(GAME, SCRIPTED[partner].chances, 16)
+    for name in PLAYERS:
+        value = play(name, partner, runs=20, episodes=20).of(0)
+        assert value.mean() < best + 5 * 0.15 / np.sqrt(20 * 20 * 16)
+
+
+def test_best_responses_by_hand():
+    assert best_response(GAME, SCRIPTED["AC"].chances, 32) == pytest.approx(0.85)
+    assert best_response(GAME, SCRIPTED["AP"].chances, 32) == pytest.approx(0.8)
+    assert best_response(GAME, SCRIPTED["TFT"].chances, 32) == pytest.approx(0.85)
+    # s + max((.25c + .1) q - .1, (.35 - .25c)(1 - q) - .1)
+    assert best_response(GAME, SCRIPTED["RANDOM_0.3"].chances, 32) == pytest.approx(0.74)
+    competing = payoffs(0.2, 0.3)
+    assert best_response(competing, SCRIPTED["TFT"].chances, 32) == pytest.approx(
+        (31 * 0.9 + 0.6) / 32
+    )
+
+
+def test_late_play_is_counted():
+    outcome = play("AC", "RANDOM_0.9", runs=50, episodes=20)
+    assert outcome.late_N22.sum(axis=(1, 2)) == pytest.approx(1.0)
+    assert outcome.late_N22[:, 1, 1].mean() == pytest.approx(0.9, abs=0.05)
+
+
+def test_rewards_are_never_negative():
+    worst = np.full((2, 2), -1.0)
+    outcome = play_match(
+        maker("AC", 1.0), maker("AP", 1.0), worst, runs=1, episodes=1, horizon=4, seed=(0,)
+    )
+    assert (outcome.rewards_2NE == 0.0).all()

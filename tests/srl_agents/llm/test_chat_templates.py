@@ -1,0 +1,80 @@
+import copy
+import logging
+
+import pytest
+
+from srl_agents.errors import BackendError
+from srl_agents.llm.chat_format import TEMPLATES, ChatFormat, Turn, fill_in, template_of
+
+
+@pytest.fixture
+def bare(backend):
+    """A tokenizer as base models have them."""
+    tokenizer = copy.deepcopy(backend.tokenizer)
+    tokenizer.chat_template = None
+    return tokenizer
+
+
+def test_without_a_template_the_error_names_the_setting(bare):
+    with pytest.raises(BackendError, match=r"models\.chat_template to plain, chatml, gemma or a"):
+        ChatFormat(bare)
+
+
+@pytest.mark.parametrize("name", sorted(TEMPLATES))
+def test_conversations_are_appended_to_as_the_template_writes_them(bare, name):
+    fill_in(bare, name)
+    chat = ChatFormat(bare)
+    [first] = chat.prompts([Turn("Round 1.", rules="Choose.")])
+    answer = (*chat.answer("compete"), chat.end_of_turn)
+    [more] = chat.prompts([Turn("Round 2.", last=chat.end_of_turn)])
+    system = [] if name == "gemma" else [("system", "Choose.")]
+    words = "Choose.\n\nRound 1." if name == "gemma" else "Round 1."
+    whole = chat.render([*system, ("user", words), ("assistant", "compete"), ("user", "Round 2.")])
+    said = [*first, *answer, *more]
+    if name == "plain":  # the one whose end of turn is a token of this tokenizer
+        assert bare.decode(said) == whole
+    assert (
+        list(first)
+        == bare(chat.render([*system, ("user", words)]), add_special_tokens=False)["input_ids"]
+    )
+    assert "Round 2." in bare.decode(more)
+
+
+def test_a_template_of_its_own_is_kept_and_said_so(backend, caplog):
+    own = backend.tokenizer.chat_template
+    with caplog.at_level(logging.WARNING):
+        fill_in(backend.tokenizer, None)
+        assert not caplog.records
+        fill_in(backend.tokenizer, "plain")
+    assert backend.tokenizer.chat_template == own
+    assert "has a chat template of its own" in caplog.text
+
+
+def test_several_templates_of_its_own_are_kept_too(bare, caplog):
+    own = {"default": TEMPLATES["chatml"], "tool_use": TEMPLATES["chatml"]}
+    bare.chat_template = own
+    fill_in(bare, "plain")
+    assert bare.chat_template == own
+    assert "has a chat template of its own" in caplog.text
+
+
+def test_a_mark_of_byte_order_is_no_part_of_a_template(tmp_path):
+    (tmp_path / "own.jinja").write_bytes(b"\xef\xbb\xbf" + TEMPLATES["plain"].encode())
+    assert template_of(str(tmp_path / "own.jinja")) == TEMPLATES["plain"]
+
+
+def test_a_template_may_be_a_file(bare, tmp_path):
+    file = tmp_path / "own.jinja"
+    file.write_text(TEMPLATES["plain"] + "\n")
+    fill_in(bare, str(file))
+    assert ChatFormat(bare).render([("user", "hello")]).strip().endswith("hello\nAnswer:")
+
+
+def test_neither_a_name_nor_a_file(tmp_path):
+    with pytest.raises(BackendError, match=r"'plan' is none of ours \(plain, chatml, gemma\)"):
+        template_of("plan")
+    with pytest.raises(BackendError, match="no file that can be read"):
+        template_of(str(tmp_path))
+    (tmp_path / "empty").write_text(" \n")
+    with pytest.raises(BackendError, match="empty file"):
+        template_of(str(tmp_path / "empty"))

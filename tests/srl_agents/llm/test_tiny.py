@@ -1,0 +1,209 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srl_agents.errors import PolicyError
+from srl_agents.llm import tiny as tiny_model
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.sampling import Sampling
+from srl_agents.llm.text_policy import TextPolicy
+from srl_agents.llm.tiny import random_dialogues
+from srl_agents.rollout import play_many
+from srl_envs import registry
+from tests.fakes import plain_env
+from tests.srl_agents.llm.conftest import make_env
+
+
+@pytest.fixture(scope="module")
+def tiny_folder(embedded_models):
+    return tiny_model.folder(make_env)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path))
+    monkeypatch.setattr(tiny_model, "ROUNDS", 1)
+    return tmp_path
+
+
+def quick(**changes):
+    """A model of seconds' work in a fraction of one; it has learnt little."""
+    return tiny_model.folder(make_env, **{"steps": 4, "turns": 2, **changes})
+
+
+def test_it_answers_legally_and_without_preference(backend):
+    view = make_env().unwrapped.text_view
+    policy = TextPolicy(backend, view, sampling=Sampling(max_new_tokens=4))
+    seats = make_env().possible_agents
+    episodes = play_many(make_env, dict.fromkeys(seats, policy), range(40))
+    steps = [step for episode in episodes for turn in episode.turns for step in turn]
+    assert len(steps) == 40 * 8 * 4
+    failures = [step.decision.parse_failure is not None for step in steps]
+    assert np.mean(failures) < 0.005
+    for seat in seats:
+        first = [
+            np.exp(step.decision.tokens.logprobs[0]) for step in steps
+            if step.agent == seat and step.decision.action == 1
+        ]  # fmt: skip
+        assert 0.45 < np.mean(first) < 0.55, f"{seat} should cooperate half the time"
+    late = [np.exp(s.decision.tokens.logprobs[0]) for e in episodes for s in e.turns[-1]]
+    assert 0.45 < np.mean(late) < 0.55
+
+
+def test_it_is_small_and_an_ordinary_folder(tiny_folder, backend):
+    assert sum(p.numel() for p in backend.model.parameters()) < 120_000
+    assert (tiny_folder / "model.safetensors").is_file()
+    assert backend.tokenizer.pad_token_id != backend.tokenizer.eos_token_id
+    assert backend.chat.end_of_turn == backend.tokenizer.eos_token_id
+    assert backend.model.config.eos_token_id == backend.tokenizer.eos_token_id
+
+
+def test_answers_are_single_tokens_and_digits_stand_alone(backend):
+    view = make_env().unwrapped.text_view
+    assert [len(backend.chat.answer(text)) for text in view.answers("agent_0")] == [1, 1]
+    situation = "Round 1 of 8. Cooperation level 0.60, difficulty 0.30."
+    pieces = [backend.tokenizer.decode([token]) for token in backend.chat.answer(situation)]
+    assert [piece for piece in pieces if set(piece) & set("0123456789")] == list("18060030")
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text())
+def test_any_text_survives_the_tokenizer(text, tiny_folder):
+    tokenizer = loaded(tiny_folder)
+    ids = tokenizer([text], add_special_tokens=False, split_special_tokens=True)["input_ids"][0]
+    assert tokenizer.decode(ids, clean_up_tokenization_spaces=False) == text
+
+
+def loaded(folder, known={}):  # noqa: B006  # kept across hypothesis examples
+    if folder not in known:
+        known[folder] = HuggingFaceBackend.load(folder, device="cpu").tokenizer
+    return known[folder]
+
+
+def test_the_same_inputs_give_the_same_bytes(cache, monkeypatch):
+    monkeypatch.setattr(tiny_model, "ROUNDS", 2)
+    first = quick()
+    weights = (first / "model.safetensors").read_bytes()
+    words = (first / "tokenizer.json").read_bytes()
+    shutil.rmtree(first)
+    torch.manual_seed(99)  # nothing outside may matter
+    again = quick()
+    assert again == first
+    assert (again / "model.safetensors").read_bytes() == weights
+    assert (again / "tokenizer.json").read_bytes() == words
+
+
+def test_other_inputs_give_another_folder(cache, monkeypatch):
+    monkeypatch.setattr(tiny_model, "_build", lambda *_: (None, None))
+    monkeypatch.setattr(tiny_model, "_save", lambda target, *_: target.mkdir(parents=True))
+    longer = registry.make("coop_compete_v0", max_cycles=9)
+    folders = {
+        quick(),
+        quick(seed=1),
+        quick(steps=5),
+        quick(turns=3),
+        quick(learning_rate=1e-3),
+        quick(size=tiny_model.TinySize(layers=1)),
+        tiny_model.folder(lambda: longer, steps=4, turns=2),
+    }
+    assert len(folders) == 7
+    assert quick() in folders
+
+
+def test_it_is_built_once_and_leaves_nothing_behind(cache):
+    folder = quick()
+    stamp = (folder / "model.safetensors").stat().st_mtime_ns
+    assert quick() == folder
+    assert (folder / "model.safetensors").stat().st_mtime_ns == stamp
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_a_failed_write_leaves_no_folder(cache, monkeypatch):
+    def full(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(tiny_model.os, "fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        quick()
+    assert list((cache / "tiny").iterdir()) == []
+
+
+def test_global_state_is_left_alone(cache, monkeypatch):
+    used = []
+    build = tiny_model._build
+    monkeypatch.setattr(
+        tiny_model, "_build", lambda *given: used.append(torch.get_num_threads()) or build(*given)
+    )
+    torch.manual_seed(4)
+    random = torch.random.get_rng_state()
+    torch.set_num_threads(2)
+    try:
+        quick()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert used == [1]
+    assert torch.equal(torch.random.get_rng_state(), random)
+
+
+def test_an_environment_without_words_is_refused():
+    with pytest.raises(PolicyError, match="no text view"):
+        tiny_model.folder(plain_env)
+
+
+def test_dialogues_show_mistakes_hearsay_and_every_seat():
+    dialogues = random_dialogues(make_env, games=20, turns=8, seed=0)
+    lines = [line for dialogue in dialogues for line in dialogue.lines]
+    assert len({dialogue.rules for dialogue in dialogues}) == 4
+    assert len(lines) == 20 * 4 * 8
+    assert 0.01 < np.mean([not line.readable for line in lines]) < 0.1
+    assert any("says: " in line.words for line in lines)
+    for dialogue in dialogues:
+        for before, after in zip(dialogue.lines, dialogue.lines[1:], strict=False):
+            assert after.words.startswith("Your last answer was not read") is not before.readable
+    assert json.dumps([line.legal for line in lines])
+
+
+def test_masked_choices_are_not_taught():
+    class Masked:
+        possible_agents = ("a",)
+
+        def __init__(self):
+            from tests.fakes import Vote
+
+            self.agents, self.unwrapped, self.text_view = ["a"], self, Vote()
+
+        def close(self):
+            pass
+
+        def reset(self, seed):
+            return {"a": 0}, {"a": {"action_mask": np.array([1, 0, 1])}}
+
+        def step(self, actions):
+            self.agents = []
+            return {}, {}, {}, {}, {}
+
+    lines = [line for d in random_dialogues(Masked, 30, 4, seed=0) for line in d.lines]
+    assert {line.legal for line in lines} == {("stay", "go home")}
+    assert {line.answer for line in lines if line.readable} == {"stay", "go home"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "folder"),
+    [
+        ({"CORE_SRL_CACHE": "/x"}, "/x"),
+        ({"XDG_CACHE_HOME": "/y"}, "/y/core-srl"),
+        ({"HOME": "/z"}, "/z/.cache/core-srl"),
+    ],
+)
+def test_where_models_are_kept(monkeypatch, variables, folder):
+    for name in ("CORE_SRL_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert str(tiny_model.cache_folder()) == folder

@@ -1,0 +1,155 @@
+"""The arithmetic of both games against numbers worked by hand."""
+
+from itertools import product
+
+import pytest
+from pytest import approx
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.games.coop_compete import CoopCompeteRules
+from srl_envs.games.team_battle import TeamBattleRules
+
+
+def pair(**parameters):
+    return CoopCompeteRules(num_agents=2, variant="pair", **parameters)
+
+
+@pytest.mark.parametrize(
+    ("level", "difficulty", "both_cooperate", "both_compete", "uniform"),
+    [
+        # scale .7: .7 + .25 L, .7 + .25 (1 - L); at random scale + .0125 whatever L is
+        (0.2, 0.3, 0.75, 0.90, 0.7125),
+        (0.6, 0.3, 0.85, 0.80, 0.7125),
+        (0.8, 0.3, 0.90, 0.75, 0.7125),
+        # scale .4
+        (0.2, 0.6, 0.45, 0.60, 0.4125),
+        (0.6, 0.6, 0.55, 0.50, 0.4125),
+        (0.8, 0.6, 0.60, 0.45, 0.4125),
+    ],
+)
+def test_pair(level, difficulty, both_cooperate, both_compete, uniform):
+    rules = pair(cooperation_level=level, difficulty=difficulty)
+    assert rules.expected_rewards([1, 1]) == approx((both_cooperate,) * 2)
+    assert rules.expected_rewards([0, 0]) == approx((both_compete,) * 2)
+    assert rules.expected_rewards([1, 0]) == approx((1 - difficulty - 0.1,) * 2)
+    assert rules.expected_rewards([0, 1]) == approx((1 - difficulty - 0.1,) * 2)
+    assert rules.uniform_value() == approx(uniform)
+    assert rules.optimum() == approx(max(both_cooperate, both_compete))
+
+
+def test_base_has_a_floor_and_rewards_are_never_negative():
+    # scale .1: a mismatch leaves .1 - .1 = 0
+    assert pair(difficulty=1.0).expected_rewards([0, 1]) == approx((0.0, 0.0))
+    assert pair(difficulty=1.0, base_scale=0.5).expected_rewards([0, 1]) == (0.0, 0.0)
+    assert pair(difficulty=0.95).expected_rewards([1, 1]) == approx((0.1 + 0.15,) * 2)
+
+
+def test_population_by_hand():
+    rules = CoopCompeteRules(num_agents=4, cooperation_level=0.6, difficulty=0.3)
+    # a cooperator sees 2 of 3 others cooperate: .7 + .25 * .6 * 2/3 = .8
+    # the competitor sees 3 of 3: .7 + .25 * .4 * 0 = .7
+    assert rules.expected_rewards([1, 1, 0, 1]) == approx((0.8, 0.8, 0.7, 0.8))
+    # a lone cooperator gets .7; the competitors see 1 of 3: .7 + .25 * .4 * 2/3
+    assert rules.expected_rewards([0, 1, 0, 0]) == approx(
+        (0.7 + 0.2 / 3, 0.7) + (0.7 + 0.2 / 3,) * 2
+    )
+    assert rules.uniform_value() == approx(0.7625)
+    assert rules.optimum() == approx(0.85)
+    assert rules.greatest() == approx(0.85)
+
+
+def test_the_weights_are_apart():
+    rules = CoopCompeteRules(
+        num_agents=2, cooperation_level=0.5, cooperation_weight=0.4, competition_weight=0.2
+    )
+    assert rules.expected_rewards([1, 1]) == approx((0.9, 0.9))
+    assert rules.expected_rewards([0, 0]) == approx((0.8, 0.8))
+
+
+def test_one_player_alone_has_no_bonus():
+    rules = CoopCompeteRules(num_agents=1)
+    assert rules.expected_rewards([0]) == rules.expected_rewards([1]) == approx((0.7,))
+    assert rules.uniform_value() == rules.optimum() == approx(0.7)
+
+
+def by_enumeration(rules, seats):
+    totals = [sum(rules.expected_rewards(actions)) for actions in product((0, 1), repeat=seats)]
+    return sum(totals) / len(totals) / seats, max(totals) / seats
+
+
+@pytest.mark.parametrize(
+    ("rules", "seats"),
+    [
+        (CoopCompeteRules(num_agents=5, cooperation_level=0.3), 5),
+        (CoopCompeteRules(num_agents=3, cooperation_level=0.9, difficulty=1.0), 3),
+        (pair(cooperation_level=0.2), 2),
+        (TeamBattleRules(), 8),
+        (TeamBattleRules((2, 5), difficulty=0.95, cooperation_weight=0.6), 7),
+    ],
+)
+def test_values_are_those_of_all_joint_actions(rules, seats):
+    uniform, optimum = by_enumeration(rules, seats)
+    assert rules.uniform_value() == approx(uniform)
+    assert rules.optimum() == approx(optimum)
+
+
+def test_team_battle_by_hand():
+    rules = TeamBattleRules()
+    assert rules.all_cooperate() == approx(0.825)  # .7 + .25 * .5
+    assert rules.all_compete() == approx(0.575)  # .7 - .25 * .5
+    assert rules.optimum() == approx(0.825)
+    # Red: 3 of 4 cooperate, blue all. Red cooperators: .7 + .0625 - .05 * .25 = .75; the red
+    # competitor: .7 + .0625 + .15 = .9125; blue: .825.
+    rewards = rules.expected_rewards([1, 1, 1, 0, 1, 1, 1, 1])
+    assert rewards == approx((0.75, 0.75, 0.75, 0.9125) + (0.825,) * 4)
+
+
+def test_teams_of_unequal_sizes():
+    # Red of 1 competes against blue of 3 of which 2 cooperate: .7 - .125 + .15 * 2/3 = .675.
+    # Blue's own share is 2/3: .7 + .25/6; cooperators - .05/3, the competitor + .15 * 0.
+    rewards = TeamBattleRules((1, 3)).expected_rewards([0, 1, 1, 0])
+    blue = 0.7 + 0.25 / 6
+    assert rewards == approx((0.675, blue - 0.05 / 3, blue - 0.05 / 3, blue))
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
+def test_temptation_is_the_documented_one(probability):
+    # Switching costs .0625 of the own share and gains .15 * opp + .05 * (1 - own), own taken
+    # with oneself cooperating: 1 - own = (1 - p) * 3/4 on average.
+    expected = 0.15 * probability + 0.05 * 0.75 * (1 - probability) - 0.0625
+    assert TeamBattleRules().temptation(probability) == approx(expected)
+
+
+def test_selfish_equilibrium():
+    # 0 = .1125 p - .025, so p = 2/9; a competitor's value there: .7 + .25 * (p * 3/4 - .5) + .15 p
+    probability, value = TeamBattleRules().selfish_equilibrium()
+    assert probability == approx(2 / 9)
+    assert value == approx(0.65)
+    assert TeamBattleRules(cooperation_weight=0.0).selfish_equilibrium()[0] == 0.0
+    assert TeamBattleRules(cooperation_weight=2.0).selfish_equilibrium()[0] == 1.0
+    with pytest.raises(EnvConfigError, match="equal"):
+        TeamBattleRules((2, 3)).selfish_equilibrium()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"num_agents": 0}, "num_agents must be a whole number from 1 to 10000, got 0"),
+        ({"num_agents": 2.5}, "num_agents"),
+        ({"num_agents": True}, "num_agents"),
+        ({"num_agents": 3, "variant": "pair"}, "num_agents must be 2 in the pair variant, got 3"),
+        ({"variant": "trio"}, "variant must be one of 'population', 'pair', got 'trio'"),
+        ({"cooperation_level": 1.2}, "cooperation_level must be a number between 0 and 1, got 1.2"),
+        ({"cooperation_level": "high"}, "cooperation_level"),
+        ({"difficulty": -0.1}, "difficulty must be a number between 0 and 1, got -0.1"),
+        ({"difficulty": float("nan")}, "difficulty"),
+        ({"base_scale": float("inf")}, "base_scale must be a number between 0 and 1e+30, got inf"),
+        ({"cooperation_weight": -1}, "cooperation_weight must be a number at least 0, got -1"),
+        ({"competition_weight": None}, "competition_weight"),
+    ],
+)
+def test_parameters_out_of_range(parameters, said):
+    with pytest.raises(EnvConfigError) as caught:
+        CoopCompeteRules(**parameters)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

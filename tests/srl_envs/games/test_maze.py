@@ -1,0 +1,335 @@
+"""The rules of the maze, by hand, and what follows from them in any maze."""
+
+import numpy as np
+import pytest
+from pytest import approx
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.games.maze import OBSERVATION_FIELDS, parallel_env
+from srl_envs.games.maze_levels import MazeRecipe
+
+UP, DOWN, LEFT, RIGHT = range(4)
+BEND = ["A.#", "#..", "##G"]  # the way: right, down, right, down
+
+
+def maze(layout=BEND, **parameters):
+    env = parallel_env(layout=layout, **parameters)
+    env.reset(seed=0)
+    return env
+
+
+def move(env, *actions):
+    return env.step(dict(zip(env.agents, actions, strict=True)))
+
+
+def field(observation, name):
+    return observation[OBSERVATION_FIELDS.index(name)]
+
+
+def test_a_walk_by_hand():
+    env = maze()
+    expected = [
+        (UP, -0.14),  # out of the maze: stays, 4 from the goal
+        (DOWN, -0.14),  # a wall
+        (RIGHT, -0.13),
+        (DOWN, -0.12),
+        (RIGHT, -0.11),
+        (LEFT, -0.12),
+        (RIGHT, -0.11),
+        (DOWN, 10.0),
+    ]
+    for action, reward in expected:
+        assert env.agents == ["agent_0"]
+        _, rewards, terminations, truncations, infos = move(env, action)
+        assert rewards["agent_0"] == approx(reward)
+    assert terminations == {"agent_0": True} and truncations == {"agent_0": False}
+    assert env.agents == []
+    info = infos["agent_0"]
+    assert (info["shortest_path"], info["steps"], info["success"]) == (4, 8, True)
+    assert info["level_seed"] is None and info["layout_hash"] == env.level.layout_hash
+    assert "winner" not in info
+
+
+def test_the_limit_costs_one_and_truncates():
+    env = maze(max_cycles=2)
+    assert move(env, RIGHT)[1]["agent_0"] == approx(-0.13)
+    _, rewards, terminations, truncations, infos = move(env, LEFT)
+    assert rewards == {"agent_0": -1.0}
+    assert truncations == {"agent_0": True} and terminations == {"agent_0": False}
+    assert infos["agent_0"]["success"] is False
+
+
+def test_the_goal_in_the_last_round_is_reached_not_late():
+    env = maze(max_cycles=4)
+    for action in (RIGHT, DOWN, RIGHT):
+        move(env, action)
+    _, rewards, terminations, truncations, _ = move(env, DOWN)
+    assert rewards == {"agent_0": 10.0}
+    assert terminations == {"agent_0": True} and truncations == {"agent_0": False}
+
+
+def test_observations():
+    env = maze(max_cycles=10)
+    observations, _ = env.reset(seed=0)
+    seen = observations["agent_0"]
+    assert seen[:15].tolist() == [0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    assert seen[15:].reshape(3, 3).tolist() == [[1, 1, 1], [1, 0, 0], [1, 1, 0]]
+    observations = move(env, RIGHT)[0]
+    observations = move(env, DOWN)[0]
+    observations = move(env, LEFT)[0]  # a wall
+    seen = dict(zip(OBSERVATION_FIELDS, observations["agent_0"].tolist(), strict=False))
+    assert seen == approx(
+        {
+            "x": 0.5,
+            "y": 0.5,
+            "goal_dx": 0.5,
+            "goal_dy": 0.5,
+            "other_dx": 0,
+            "other_dy": 0,
+            "last_dx": -1,
+            "last_dy": 0,
+            "blocked": 1,
+            "arrived": 0,
+            "time": 0.3,
+            "visits_up": 1 / 9,
+            "visits_down": 0,
+            "visits_left": 0,
+            "visits_right": 0,
+            "walls": 0,  # the first of them: the start, up and left
+        }
+    )
+    walls = observations["agent_0"][15:].reshape(3, 3)
+    assert walls.tolist() == [[0, 0, 1], [1, 0, 0], [1, 1, 0]]
+
+
+def test_visits_are_counted_up_to_nine_and_only_where_one_came_in():
+    env = maze(max_cycles=100)
+    for _ in range(8):
+        move(env, RIGHT)
+        seen = move(env, LEFT)[0]["agent_0"]
+    assert field(seen, "visits_right") == np.float32(8 / 9)
+    for _ in range(4):
+        move(env, RIGHT)
+        seen = move(env, LEFT)[0]["agent_0"]
+    assert field(seen, "visits_right") == 1
+    move(env, UP)  # blocked: nobody came in
+    seen = move(env, RIGHT)[0]["agent_0"]
+    assert field(seen, "visits_left") == 1
+    env.reset()
+    assert field(move(env, UP)[0]["agent_0"], "visits_right") == 0
+
+
+def test_masks_tell_of_walls_only_where_asked():
+    plain, telling = maze(), maze(mask_walls=True)
+    for env, first, then in (
+        (plain, [1, 1, 1, 1], [1, 1, 1, 1]),
+        (telling, [0, 0, 0, 1], [0, 1, 1, 0]),
+    ):
+        _, infos = env.reset(seed=0)
+        assert infos["agent_0"]["action_mask"].tolist() == first
+        infos = move(env, RIGHT)[4]
+        assert infos["agent_0"]["action_mask"].tolist() == then
+        move(env, UP)  # legal all the same
+    observations, _ = maze(mask_walls=True, obs_mode="dict").reset(seed=0)
+    assert observations["agent_0"]["action_mask"].tolist() == [0, 0, 0, 1]
+
+
+def test_a_race_ends_with_the_first_and_the_others_have_lost():
+    env = maze(num_agents=3)
+    for actions in ((RIGHT, RIGHT, UP), (DOWN, DOWN, UP), (RIGHT, RIGHT, UP)):
+        _, rewards, *_ = move(env, *actions)
+    assert list(rewards.values()) == approx([-0.11, -0.11, -0.14])
+    _, rewards, terminations, truncations, infos = move(env, UP, DOWN, UP)
+    assert rewards == {"agent_0": -1.0, "agent_1": 10.0, "agent_2": -1.0}
+    assert all(terminations.values()) and not any(truncations.values()) and env.agents == []
+    assert {info["winner"] for info in infos.values()} == {"agent_1"}
+    assert [info["success"] for info in infos.values()] == [False, True, False]
+
+
+def test_a_race_can_be_drawn():
+    env = maze(num_agents=2)
+    for action in (RIGHT, DOWN, RIGHT, DOWN):
+        _, rewards, _, _, infos = move(env, action, action)
+    assert rewards == {"agent_0": 10.0, "agent_1": 10.0}
+    assert infos["agent_0"]["winner"] == "draw"
+    late = maze(num_agents=2, max_cycles=1)
+    _, rewards, _, truncations, infos = move(late, RIGHT, UP)
+    assert rewards == {"agent_0": -1.0, "agent_1": -1.0} and all(truncations.values())
+    assert infos["agent_1"]["winner"] == "draw"
+
+
+def test_with_own_goals_who_is_there_waits_for_the_others():
+    env = maze(["A..", "..G"], num_agents=2, task="own", max_cycles=9)
+    for actions in ((RIGHT, UP), (RIGHT, UP)):
+        *_, infos = move(env, *actions)
+    assert [info["shortest_path"] for info in infos.values()] == [3, 3]
+    # agent_0 arrives where agent_1 began, which is at (2, 0), 2 from (0, 0).
+    observations, rewards, terminations, _, infos = move(env, DOWN, UP)
+    assert rewards == approx({"agent_0": 10.0, "agent_1": -0.12})
+    assert not any(terminations.values()) and env.agents == ["agent_0", "agent_1"]
+    assert field(observations["agent_0"], "arrived") == 1
+    said = env.text_view.describe("agent_0", observations["agent_0"])
+    assert "your moves no longer count" in said
+    observations, rewards, *_ = move(env, UP, LEFT)  # agent_0 stays where it is
+    assert rewards == approx({"agent_0": 0.0, "agent_1": -0.11})
+    assert observations["agent_0"][:2].tolist() == [1, 1]
+    _, rewards, terminations, truncations, infos = move(env, LEFT, LEFT)
+    assert rewards == {"agent_0": 0.0, "agent_1": 10.0}
+    assert all(terminations.values()) and not any(truncations.values())
+    assert [info["steps"] for info in infos.values()] == [3, 5]
+
+
+@pytest.mark.parametrize(("size", "most"), [({"width": 3, "height": 3}, 5), ({"min_path": 30}, 31)])
+def test_as_many_can_have_places_of_their_own_as_every_maze_has_cells(size, most):
+    for task in ("own", "meet"):
+        env = parallel_env(num_agents=most, task=task, split="any", **size)
+        for seed in range(40):
+            env.reset(seed=seed)
+            assert len(set(env._places)) == most
+        with pytest.raises(EnvConfigError, match=f"must be at most {most} with task='{task}', as "):
+            parallel_env(num_agents=most + 1, task=task, split="any", **size)
+    parallel_env(num_agents=most + 1, **size)  # a race begins in one cell
+
+
+def test_meeting_is_being_in_one_cell_wherever():
+    env = maze(["A....", "####.", "G...."], num_agents=2, task="meet", max_cycles=20)
+    # The Manhattan distance of (1, 0) and (1, 2) is 2.
+    observations, rewards, *_, infos = move(env, RIGHT, RIGHT)
+    assert infos["agent_0"]["shortest_path"] == 5  # The agents start 10 cells apart.
+    assert rewards == approx({"agent_0": -0.12, "agent_1": -0.12})
+    assert field(observations["agent_0"], "goal_dy") == 1  # the other one
+    for _ in range(3):
+        move(env, RIGHT, RIGHT)
+    _, rewards, terminations, truncations, infos = move(env, DOWN, UP)
+    assert rewards == {"agent_0": 10.0, "agent_1": 10.0}
+    assert all(terminations.values()) and not any(truncations.values())
+    assert [info["success"] for info in infos.values()] == [True, True]
+
+
+def greedy(level, board_goal, place):
+    """A move along a shortest path to a cell."""
+    far = level.distances(board_goal)
+    ways = level.doors[place]
+    return min(
+        range(4), key=lambda action: far[ways[action]] if ways[action] >= 0 else float("inf")
+    )
+
+
+@pytest.mark.parametrize("task", ["race", "own"])
+@pytest.mark.parametrize("seats", [1, 2, 5])
+def test_the_reported_shortest_path_is_how_long_the_best_walk_takes(task, seats):
+    env = parallel_env(num_agents=seats, task=task, loop_share=0.2, split="any")
+    for seed in range(10):
+        env.reset(seed=seed)
+        while env.agents:
+            actions = [
+                greedy(env.level, goal, place)
+                for place, goal in zip(env._places, env._goals, strict=True)
+            ]
+            _, _, terminations, _, infos = move(env, *actions)
+        assert all(terminations.values()) and all(info["success"] for info in infos.values())
+        assert all(info["steps"] == info["shortest_path"] for info in infos.values())
+
+
+def test_all_can_meet_in_the_reported_number_of_rounds():
+    env = parallel_env(num_agents=3, task="meet", loop_share=0.2)
+    for seed in range(10):
+        env.reset(seed=seed)
+        level = env.level
+        far = [level.distances(place) for place in env._places]
+        at = min(
+            (cell for cell in range(len(far[0])) if far[0][cell] >= 0),
+            key=lambda cell: max(lengths[cell] for lengths in far),
+        )
+        lengths = [there[at] for there in far]
+        fewest = max(lengths)
+        for turn in range(fewest):
+            actions = []
+            for place, length in zip(env._places, lengths, strict=True):
+                bump = [action for action in range(4) if level.doors[place][action] < 0]
+                waits = turn < fewest - length
+                assert bump or not waits  # where a seat begins there is a wall to wait at
+                actions.append(bump[0] if waits else greedy(level, at, place))
+            assert env.agents
+            _, _, terminations, _, infos = move(env, *actions)
+        assert all(terminations.values())
+        assert all(info["shortest_path"] == fewest for info in infos.values())
+
+
+def test_every_episode_has_another_maze_of_the_split():
+    for split in ("train", "test"):
+        env = parallel_env(width=7, height=7, split=split, max_cycles=1)
+        seeds = set()
+        for _ in range(20):
+            env.reset()
+            *_, infos = move(env, UP)
+            seeds.add(infos["agent_0"]["level_seed"])
+            assert env.level.split == split and env.level.seed == infos["agent_0"]["level_seed"]
+        assert len(seeds) == 20
+
+
+def test_the_level_seed_is_apart_from_the_episode_seed():
+    recipe = MazeRecipe(7, 7, 0.1)
+    seed = recipe.level_seeds("train", 3)[-1]
+    env = parallel_env(width=7, height=7, loop_share=0.1, level_seed=seed)
+    for episode_seed in (1, 2, None):
+        env.reset(seed=episode_seed)
+        assert env.level == recipe.level(seed)
+    free = parallel_env(width=7, height=7, loop_share=0.1)
+    free.reset(seed=1, options={"level_seed": seed})
+    assert free.level == recipe.level(seed)
+    free.reset(seed=1)
+    drawn = free.level
+    free.reset(seed=1)
+    assert free.level == drawn != recipe.level(seed)
+
+
+def test_held_out_levels_are_not_played_by_mistake():
+    holdout = MazeRecipe().level_seeds("test", 1)[0]
+    with pytest.raises(EnvConfigError, match=f"level_seed {holdout} makes a maze of the test"):
+        parallel_env(level_seed=holdout)
+    parallel_env(level_seed=holdout, split="test")
+    env = parallel_env()
+    with pytest.raises(EnvConfigError, match="plays the train split"):
+        env.reset(options={"level_seed": holdout})
+    parallel_env(split="any").reset(options={"level_seed": holdout})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"layout": "hard"}, "layout must be one of 'simple', 'medium', 'complex', got 'hard'"),
+        ({"layout": "simple", "width": 5}, "width is for generated mazes, got 5: leave it"),
+        ({"layout": "simple", "level_seed": 0}, "level_seed is for generated mazes, got 0"),
+        ({"layout": "simple", "num_levels": 3}, "num_levels is for generated mazes, got 3"),
+        ({"num_levels": 0}, "num_levels must be a whole number of at least 1, got 0"),
+        ({"level_seed": 1, "num_levels": 2}, "level_seed names one maze, got 1, and num_levels"),
+        ({"layout": "simple", "split": "test"}, "split is for generated mazes"),
+        ({"layout": ["A.", ".."]}, "one A and one G"),
+        ({"layout": 5}, "a maze is drawn in lines, such as ['A.', '#G'], got 5"),
+        ({"layout": ["AG", 5]}, "a maze is drawn in lines, such as ['A.', '#G'], got ['AG', 5]"),
+        ({"layout": b"AG"}, "a maze is drawn in lines, such as ['A.', '#G'], got b'AG'"),
+        ({"layout": ["AG"], "num_agents": 3, "task": "own"}, "only 2 cells for 3 agents"),
+        ({"width": 1}, "width must be a whole number of at least 3, got 1"),
+        ({"loop_share": 2}, "loop_share must be a number between 0 and 1, got 2"),
+        ({"min_path": 200}, "min_path must be below 81 in a 9x9 maze, got 200"),
+        ({"level_seed": -3}, "level_seed must be a whole number of at least 0, got -3"),
+        ({"split": "held-out"}, "split must be one of 'train', 'test', 'any', got 'held-out'"),
+        ({"num_agents": 0}, "num_agents must be a whole number from 1 to 10000, got 0"),
+        ({"task": "hunt"}, "task must be one of 'race', 'own', 'meet', got 'hunt'"),
+        ({"task": "meet"}, "num_agents must be at least 2 to meet, got 1"),
+        ({"view_radius": 0}, "view_radius must be a whole number from 1 to 40, got 0"),
+        ({"mask_walls": "yes"}, "mask_walls must be True or False, got 'yes'"),
+        ({"max_cycles": 0}, "max_cycles must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_wrong_arguments(parameters, said):
+    with pytest.raises(EnvConfigError) as caught:
+        parallel_env(**parameters)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_level_seed_for_a_layout_is_refused():
+    with pytest.raises(EnvConfigError, match="level_seed is for generated mazes, got 3"):
+        maze().reset(options={"level_seed": 3})

@@ -1,0 +1,229 @@
+"""Mazes as data: layouts, paths, hashes, and the recipes that make and hold them out."""
+
+from collections import deque
+
+import pytest
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.games.maze_levels import LAYOUTS, Level, MazeRecipe
+
+CORRIDOR = Level.drawn(["A..", "##.", "G.."])
+
+
+def walk_length(level, source, target):
+    """The shortest path by a search of our own, on (x, y) and walls alone; None without one."""
+    waiting, seen = deque([(source, 0)]), {source}
+    while waiting:
+        (x, y), length = waiting.popleft()
+        if (x, y) == target:
+            return length
+        for cell in ((x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)):
+            inside = 0 <= cell[0] < level.width and 0 <= cell[1] < level.height
+            if inside and cell not in level.walls and cell not in seen:
+                seen.add(cell)
+                waiting.append((cell, length + 1))
+    return None
+
+
+def reachable(level):
+    free = {(x, y) for x in range(level.width) for y in range(level.height)} - level.walls
+    return sum(walk_length(level, level.start, cell) is not None for cell in free), len(free)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "walls", "shortest"),
+    [
+        ("simple", 5, {(2, 1), (2, 2), (2, 3)}, 8),
+        ("medium", 7, {(2, 2), (2, 3), (3, 2), (4, 4), (4, 5)}, 12),
+        (
+            "complex",
+            10,
+            {(3, y) for y in range(1, 8)} | {(6, y) for y in range(2, 9)},
+            18,
+        ),
+    ],
+)
+def test_documented_layouts_can_be_solved(name, size, walls, shortest):
+    level = LAYOUTS[name]
+    assert (level.width, level.height, level.walls) == (size, size, walls)
+    assert (level.start, level.goal) == ((0, 0), (size - 1, size - 1))
+    assert level.shortest_path == walk_length(level, level.start, level.goal) == shortest
+
+
+def test_a_drawn_maze():
+    assert (CORRIDOR.width, CORRIDOR.height) == (3, 3)
+    assert CORRIDOR.walls == {(0, 1), (1, 1)}
+    assert (CORRIDOR.start, CORRIDOR.goal) == ((0, 0), (0, 2))
+    assert CORRIDOR.shortest_path == 6
+    # cells 0 1 2 / # # 5 / 6 7 8; up, down, left, right
+    assert CORRIDOR.doors[0] == (-1, -1, -1, 1)
+    assert CORRIDOR.doors[2] == (-1, 5, 1, -1)
+    assert CORRIDOR.doors[3] == ()
+    assert CORRIDOR.distances(2) == [2, 1, 0, -1, -1, 1, 4, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["A#", "#G"], "with a way from there"),
+        (["A.", "G"], "equally long lines"),
+        (["A.", "Gx"], "equally long lines of A, G, # and ., got 'Gx'"),
+        (["A."], "one A and one G"),
+        (["AG", "AG"], "one A and one G"),
+        ([], "one A and one G"),
+    ],
+)
+def test_mazes_that_cannot_be_drawn(lines, said):
+    with pytest.raises(EnvConfigError) as caught:
+        Level.drawn(lines)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("start", "goal", "said"),
+    [
+        ((0, 0), (0, 0), "must be another cell"),
+        (
+            (0, 0),
+            (5, 4),
+            "goal must be a free cell of the 5x5 maze, from (0, 0) to (4, 4), got (5, 4)",
+        ),
+        ((-1, 0), (4, 4), "start must be a free cell"),
+        ((0, 0), (2, 2), "goal must be a free cell of the maze, got (2, 2): a wall"),
+        ((0, 0.5), (4, 4), "start must be a free cell"),
+        (
+            None,
+            (4, 4),
+            "start must be a free cell of the 5x5 maze, from (0, 0) to (4, 4), got None",
+        ),
+    ],
+)
+def test_impossible_starts_and_goals(start, goal, said):
+    with pytest.raises(EnvConfigError) as caught:
+        Level(5, 5, frozenset({(2, 2)}), start, goal)
+    assert said in str(caught.value)
+
+
+def test_stations_are_start_goal_and_what_is_farthest_from_those_before():
+    # In an open 3x3 after opposite corners: what is 2 from each, the lowest number first.
+    level = Level(3, 3, frozenset(), (0, 0), (2, 2))
+    assert level.stations(1) == (0,)
+    assert level.stations(5) == (0, 8, 2, 4, 6)
+    assert len(set(level.stations(9))) == 9
+    with pytest.raises(EnvConfigError, match="only 9 cells for 10 agents"):
+        level.stations(10)
+    closed_off = Level.drawn(["A.#.", "G.#."])
+    with pytest.raises(EnvConfigError, match="only 4 cells for 5 agents"):
+        closed_off.stations(5)
+
+
+def test_the_hash_is_of_walls_and_size_alone_and_of_mirror_images_too():
+    lines = ["A..#", "##..", "...G"]
+    one = Level.drawn(lines)
+    mirrored = Level.drawn([line[::-1] for line in lines])
+    turned = Level.drawn(["".join(column) for column in zip(*lines, strict=True)])
+    elsewhere = Level.drawn([".A.#", "##..", "..G."])
+    images = {level.layout_hash for level in (one, mirrored, turned, elsewhere)}
+    assert len(images) == 1 and len(images.pop()) == 16
+    others = ["A...", "##..", "...G"], ["A..#", "##..", "...G", "...."], ["A..#.", "##...", "...G."]
+    assert all(Level.drawn(other).layout_hash != one.layout_hash for other in others)
+    assert {level.split for level in (one, mirrored, turned, elsewhere)} == {one.split}
+
+
+def test_hashes_stay_what_they_were():
+    # A changed hash would move levels between the splits of recorded runs.
+    assert {name: level.layout_hash for name, level in LAYOUTS.items()} == {
+        "simple": "c4e57da564fa4e09",
+        "medium": "23e4ebcc13a93d5e",
+        "complex": "c639754869caada7",
+    }
+    assert MazeRecipe(9, 9, 0.2).level(7).layout_hash == "c08d812f3624eed0"
+
+
+RECIPES = (
+    MazeRecipe(5, 5),
+    MazeRecipe(9, 9),
+    MazeRecipe(10, 7, loop_share=0.3),
+    MazeRecipe(4, 13, loop_share=1.0),
+    MazeRecipe(9, 9, loop_share=0.1, min_path=22),
+)
+
+
+def test_a_thousand_generated_mazes_can_be_solved_and_the_shortest_path_is_right():
+    for recipe in RECIPES:
+        for seed in range(200):
+            level = recipe.level(seed)
+            assert (level.width, level.height) == (recipe.width, recipe.height)
+            assert (level.start, level.goal) == ((0, 0), (recipe.width - 1, recipe.height - 1))
+            shortest = walk_length(level, level.start, level.goal)
+            assert level.shortest_path == shortest >= recipe.min_path
+            assert level.seed == seed
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_without_loops_there_is_one_way_and_all_is_reached(seed):
+    level = MazeRecipe(9, 8).level(seed)
+    reached, free = reachable(level)
+    assert reached == free
+    doors = sum(there >= 0 for ways in level.doors for there in ways) / 2
+    assert doors == free - 1  # as many as a tree has
+
+
+def test_loops_open_their_share_of_the_walls_between_ways():
+    for seed in range(10):
+        tree = MazeRecipe(9, 9).level(seed)
+        free = {cell for cell, ways in enumerate(tree.doors) if ways}
+        around = [
+            sum(near in free for near in (i - 9, i + 9, *((i - 1,) * (i % 9 > 0)),
+                                          *((i + 1,) * (i % 9 < 8))))
+            for i in range(81)
+        ]  # fmt: skip
+        between = sum(around[i] >= 2 for i in range(81) if i not in free)
+        for share in (0.25, 1.0):
+            looped = MazeRecipe(9, 9, share).level(seed)
+            assert looped.walls < tree.walls
+            assert len(tree.walls - looped.walls) == round(share * between)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=str)
+def test_train_and_test_share_no_layout(recipe):
+    train, test = (recipe.level_seeds(split, 60) for split in ("train", "test"))
+    layouts = [{recipe.level(s).layout_hash for s in seeds} for seeds in (train, test)]
+    assert len(train) == len(test) == 60 and not layouts[0] & layouts[1]
+    assert {recipe.level(s).split for s in train} == {"train"}
+    assert {recipe.level(s).split for s in test} == {"test"}
+
+
+def test_distinct_level_seeds():
+    recipe = MazeRecipe(5, 5)
+    seeds = recipe.level_seeds("test", 20, distinct=True)
+    assert len({recipe.level(seed).layout_hash for seed in seeds}) == 20
+    assert set(seeds) <= set(recipe.level_seeds("test", 500))
+    assert recipe.level_seeds("test", 0) == ()
+    with pytest.raises(EnvConfigError, match="no maze of the test split after the first 1 among"):
+        MazeRecipe(3, 3).level_seeds("test", 1000, distinct=True)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"width": 2}, "width must be a whole number of at least 3, got 2"),
+        ({"height": 2.5}, "height must be a whole number of at least 3, got 2.5"),
+        ({"loop_share": 1.1}, "loop_share must be a number between 0 and 1, got 1.1"),
+        ({"min_path": -1}, "min_path must be a whole number of at least 0, got -1"),
+        ({"min_path": 81}, "min_path must be below 81 in a 9x9 maze, got 81"),
+    ],
+)
+def test_wrong_recipes(parameters, said):
+    with pytest.raises(EnvConfigError) as caught:
+        MazeRecipe(**parameters)
+    assert said in str(caught.value)
+
+
+def test_what_a_recipe_cannot_make():
+    with pytest.raises(EnvConfigError, match="no maze with so long a path among 10000 made by"):
+        MazeRecipe(3, 3, min_path=7).level(0)
+    with pytest.raises(EnvConfigError, match="level_seed must be a whole number of at least 0"):
+        MazeRecipe().level(-1)
+    with pytest.raises(EnvConfigError, match="split must be one of 'train', 'test', got 'any'"):
+        MazeRecipe().level_seeds("any", 1)

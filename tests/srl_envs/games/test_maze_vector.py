@@ -1,0 +1,47 @@
+"""Which mazes the environments of the array form are given."""
+
+import numpy as np
+import pytest
+
+from srl_envs import make, vector
+from srl_envs.errors import EnvConfigError
+from srl_envs.games.maze_levels import MazeRecipe
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"split": "test"}, {"min_path": 24}, {"split": "any"}, {"num_levels": 5}]
+)
+def test_each_environment_gets_the_levels_of_its_own_generator(parameters):
+    games = vector.make("maze_v0", 40, max_cycles=1, **parameters)
+    games.reset(seed=7)
+    played = []
+    for _ in range(13):
+        *_, infos = games.step(np.zeros((40, 1), int))
+        played.append(infos["level_seed"][:, 0].tolist())
+        games.step(np.zeros((40, 1), int))
+    for i in (0, 17, 39):
+        single = make("maze_v0", **parameters)
+        expected = []
+        for episode in range(13):
+            single.reset(seed=None if episode else 7 + i)
+            expected.append(single.level.seed)
+        assert [seeds[i] for seeds in played] == expected
+
+
+def test_num_levels_repeats_the_first_of_the_split():
+    recipe, games = MazeRecipe(), vector.make("maze_v0", 64, num_levels=3, split="test")
+    games.reset(seed=0)
+    *_, infos = games.step(np.zeros((64, 1), int))
+    assert set(infos["level_seed"][:, 0]) == set(recipe.level_seeds("test", 3))
+
+
+@pytest.mark.parametrize("num_envs", [2, 20])
+def test_mazes_that_cannot_be_made_are_refused(num_envs, monkeypatch):
+    games = vector.make("maze_v0", num_envs, width=3, height=3, min_path=5)
+    with pytest.raises(EnvConfigError, match="no maze with so long a path among 10000"):
+        games.reset(seed=0)
+    with pytest.raises(EnvConfigError, match="num_agents must be at most 5 with task='own'"):
+        vector.make("maze_own_v0", num_envs, width=3, height=3, num_agents=6)
+    monkeypatch.setattr("srl_envs.games.maze_levels.ATTEMPTS", 1)  # one in five is of the split
+    with pytest.raises(EnvConfigError, match="no maze of the test split among"):
+        vector.make("maze_v0", num_envs, split="test").reset(seed=0)

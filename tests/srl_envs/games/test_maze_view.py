@@ -1,0 +1,118 @@
+"""How a maze reads and how it looks."""
+
+import numpy as np
+import pytest
+
+from srl_envs.games.maze import parallel_env
+from srl_envs.games.rendering import COLOURS
+from srl_envs.text import TextEnv
+
+BEND = ["A.#", "#..", "##G"]
+
+
+def told(env, *answers):
+    """What the first seat is told after these answers of all seats in turn."""
+    env.reset(seed=0)
+    for answer in answers:
+        observations, *_ = env.step(dict.fromkeys(env.agents, answer))
+    return observations["agent_0"]
+
+
+def test_the_situation_reads():
+    env = TextEnv(parallel_env(layout=BEND, max_cycles=9))
+    observations, _ = env.reset(seed=0)
+    rules, situation = observations["agent_0"].split("\n\n")
+    assert "You are agent_0 in a maze of 3 by 3 cells. Reach the goal" in rules
+    assert rules.endswith("alone on the last line: up, down, left or right.")
+    assert situation == "Step 1 of 9. Open: right (new). Goal: 2 right, 2 down."
+    assert told(env, "Right.") == (
+        "Step 2 of 9. You went right. Open: down (new), left (been 1). Goal: 1 right, 2 down."
+    )
+    assert told(env, "right", "UP") == (
+        "Step 3 of 9. A wall stopped you going up. Open: down (new), left (been 1). "
+        "Goal: 1 right, 2 down."
+    )
+    assert told(env, "right", "down", "right") == (
+        "Step 4 of 9. You went right. Open: down (new), left (been 1). Goal: 1 down."
+    )
+    assert told(env, "right", "down", "right", "down").endswith(
+        "You are at the goal; your moves no longer count."
+    )
+
+
+def test_a_wider_view_is_drawn():
+    env = TextEnv(parallel_env(layout=BEND, view_radius=2))
+    assert told(env, "right").split("\n")[1:] == [
+        "Around you (A you, # wall, . free):",
+        "# # # # #",
+        "# # # # #",
+        "# . A # #",
+        "# # . . #",
+        "# # # . #",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("task", "seats", "rules", "situation"),
+    [
+        (
+            "race",
+            2,
+            "before the others, 2 players",
+            "Goal: 1 right, 2 down. Other player: here.",
+        ),
+        ("own", 2, "Reach your goal", "Goal: 1 right, 2 down. Other player: 1 right, 2 down."),
+        ("meet", 2, "Both players must come together", "Other player: 1 right, 2 down."),
+        (
+            "meet",
+            3,
+            "All 3 players must come together",
+            "Farthest player: 1 right, 2 down. Nearest player: 1 down.",
+        ),
+    ],
+)
+def test_the_situation_of_several_reads(task, seats, rules, situation):
+    env = TextEnv(parallel_env(layout=BEND, num_agents=seats, task=task))
+    observations, _ = env.reset(seed=0)
+    assert rules in observations["agent_0"]
+    # agent_1 and agent_2, which begin at (2, 2) and (1, 1) unless they race, walk into walls.
+    answers = {"agent_0": "right", "agent_1": "right", "agent_2": "left"}
+    observations, *_ = env.step({agent: answers[agent] for agent in env.agents})
+    assert observations["agent_0"].endswith(situation)
+
+
+def test_it_is_drawn_in_text_as_documented():
+    env = parallel_env(layout=BEND, max_cycles=9, render_mode="ansi")
+    env.reset(seed=0)
+    env.step({"agent_0": 3})
+    assert env.render() == "maze_v0 round 1/9\n.A#\n#..\n##G\n"
+    two = parallel_env(layout=BEND, num_agents=2, task="own", max_cycles=9, render_mode="ansi")
+    two.reset(seed=0)
+    two.step({"agent_0": 3, "agent_1": 0})
+    assert two.render() == "maze_v0 round 1/9\nGA#\n#.B\n##G\n"
+    crowd = parallel_env(layout="complex", num_agents=30, task="meet", render_mode="ansi")
+    crowd.reset(seed=0)
+    assert crowd.render().count("*") == 5 and "G" not in crowd.render()
+
+
+def coloured(frame, colour):
+    return (frame == np.array(colour, dtype=np.uint8)).all(axis=2)
+
+
+def test_it_is_drawn_in_pixels_with_trails():
+    env = parallel_env(layout="simple", num_agents=2, render_mode="rgb_array")
+    env.reset(seed=0)
+    before = env.render()
+    assert before.dtype == np.uint8 and before.shape[2] == 3
+    shapes, amounts = set(), []
+    for _ in range(12):
+        env.step({"agent_0": 3, "agent_1": 1})  # right along the top, down along the left
+        frame = env.render()
+        shapes.add(frame.shape)
+        amounts.append([coloured(frame, COLOURS[seat]).sum() for seat in (0, 1)])
+    assert shapes == {before.shape}  # also when the round has two digits
+    assert all(amounts[2][seat] > amounts[0][seat] for seat in (0, 1))  # trails grow
+    assert amounts[11] == amounts[4]  # and end at the wall
+    first, second = coloured(frame, COLOURS[0]), coloured(frame, COLOURS[1])
+    assert first.sum(axis=1).max() > 80  # a line of five cells of 24 pixels, from middle to middle
+    assert second.sum(axis=0).max() > 80

@@ -1,0 +1,278 @@
+"""Negotiation as an environment: what seats see, earn, may do and are told."""
+
+import copy
+
+import numpy as np
+import pytest
+from pytest import approx
+
+from srl_envs import registry
+from srl_envs.env_checker import check_environment
+from srl_envs.errors import EnvConfigError
+from srl_envs.games.negotiation import field_sizes
+from srl_envs.text import ParseFailure
+
+ISSUES = {"price": ["low", "high"], "delivery": ["early", "late"]}
+BY_HAND = {
+    "points": [[[60, 0], [40, 0]], [[0, 30], [0, 70]]],
+    "reservations": [20, 30],
+    "first": 0,
+}
+
+
+def begun(**parameters):
+    env = registry.make("social_negotiation_v0", **{"issues": ISSUES, **parameters})
+    observations, infos = env.reset(seed=0, options=BY_HAND)
+    return env, observations, infos
+
+
+def say(env, *answers):
+    """One round in words that must be read."""
+    actions = {}
+    for agent, answer in zip(env.agents, answers, strict=True):
+        actions[agent] = env.text_view.parse(agent, answer)
+        assert not isinstance(actions[agent], ParseFailure), answer
+    return env.step(actions)
+
+
+def fields(env, vector):
+    seen, start = {}, 0
+    for name, size in field_sizes(env.rules).items():
+        seen[name] = vector[start : start + size].tolist()
+        start += size
+    assert start == len(vector)
+    return seen
+
+
+def test_a_deal_pays_the_discounted_utility():
+    env, observations, infos = begun(discount=0.9)
+    seen = fields(env, observations["agent_1"])
+    assert seen["may_move"] == [0] and seen["reservation"] == approx([0.3])
+    assert seen["utility"] == approx([0, 0.3, 0, 0.7])
+    assert infos["agent_0"]["action_mask"].tolist() == [1, 0, 1, 1, 1, 1, 1]
+    assert infos["agent_1"]["action_mask"].tolist() == [1, 0, 0, 0, 0, 0, 0]
+
+    observations, rewards, *_, infos = say(env, "propose price=low delivery=late", "pass")
+    assert rewards == {"agent_0": 0.0, "agent_1": 0.0} and len(env.agents) == 2
+    seen = fields(env, observations["agent_1"])
+    assert seen["proposal"] == [0, 0, 0, 0, 1, 0, 0, 1]  # oneself first
+    assert seen["worth"] == approx([0, 0.7]) and seen["stands"] == [0, 1]
+    assert seen["consents"] == [0, 1]
+    assert infos["agent_1"]["action_mask"].tolist() == [1] * 7
+
+    observations, rewards, terminations, truncations, infos = say(env, "accept", "accept")
+    assert rewards == approx({"agent_0": 0.9 * 0.6, "agent_1": 0.9 * 0.7})
+    assert all(terminations.values()) and not any(truncations.values()) and not env.agents
+    assert infos["agent_0"]["illegal"] and not infos["agent_1"]["illegal"]
+    assert infos["agent_0"]["outcome"] == "agreement"
+    assert infos["agent_0"]["agreement"] == {"price": "low", "delivery": "late"}
+    assert infos["agent_0"]["utilities"] == {"agent_0": 0.6, "agent_1": 0.7}
+    assert infos["agent_0"]["pareto_efficient"] and infos["agent_0"]["welfare_share"] == 1
+    assert infos["agent_0"]["nash_product"] == approx(0.4 * 0.4)
+    assert infos["agent_0"]["individually_rational"] == {"agent_0": True, "agent_1": True}
+    assert fields(env, observations["agent_0"])["settled"] == [1]
+
+
+def test_without_a_deal_everyone_has_its_reservation():
+    env, *_ = begun(max_cycles=2)
+    say(env, "propose price=low delivery=early", "pass")
+    _, rewards, terminations, truncations, infos = say(env, "pass", "pass")
+    assert rewards == {"agent_0": 0.2, "agent_1": 0.3}
+    assert not any(terminations.values()) and all(truncations.values())
+    assert infos["agent_1"]["outcome"] == "deadline" and infos["agent_1"]["agreement"] is None
+
+    env, *_ = begun()
+    observations, rewards, terminations, truncations, infos = say(env, "walk away", "pass")
+    assert rewards == {"agent_0": 0.2, "agent_1": 0.3}
+    assert all(terminations.values()) and not any(truncations.values())
+    assert infos["agent_1"]["outcome"] == "walked away"
+    assert fields(env, observations["agent_0"])["settled"] == [-1]
+
+
+def test_a_deal_in_the_last_round_is_a_deal():
+    env, *_ = begun(max_cycles=2)
+    say(env, "propose price=low delivery=late", "pass")
+    _, _, terminations, truncations, infos = say(env, "pass", "accept")
+    assert all(terminations.values()) and not any(truncations.values())
+    assert infos["agent_0"]["outcome"] == "agreement"
+
+
+def test_what_a_seat_reads():
+    env, observations, _ = begun()
+    view = env.text_view
+    assert view.describe("agent_0", observations["agent_0"]) == (
+        "Round 1 of 10. Your move. Your points: price low 60, high 0; delivery early 40, late 0. "
+        "No deal: 20."
+    )
+    observations, *_ = say(env, "propose price=low delivery=late", "pass")
+    observations, *_ = say(env, "pass", "propose price=high delivery=late")
+    assert view.describe("agent_0", observations["agent_0"]).endswith(
+        "No deal: 20. You earlier proposed price=low delivery=late (60 points for you). "
+        "agent_1 proposed price=high delivery=late (0 points for you)."
+    )
+    assert "Not your move, so you can only pass." in view.describe(
+        "agent_1", observations["agent_1"]
+    )
+    observations, *_ = say(env, "accept", "pass")
+    assert "There is a deal." in view.describe("agent_1", observations["agent_1"])
+
+
+def test_three_seats_read_who_agrees():
+    env = registry.make("social_negotiation_v0", num_agents=3, issues=ISSUES)
+    env.reset(seed=0, options={"first": 2})
+    say(env, "pass", "pass", "propose price=low delivery=late")
+    observations, *_ = say(env, "accept", "pass", "pass")
+    assert env.text_view.describe("agent_1", observations["agent_1"]).endswith(
+        "points for you). agent_0 agreed."
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "propose delivery=late price=low",
+        "Propose price = low, delivery = late.",
+        "I would like that.\n**propose price=low, delivery=late**",
+        "action: propose  price=LOW  delivery=late",
+    ],
+)
+def test_proposals_in_any_order(answer):
+    view = begun()[0].text_view
+    assert view.answers("agent_0")[view.parse("agent_0", answer)] == (
+        "propose price=low delivery=late"
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "propose price=low",
+        "propose price=low delivery=late price=low",
+        "propose price=low price=high delivery=late",
+        "propose price=free delivery=late",
+        "propose price=low delivery=late warranty=long",
+        "propose low late",
+        "propose",
+        "price=low delivery=late",
+        "I reject it",
+        "don't accept",
+        "accept or walk away",
+        "walk",
+        "propose " + "x" * 100_000,
+        "propose " + "price=" * 20_000,
+        "propose " + " = " * 30_000,
+    ],
+    ids=lambda answer: answer[:40],
+)
+def test_what_no_act_was_stated_in(answer):
+    assert isinstance(begun()[0].text_view.parse("agent_0", answer), ParseFailure)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("propose price=low", "delivery was missing from the proposal"),
+        ("Propose price=low, price=high.", "price stood twice in the proposal"),
+        ("propose price=free delivery=late", "price is 'low' or 'high'"),
+        ("propose low late", "a proposal names price=..., delivery=... and no more"),
+        ("propose price=low\nor so", "no legal choice stood alone on the last line"),
+    ],
+)
+def test_the_part_that_is_wrong_is_named(answer, reason):
+    assert begun()[0].text_view.parse("agent_0", answer) == ParseFailure(reason)
+
+
+def test_what_the_rules_say_of_equal_proposals_discounts_and_cost():
+    def rules_with(**parameters):
+        return registry.make("social_negotiation_v0", **parameters).text_view.rules("agent_0")
+
+    rules = rules_with(offers="simultaneous", discount=1.0)
+    assert "equal proposals make a deal too. If both accept at once, the lot decides" in rules
+    assert "points / 100; without one" in rules and "times" not in rules
+    rules = rules_with(discount=0.9)
+    assert "points / 100, times 0.9 for each round" in rules
+    assert rules.endswith("What cannot be read costs 0.1.")
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"offers": "simultaneous"}, {"num_agents": 3}], ids=["two", "both", "three"]
+)
+def test_masks_are_exactly_what_is_legal(parameters):
+    env = registry.make("social_negotiation_v0", issues=ISSUES, **parameters)
+    rng, ends = np.random.default_rng(0), set()
+    for seed in range(40):
+        _, infos = env.reset(seed=seed)
+        while env.agents:
+            masks = {agent: infos[agent]["action_mask"].tolist() for agent in env.agents}
+            chosen = {}
+            for seat, agent in enumerate(env.agents):
+                legal = []
+                for action in range(env.rules.num_actions):
+                    acts = [0] * len(env.agents)
+                    acts[seat] = action
+                    legal.append(not copy.deepcopy(env.bargain).play(acts)[seat])
+                assert masks[agent] == legal
+                acts = np.flatnonzero(legal)
+                chosen[agent] = int(rng.choice(acts[acts != 2]))  # 2 walks away
+            *_, infos = env.step(chosen)
+            assert not any(info["illegal"] for info in infos.values())
+        ends.add(infos["agent_0"]["outcome"])
+        assert all(infos[agent]["action_mask"].tolist()[0] == 1 for agent in infos)
+    assert "agreement" in ends
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"issues": ISSUES},  # so few answers that all must be listed
+        {"issues": {"terms": ["a", "b"]}},
+        {"offers": "simultaneous"},
+        {"num_agents": 6},
+        {"num_agents": 3, "messages": True, "obs_mode": "llm"},
+        {"keyword_rewards": True},
+    ],
+)
+def test_variants_keep_the_contract(parameters):
+    check_environment(lambda: registry.make("social_negotiation_v0", **parameters))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"points": [[[60, 0], [40, 0]]]}, "points must hold, for each of 2 agents"),
+        ({"points": [[[60, 0], [40]], [[0, 30], [0, 70]]]}, "points must hold"),
+        ({"points": [[1, 2], [3, 4]]}, "points must hold"),
+        ({"points": 7}, "points must hold"),
+        ({"reservations": 7}, "reservations must be 2 numbers"),
+        ({"reservations": "12"}, "reservations must be 2 numbers"),
+        ({"reservations": np.array([0.5, 10])}, "reservations must be a whole number .* got 0.5"),
+        ({"points": np.zeros((2, 2))}, "points must hold"),
+        ({"points": [[[60, 0], [41, 0]], [[0, 30], [0, 70]]]}, "favourite deal .* got 101"),
+        ({"points": [[[-1, 0], [40, 0]], [[0, 30], [0, 70]]]}, "points must be a whole number"),
+        ({"reservations": [1]}, "reservations must be 2 numbers"),
+        ({"reservations": [1, 101]}, "reservations must be a whole number from 0 to 100"),
+        ({"first": 2}, "first must be a whole number from 0 to 1, got 2"),
+    ],
+)
+def test_negotiations_that_cannot_be_set_up(options, said):
+    env, *_ = begun()
+    with pytest.raises(EnvConfigError, match=said):
+        env.reset(options=options)
+
+
+def test_the_common_name_makes_both_scenarios():
+    assert registry.make("social_v0").metadata["name"] == "social_trading_v0"
+    env = registry.make("social_v0", scenario="negotiation", discount=0.5)
+    assert env.metadata["name"] == "social_negotiation_v0" and env.rules.discount == 0.5
+    with pytest.raises(EnvConfigError, match="scenario must be one of 'trading', 'negotiation'"):
+        registry.make("social_v0", scenario="war")
+    with pytest.raises(EnvConfigError, match="social_trading_v0 has no parameter 'discount'"):
+        registry.make("social_v0", discount=0.5)
+
+
+@pytest.mark.parametrize("first", ["x", 0])
+def test_nobody_is_first_where_both_move(first):
+    env = registry.make("social_negotiation_v0", offers="simultaneous")
+    env.reset(seed=0)
+    with pytest.raises(EnvConfigError, match=f"first is for alternating offers, got {first!r}"):
+        env.reset(options={"first": first})

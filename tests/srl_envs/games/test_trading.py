@@ -1,0 +1,281 @@
+"""Trading as an environment: what seats see, earn, may do and are told."""
+
+import numpy as np
+import pytest
+
+from srl_envs import registry
+from srl_envs.env_checker import check_environment
+from srl_envs.errors import EnvConfigError
+from srl_envs.games import trading_market as market_rules
+from srl_envs.games.trading import field_sizes
+from srl_envs.text import ParseFailure
+
+VALUES = [[3, 8, 1], [3, 2, 9], [3, 1, 8]]
+STOCKS = [[4, 0, 3], [4, 2, 0], [4, 1, 1]]
+
+
+def opened(**parameters):
+    env = registry.make("social_trading_v0", **{"num_agents": 3, **parameters})
+    observations, infos = env.reset(seed=0, options={"values": VALUES, "stocks": STOCKS})
+    return env, observations, infos
+
+
+def say(env, *answers):
+    """One round in words that must be read."""
+    actions = {}
+    for agent, answer in zip(env.agents, answers, strict=True):
+        actions[agent] = env.text_view.parse(agent, answer)
+        assert not isinstance(actions[agent], ParseFailure), answer
+    return env.step(actions)
+
+
+def fields(env, vector):
+    seen, start = {}, 0
+    for name, size in field_sizes(env.rules, env.network).items():
+        seen[name] = vector[start : start + size].tolist()
+        start += size
+    assert start == len(vector)
+    return seen
+
+
+def test_a_deal_from_the_offer_to_the_end():
+    env, observations, infos = opened(max_cycles=4, network=True)
+    seen = fields(env, observations["agent_1"])
+    assert seen["phase"] == [1, 0, 0] and seen["time"] == [0]
+    assert seen["own_stock"] == [4, 2, 0] and seen["own_value"] == [3, 2, 9]
+    assert seen["reputation"] == [0.5, 0.5] and seen["own_reputation"] == [0.5]
+
+    observations, rewards, *_, infos = say(
+        env, "offer 2 bread for 2 apple to agent_1", *["pass"] * 2
+    )
+    assert infos["agent_0"]["phase"] == "offers" and not infos["agent_0"]["illegal"]
+    assert list(rewards.values()) == [0, 0, 0]
+    seen = fields(env, observations["agent_1"])
+    assert seen["phase"] == [0, 1, 0]
+    assert seen["offer_to_you"] == [0, -2, 2, 0, 0, 0] and seen["offer_gain"] == [14, 0]
+    seen = fields(env, observations["agent_0"])
+    assert seen["own_offer_to"] == [1, 0] and seen["own_offer"] == [0, 2, -2]
+    legal = np.flatnonzero(infos["agent_1"]["action_mask"]).tolist()
+    assert [env.text_view.answers("agent_1")[action] for action in legal] == [
+        *("pass", "decline", "accept agent_0")
+    ]
+    assert np.flatnonzero(infos["agent_2"]["action_mask"]).tolist() == [0]
+
+    observations, *_, infos = say(env, "pass", "accept agent_0", "decline")
+    assert [infos[agent]["illegal"] for agent in env.agents] == [False, False, True]
+    assert fields(env, observations["agent_1"])["agreed"] == [1, 0]
+    assert fields(env, observations["agent_0"])["own_offer_answer"] == [1]
+    assert np.flatnonzero(infos["agent_0"]["action_mask"]).tolist() == [0, market_rules.DELIVER]
+
+    observations, rewards, *_ = say(env, "deliver", "deliver", "pass")
+    assert rewards == {"agent_0": 14.0, "agent_1": 14.0, "agent_2": 0.0}
+    seen = fields(env, observations["agent_2"])
+    assert seen["reputation"] == pytest.approx([2 / 3, 2 / 3]) and seen["network"] == [1, 0, 0]
+    seen = fields(env, observations["agent_1"])
+    assert seen["word_kept"] == [1, 0] and seen["deals"] == [1, 0] and seen["last_reward"] == [14]
+    assert seen["own_stock"] == [4, 0, 2]
+
+    *_, terminations, truncations, infos = say(env, "pass", "pass", "pass")
+    assert not any(terminations.values()) and all(truncations.values()) and not env.agents
+    report = {name: infos["agent_0"][name] for name in ("possible_surplus", "realised_surplus")}
+    assert report == {"possible_surplus": 44, "realised_surplus": 28}
+    assert infos["agent_1"]["surplus_share"] == 28 / 44 and infos["agent_1"]["gain"] == 14
+    assert infos["agent_2"]["network"] == {"agent_0 agent_1": 1}
+
+
+def test_a_broken_promise_is_seen_by_all():
+    env, *_ = opened()
+    say(env, "offer 2 bread for 2 apple to agent_1", "pass", "pass")
+    say(env, "pass", "accept agent_0", "pass")
+    observations, rewards, *_ = say(env, "deliver", "pass", "pass")
+    assert rewards == {"agent_0": -2.0, "agent_1": 18.0, "agent_2": 0.0}
+    assert fields(env, observations["agent_0"])["word_kept"] == [-1, 0]
+    assert fields(env, observations["agent_1"])["word_kept"] == [1, 0]
+    assert fields(env, observations["agent_2"])["reputation"] == pytest.approx([2 / 3, 1 / 3])
+    said = env.text_view.describe("agent_0", observations["agent_0"])
+    assert "agent_1 broke its word." in said and "agent_1 0.33" in said
+    assert "changed their worth by -2." in said
+
+
+def test_what_a_seat_reads():
+    env, observations, _ = opened(max_cycles=9)
+    view = env.text_view
+    assert view.describe("agent_0", observations["agent_0"]) == (
+        "Round 1 of 9. Now offers. You hold 4 coin (worth 3 each), 0 apple (worth 8), "
+        "3 bread (worth 1). You value apple most."
+    )
+    offer = "offer 2 bread for 2 apple to agent_1"
+    observations, *_ = say(env, offer, "pass", "offer 1 bread for 2 coin to agent_1")
+    assert view.describe("agent_1", observations["agent_1"]) == (
+        "Round 2 of 9. Now answers. You hold 4 coin (worth 3 each), 2 apple (worth 2), 0 bread "
+        "(worth 9). Offers to you: agent_0 gives you 2 bread for 2 apple (worth 14 more to you); "
+        "agent_2 gives you 1 bread for 2 coin (worth 3 more to you). Accept one, decline or pass."
+    )
+    observations, *_ = say(env, "pass", "accept agent_0", "pass")
+    assert view.describe("agent_1", observations["agent_1"]).endswith(
+        "You owe agent_0 2 apple for 2 bread. Deliver or pass."
+    )
+    assert view.describe("agent_0", observations["agent_0"]).endswith(
+        "You owe agent_1 2 bread for 2 apple. Deliver or pass."
+    )
+    assert view.describe("agent_2", observations["agent_2"]).endswith(
+        "agent_1 declined your offer of 1 bread for 2 coin. You owe nothing, so you can only pass."
+    )
+
+
+def test_a_losing_offer_is_told_as_one():
+    env, *_ = opened(max_cycles=9)
+    observations, *_ = say(env, "pass", "offer 1 apple for 1 bread to agent_0", "pass")
+    assert "1 apple for 1 bread (worth 7 more to you)" in env.text_view.describe(
+        "agent_0", observations["agent_0"]
+    )
+    env, *_ = opened(max_cycles=9)
+    observations, *_ = say(env, "pass", "offer 1 apple for 2 coin to agent_2", "pass")
+    said = env.text_view.describe("agent_2", observations["agent_2"])
+    assert "1 apple for 2 coin (worth 5 less to you)" in said
+
+
+def test_binding_agreements_know_no_deliveries():
+    env, *_ = opened(agreements="binding")
+    say(env, "offer 2 bread for 2 apple to agent_1", "pass", "pass")
+    observations, rewards, *_ = say(env, "pass", "accept agent_0", "pass")
+    assert rewards == {"agent_0": 14.0, "agent_1": 14.0, "agent_2": 0.0}
+    assert fields(env, observations["agent_0"])["phase"] == [1, 0, 0]
+    assert "deliver" not in env.text_view.rules("agent_0")
+
+
+@pytest.mark.parametrize(
+    ("answer", "meant"),
+    [
+        ("Offer 2 apples for 1 bread to agent_2.", "offer 2 apple for 1 bread to agent_2"),
+        ("I need bread.\n\noffer  1 coin for 2  breads to agent_0", None),
+        ("Answer: offers 1 coin for 2 bread to agent_0", "offer 1 coin for 2 bread to agent_0"),
+        ("**accept agent_0**", "accept agent_0"),
+        ("<answer>decline</answer>", "decline"),
+        ("accepts agent_2", "accept agent_2"),
+    ],
+)
+def test_sentences_are_read_as_they_are_meant(answer, meant):
+    view = opened()[0].text_view
+    expected = meant or "offer 1 coin for 2 bread to agent_0"
+    assert view.parse("agent_1", answer) == view.answers("agent_1").index(expected)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "offer 3 apple for 1 bread to agent_2",  # more than may be offered
+        "offer 0 apple for 1 bread to agent_2",
+        "offer 1 apple for 1 apple to agent_2",
+        "offer 1 apple for 1 bread to agent_1",  # to oneself
+        "offer 1 apple for 1 bread to agent_7",
+        "offer 1 gold for 1 bread to agent_2",
+        "offer one apple for 1 bread to agent_2",
+        "offer -1 apple for 1 bread to agent_2",
+        "offer 1 apple for 1 bread",
+        "I will not offer 1 apple for 1 bread to agent_2",
+        "offer 1 apple for 1 bread to agent_2 or accept agent_0",
+        "accept",
+        "accept agent_1",
+        "accept agent_0 and agent_2",
+        "deliver nothing",
+        "offer " * 20_000,
+        "1" * 100_000,
+    ],
+    ids=lambda answer: answer[:40],
+)
+def test_what_no_act_was_stated_in(answer):
+    assert isinstance(opened()[0].text_view.parse("agent_1", answer), ParseFailure)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("offer 3 apple for 1 bread to agent_2", "an offer is for 1 to 2 of each good"),
+        ("offer 1 apple for 1 apples to agent_2", "an offer of apple for apple exchanges nothing"),
+        ("Answer: offer 1 gold for 1 bread to agent_2.", "gold is not traded"),
+        ("Hm.\noffer 1 apple for 1 bread to agent_7", "agent_7 is not a trader here"),
+        ("offer 1 apple for 1 bread to agent_1", "agent_1 is you"),
+        ("offer one apple", "an offer reads 'offer 1 coin for 1 apple to agent_0'"),
+        ("accept", "say whose offer, as in 'accept agent_0'"),
+        ("accept agent_9", "agent_9 is not a trader here"),
+        ("offer 1 apple\nfor now", "no legal choice stood alone on the last line"),
+    ],
+)
+def test_the_part_that_is_wrong_is_named(answer, reason):
+    assert opened()[0].text_view.parse("agent_1", answer) == ParseFailure(reason)
+
+
+def test_what_the_rules_say_of_limits_reputation_and_cost():
+    rules = opened()[0].text_view.rules("agent_0")
+    assert "Offer only what you hold, and accept only what you can pay beside" in rules
+    assert "how well each keeps its word: (kept + 1) / (promised + 2)." in rules
+    assert rules.endswith("What cannot be read costs 0.1.")
+    assert "promised" not in opened(agreements="binding")[0].text_view.rules("agent_0")
+
+
+@pytest.mark.parametrize("agreements", market_rules.AGREEMENTS)
+def test_masks_are_exactly_what_is_legal(agreements):
+    env = registry.make("social_trading_v0", num_agents=3, agreements=agreements, max_cycles=12)
+    rng, phases = np.random.default_rng(0), set()
+    for seed in range(12):
+        _, infos = env.reset(seed=seed)
+        while env.agents:
+            phases.add(env.market.phase)
+            masks = {agent: infos[agent]["action_mask"].tolist() for agent in env.agents}
+            for seat, agent in enumerate(env.agents):
+                legal = [not is_illegal(env.market, seat, act) for act in range(len(masks[agent]))]
+                assert masks[agent] == legal
+            # Mostly not the first legal action, which passes.
+            legal = {agent: np.flatnonzero(mask) for agent, mask in masks.items()}
+            chosen = {
+                a: int(rng.choice(acts[1:] if len(acts) > 1 else acts)) for a, acts in legal.items()
+            }
+            *_, infos = env.step(chosen)
+            assert not any(info["illegal"] for info in infos.values())
+    assert len(phases) == (2 if agreements == "binding" else 3)
+
+
+def is_illegal(market, seat, action):
+    """By the rules, on a copy, where all others pass."""
+    twin = market_rules.Market(
+        market.rules, market.values, [list(stock) for stock in market.stocks]
+    )
+    twin.phase, twin.offers = market.phase, list(market.offers)
+    twin.incoming, twin.agreed = [list(makers) for makers in market.incoming], list(market.agreed)
+    chosen = [market_rules.PASS] * market.rules.num_agents
+    chosen[seat] = action
+    return twin.play(chosen)[1][seat]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"num_agents": 2, "max_quantity": 1},  # so few answers that all must be listed
+        {"num_agents": 2, "max_quantity": 1, "agreements": "binding"},
+        {"num_agents": 3, "goods": 8, "max_quantity": 1, "network": True},
+        {"num_agents": 2, "max_quantity": 5},
+        {"num_agents": 4, "messages": True, "obs_mode": "llm"},
+        {"num_agents": 4, "keyword_rewards": True},
+    ],
+)
+def test_variants_keep_the_contract(parameters):
+    check_environment(lambda: registry.make("social_trading_v0", max_cycles=15, **parameters))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"values": [[1, 2], [3, 4]]}, "values must be a row of 3 goods for each of 3 agents"),
+        ({"values": "rich"}, "values must be a row of 3 goods"),
+        ({"stocks": [[1, 2, 3], [1, 2, 3], [1, 2, -1]]}, "stocks must be a whole number from 0 to"),
+        (
+            {"values": [[1, 2, 3], [1, 2, 3], [1, 2, 0.5]]},
+            "values must be a whole number from 0 to",
+        ),
+    ],
+)
+def test_markets_that_cannot_be_set_up(options, said):
+    env, *_ = opened()
+    with pytest.raises(EnvConfigError, match=said):
+        env.reset(options=options)

@@ -1,0 +1,55 @@
+"""Files of data: what is wrong in them is said in one kind of error, with file and line."""
+
+import json
+
+import pytest
+
+from srl_envs.errors import EnvConfigError
+from srl_envs.loading import read_rows
+from srl_envs.registry import make
+from srl_envs.tasks.debate.topics import load_topics
+from srl_envs.tasks.mathematics import datasets as math_files
+from srl_envs.tasks.programming import datasets as code_files
+from srl_envs.tasks.tool_use.search import load_documents
+
+DEEP = "[" * 400 + "]" * 400
+LOADERS = [load_topics, load_documents, math_files.load, code_files.load]
+
+
+@pytest.mark.parametrize("load", LOADERS)
+@pytest.mark.parametrize(
+    "line", [DEEP, "[" * 100_000, "9" * 5000, "[1e999]", "[NaN]", "{", DEEP[:60], "3", "null"]
+)
+def test_every_loader_names_file_and_line(tmp_path, load, line):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f"\n\n{line}\n")
+    with pytest.raises(EnvConfigError, match=r"rows\.jsonl, line 3: ") as raised:
+        load(path)
+    assert len(str(raised.value)) < 600
+
+
+@pytest.mark.parametrize("load", LOADERS)
+def test_what_is_no_text_or_not_there_is_told(tmp_path, load):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'"\xff"')
+    for wrong in (path, tmp_path / "none.jsonl", tmp_path):
+        with pytest.raises(EnvConfigError, match="cannot read the "):
+            load(wrong)
+
+
+@pytest.mark.parametrize("code", ["def f(:", "(" * 5000, "-" * 100_000 + "1", "\x00"])
+def test_programs_that_are_no_python_are_told_with_their_line(tmp_path, code):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"text": "?", "code": code, "test_list": ["assert f()"]}))
+    with pytest.raises(EnvConfigError, match=r"line 1: .* is not Python"):
+        code_files.load(path)
+
+
+def test_a_line_ends_where_json_says_so(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('"one\u2028line"\n"two"\n', encoding="utf-8")
+    assert read_rows(path, "rows", lambda row, number: (number, row)) == [
+        (1, "one\u2028line"),
+        (2, "two"),
+    ]
+    assert len(make("debate_v0", topics=path).topics) == 2

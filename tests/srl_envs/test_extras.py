@@ -1,0 +1,47 @@
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from srl_envs.loading import EXTRAS, install_line, needed_by
+
+ROOT = Path(__file__).parents[2]
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "math_verify": "math-verify",
+    "grpc": "grpcio",
+    "grpc_health": "grpcio-health-checking",
+    "google": "protobuf",
+}
+"""Package, as it is imported -> what pip calls it, where that is another name."""
+
+
+def test_a_missing_package_is_told_with_its_extra():
+    missing = ModuleNotFoundError("No module named 'safetensors.torch'", name="safetensors.torch")
+    line = 'this needs safetensors: pip install "core-srl[train]"'
+    assert install_line(missing, "this") == line
+    assert install_line(ModuleNotFoundError("no", name="somebodys"), "this") is None
+
+
+def test_what_is_imported_within_is_told_with_its_extra():
+    with (
+        pytest.raises(KeyError, match="this needs mpmath: pip install"),
+        needed_by("this", KeyError),
+    ):
+        raise ModuleNotFoundError("No module named 'mpmath'", name="mpmath")
+
+
+@pytest.mark.parametrize("other", [ImportError("libcuda.so"), ModuleNotFoundError(name="mine")])
+def test_import_errors_of_another_cause_pass(other):
+    with pytest.raises(ImportError) as told, needed_by("this", KeyError):
+        raise other
+    assert told.value is other
+
+
+def test_every_package_is_in_its_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for package, extra in EXTRAS.items():
+        wanted = project["optional-dependencies"][extra]
+        names = {re.split(r"[^\w-]", one)[0] for one in wanted}
+        assert DISTRIBUTIONS.get(package, package) in names | {"tokenizers"}

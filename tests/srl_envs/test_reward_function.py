@@ -1,0 +1,111 @@
+"""A reward function of one's own around any environment."""
+
+import numpy as np
+import pytest
+from pettingzoo.test import parallel_api_test, parallel_seed_test
+
+from srl_envs import registry
+from srl_envs.env_checker import check_environment
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.text import TextAction, TextEnv
+from srl_envs.wrappers import CustomRewards
+
+
+def length_of(model_output, context):
+    return len(model_output) if isinstance(model_output, str) else float(model_output)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_any_environment_keeps_the_contract_with_rewards_of_ones_own(name):
+    def make():
+        return CustomRewards(registry.make(name, max_cycles=8), lambda output, context: 1.5)
+
+    check_environment(make, options={"episode": 100})
+    parallel_api_test(make(), num_cycles=8)
+    parallel_seed_test(make)
+
+
+def test_a_function_sees_the_answer_and_the_circumstances():
+    told = []
+
+    def judge(model_output, context):
+        told.append((model_output, context))
+        return len(model_output)
+
+    env = CustomRewards(TextEnv(registry.make("coop_compete_pair_v0", noise_std=0.0)), judge)
+    observations, _ = env.reset(seed=0)
+    _, rewards, *_, infos = env.step({"agent_0": "cooperate", "agent_1": "who knows"})
+    assert rewards == {"agent_0": 9.0, "agent_1": 9.0}
+    assert infos["agent_0"]["environment_reward"] == pytest.approx(0.6)
+    assert infos["agent_1"]["environment_reward"] == pytest.approx(0.6 - 0.1)  # not read
+    (output, context), (_, other) = told
+    assert output == "cooperate" and context["agent"] == "agent_0" and other["agent"] == "agent_1"
+    assert context["environment"] == "coop_compete_v0" and context["round"] == 0
+    assert context["observation"] == observations["agent_0"]
+    assert context["reward"] == infos["agent_0"]["environment_reward"]
+    assert context["info"]["cooperation_ratio"] == 0.5
+    observations, *_ = env.step({"agent_0": "cooperate", "agent_1": "cooperate"})
+    assert told[-1][1]["round"] == 1
+    env.step({"agent_0": "cooperate", "agent_1": "cooperate"})
+    assert told[-1][1]["observation"] == observations["agent_1"]
+    env.reset()
+    env.step({"agent_0": "cooperate", "agent_1": "cooperate"})
+    assert told[-1][1]["round"] == 0
+
+
+def test_actions_with_words_are_judged_by_their_words():
+    env = CustomRewards(registry.make("coop_compete_pair_v0"), length_of)
+    env.reset(seed=0)
+    _, rewards, *_ = env.step({"agent_0": TextAction(1, "I cooperate"), "agent_1": 1})
+    assert rewards == {"agent_0": 11.0, "agent_1": 1.0}
+
+
+def test_the_function_can_be_set_and_taken_back():
+    plain = registry.make("coop_compete_v0")
+    env = CustomRewards(registry.make("coop_compete_v0"))
+    plain.reset(seed=0)
+    env.reset(seed=0)
+    actions = dict.fromkeys(env.agents, 1)
+    assert env.step(actions)[1] == plain.step(actions)[1]
+    env.reward_function = length_of
+    _, rewards, *_, infos = env.step(actions)
+    assert rewards == dict.fromkeys(actions, 1.0)
+    assert {a: info["environment_reward"] for a, info in infos.items()} == plain.step(actions)[1]
+    env.reward_function = None
+    assert env.step(actions)[1] == plain.step(actions)[1]
+
+
+@pytest.mark.parametrize(
+    "reward", [None, "1", float("nan"), float("inf"), np.array([1.0]), 10**400]
+)
+def test_what_is_no_reward_is_refused(reward):
+    env = CustomRewards(registry.make("coop_compete_v0"), lambda output, context: reward)
+    env.reset(seed=0)
+    with pytest.raises(EnvError, match="must give a finite number"):
+        env.step(dict.fromkeys(env.agents, 1))
+
+
+def test_a_function_sees_what_the_seat_saw_whatever_became_of_it():
+    told = []
+    env = CustomRewards(
+        registry.make("coop_compete_v0", obs_mode="dict"),
+        lambda output, context: told.append(context["observation"]["observation"]) or 0.0,
+    )
+    observations, _ = env.reset(seed=0)
+    for _ in range(2):
+        before = {agent: seen["observation"].copy() for agent, seen in observations.items()}
+        for seen in observations.values():
+            seen["observation"][:] = 99.0
+        observations, *_ = env.step(dict.fromkeys(env.agents, 1))
+        assert np.array_equal(told, list(before.values()))
+        told.clear()
+
+
+def test_what_is_no_game_or_no_function():
+    with pytest.raises(EnvConfigError, match="CustomRewards got 5: give a PettingZoo ParallelEnv"):
+        CustomRewards(5, None)
+    with pytest.raises(EnvConfigError, match="reward_function is 5: give a function"):
+        CustomRewards(registry.make("coop_compete_v0"), 5)
+    env = CustomRewards(registry.make("coop_compete_v0"))
+    with pytest.raises(EnvConfigError, match="reward_function is 'length': give a function"):
+        env.reward_function = "length"

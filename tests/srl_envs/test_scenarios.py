@@ -1,0 +1,155 @@
+"""Scenarios are whole: every seat is taken, what is held out is named, and names are found."""
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from srl_envs import registry, scenarios
+from srl_envs.errors import EnvConfigError
+from srl_envs.scenarios import Scenario
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "environments" / "scenarios.md").read_text(encoding="utf-8")
+GAMES = (
+    "coop_compete_v0", "coop_compete_pair_v0", "team_battle_v0", "staged_v0", "bandit_v0",
+    "maze_v0", "maze_race_v0", "maze_own_v0", "maze_meet_v0", "social_trading_v0",
+    "social_negotiation_v0", "math_v0", "code_v0", "tool_use_v0", "debate_v0",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_every_game_has_four_and_some_are_held_out(game):
+    assert len(scenarios.names(game)) >= 4
+    holdout = scenarios.names(game, holdout=True)
+    assert holdout and set(holdout) < set(scenarios.names(game))
+    assert {*holdout, *scenarios.names(game, holdout=False)} == set(scenarios.names(game))
+
+
+@pytest.mark.parametrize("name", scenarios.names())
+def test_every_seat_is_focal_or_background(name):
+    found = scenarios.scenario(name)
+    assert found.name == name and name.startswith(f"{found.environment}.")
+    env = found.make()
+    assert sorted((*found.focal, *found.background)) == sorted(env.possible_agents)
+    assert len(set(found.focal)) == len(found.focal) > 0
+    assert not set(found.focal) & set(found.background)
+    assert set(found.held_out_partners) <= set(found.background.values())
+    assert set(found.held_out_options) <= set(found.options)
+    assert found.holdout == any(tag.startswith("held-out") for tag in found.tags)
+
+
+@pytest.mark.parametrize(
+    ("focal", "background", "role"),
+    [(1, 0, "alone"), (1, 3, "visitor"), (2, 2, "even"), (3, 1, "resident")],
+)
+def test_the_role_is_the_focal_seats_share(focal, background, role):
+    seats = [f"agent_{number}" for number in range(focal + background)]
+    rest = dict.fromkeys(seats[focal:], "uniform")
+    assert Scenario("x", "coop_compete_v0", "", tuple(seats[:focal]), rest).role == role
+
+
+@pytest.mark.parametrize("name", [n for n in scenarios.names() if n.startswith("maze")])
+def test_unseen_mazes_are_of_the_test_split_and_the_others_are_not(name):
+    found = scenarios.scenario(name)
+    env = found.make()
+    splits = set()
+    for seed in range(8):
+        env.reset(seed=seed)
+        splits.add(env.level.split)
+    assert splits == ({"test"} if found.held_out_options else {"train"})
+
+
+TASKS = [n for n in scenarios.names() if n.startswith(("math", "code", "tool_use"))]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_unseen_problems_are_of_the_test_split_and_the_others_are_not(name):
+    found = scenarios.scenario(name)
+    env = found.make()
+    problems = {}
+    for seed in range(12):
+        env.reset(seed=seed)
+        problem = env.attempt("agent_0").problem
+        problems[problem.identity] = problem
+    env.close()
+    splits = {problem.split for problem in problems.values()}
+    assert splits == ({"test"} if found.held_out_options else {"train"})
+    assert len(problems) > 1, "there is more than one to ask"
+    assert env.max_cycles == found.options.get("max_cycles", env.task.attempts)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("coop_compete_pair_v0.pavlow", r"did you mean 'coop_compete_pair_v0\.pavlov'"),
+        ("maze_v0.nothing", r"maze_v0\.small, maze_v0\.large"),
+        ("chess", r"there are: coop_compete_v0\.\*"),
+        (["chess"], r"there is no scenario \['chess'\]"),
+    ],
+)
+def test_an_unknown_name_is_told_the_nearest(name, says):
+    with pytest.raises(EnvConfigError, match=says) as error:
+        scenarios.scenario(name)
+    assert "\n" not in str(error.value)
+
+
+def test_held_out_levels_are_known_in_every_entry_of_the_game():
+    kept = scenarios.kept_for_evaluation
+    arms = scenarios.scenario("bandit_v0.left_is_better").options
+    assert kept("bandit_v0", arms).name == "bandit_v0.left_is_better"
+    assert kept("bandit_v0", {**arms, "num_agents": 3, "max_cycles": 7}) is not None
+    assert kept("bandit_v0", {**arms, "arm0_prob": 0.7}) is None
+    assert kept("maze_race_v0", {"split": "test"}) is not None
+    assert kept("maze_v0", {"split": "train"}) is None
+    for task in ("math_v0", "code_v0", "tool_use_v0", "debate_v0"):
+        assert kept(task, {"split": "test", "max_cycles": 2}).environment == task
+        assert kept(task, {"split": "any"}) is not None, "which has those of the test split too"
+        assert kept(task, {"split": "train"}) is None
+    assert kept("math_v0", {"split": "any", "path": "mine.jsonl"}) is None
+    assert kept("debate_v0", {"split": "any", "topics": ["This house is mine."]}) is None
+    assert kept("my_games:bandit", arms) is None
+    assert all(kept(name, {}) is None for name in registry.names())
+
+
+KEPT = [n for n in scenarios.names(holdout=True) if scenarios.scenario(n).held_out_options]
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_held_out_levels_are_known_however_they_are_written(name):
+    found = scenarios.scenario(name)
+    module = registry.entry(found.environment).module
+    takes = inspect.signature(import_module(module).parallel_env).parameters
+    levels = {option: found.options[option] for option in found.held_out_options}
+    unlike = {option: kept for option, kept in levels.items() if kept != takes[option].default}
+    for written in (found.environment, f"{module}:parallel_env", f"{module}:whatever_makes_it"):
+        for options in (levels, unlike):
+            assert scenarios.kept_for_evaluation(written, options) is not None
+        assert scenarios.kept_for_evaluation(written, {}) is None
+
+
+def test_of_bandits_the_chances_are_held_out_whatever_is_told():
+    right_spoils = {"arm1_prob_start": 0.9, "arm1_prob_after": 0.1}
+    for told in (True, False):
+        options = {**right_spoils, "observe_switch": told, "max_cycles": 6}
+        found = scenarios.kept_for_evaluation("bandit_v0", options)
+        assert found.name == "bandit_v0.right_spoils_unseen"
+
+
+def row(found):
+    """How docs/environments/scenarios.md tells of a scenario."""
+    seats = {}
+    for seat, who in found.background.items():
+        seats.setdefault(who, []).append(seat)
+    company = "; ".join(f"{', '.join(own)}: `{who}`" for who, own in seats.items()) or "none"
+    kept = (*found.held_out_partners, *found.held_out_options)
+    focal = ", ".join(found.focal)
+    return (found.name, found.role, focal, company, ", ".join(f"`{name}`" for name in kept))
+
+
+def test_the_page_lists_all_scenarios():
+    lines = re.findall(r"^\| `(\w+\.\w+)` \|(.*)\|$", PAGE, re.MULTILINE)
+    written = [(name, *(cell.strip() for cell in rest.split("|"))) for name, rest in lines]
+    assert written == [row(scenarios.scenario(name)) for name in scenarios.names()]

@@ -1,0 +1,80 @@
+"""One-seat games in Gymnasium's own form and registry."""
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from srl_envs import registry
+from srl_envs.errors import EnvConfigError
+from srl_envs.wrappers import SingleAgentEnv, single_agent_env
+
+NAMES = [name for name in registry.names() if registry.entry(name).gymnasium_id]
+IDS = [registry.entry(name).gymnasium_id for name in NAMES]
+every_id = pytest.mark.parametrize("identity", IDS)
+
+
+@every_id
+@pytest.mark.parametrize("mode", ["vector", "dict", "llm"])
+def test_passes_gymnasiums_own_check(identity, mode, capsys):
+    check_env(gymnasium.make(identity, obs_mode=mode).unwrapped)
+
+
+def test_is_found_by_naming_the_package():
+    code = (
+        "import gymnasium; env = gymnasium.make('srl_envs:srl/Maze-v0', width=5, height=7);"
+        "env.reset(seed=0); print(env.unwrapped.game.level.height)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "7"
+
+
+def test_plays_the_same_game_as_the_parallel_form():
+    single, parallel = gymnasium.make("srl/Maze-v0"), registry.make("maze_v0")
+    seen, info = single.reset(seed=5)
+    expected, infos = parallel.reset(seed=5)
+    choice = np.random.default_rng(0)
+    over = False
+    while not over:
+        assert np.array_equal(seen, expected["agent_0"])
+        assert {k: v for k, v in info.items() if k != "action_mask"} == {
+            k: v for k, v in infos["agent_0"].items() if k != "action_mask"
+        }
+        action = int(choice.integers(4))
+        seen, reward, terminated, truncated, info = single.step(action)
+        expected, rewards, terminations, truncations, infos = parallel.step({"agent_0": action})
+        assert reward == rewards["agent_0"]
+        assert terminated == terminations["agent_0"] and truncated == truncations["agent_0"]
+        over = terminated or truncated
+
+
+def test_games_of_several_are_refused():
+    with pytest.raises(
+        EnvConfigError, match="plays one agent, and the game has 2: give num_agents"
+    ):
+        single_agent_env("maze_race_v0")
+    with pytest.raises(EnvConfigError, match="has 8"):
+        SingleAgentEnv(registry.make("team_battle_v0"))
+    assert single_agent_env("staged_v0", num_agents=1).reset(seed=0)[0].shape == (9,)
+
+
+@every_id
+@pytest.mark.parametrize("mode", ["ansi", "rgb_array", "human"])
+def test_renders(identity, mode, capsys):
+    modes = gymnasium.make(identity).metadata["render_modes"]
+    if mode not in modes:
+        assert modes == ["human", "ansi"]  # text games have no pixels
+        return
+    env = gymnasium.make(identity, render_mode=mode)
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    env.step(env.action_space.sample())
+    shown = env.render()
+    kind = {"ansi": str, "rgb_array": np.ndarray, "human": type(None)}[mode]
+    assert isinstance(shown, kind) and env.render_mode == mode
+    env.close()

@@ -1,0 +1,280 @@
+"""Games of others with words on top: legal, whole, and honest about what was played."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+from pettingzoo.utils import BaseParallelWrapper, turn_based_aec_to_parallel
+
+from srl_agents.rollout import play
+from srl_agents.scripted.uniform import Uniform
+from srl_envs import check_environment, make
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.text import TextEnv, tells_time
+from srl_envs.wrappers import with_text
+from tests.srl_envs.third_party_games import Counted, InCycles, NeverTwice, Nim
+
+COLOURS = ("red", "green", "blue")
+
+
+def never_twice(**settings):
+    return with_text(
+        NeverTwice(),
+        rules="Show the same colour.",
+        answers=COLOURS,
+        fields=(*COLOURS, "nothing"),
+        **settings,
+    )
+
+
+def nim(mask="observation", **settings):
+    return with_text(Nim(mask), rules="Take the last stick.", answers=("one", "two"), **settings)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        never_twice,
+        nim,
+        lambda: with_text(Counted(), rules="Any will do.", answers=COLOURS),
+        lambda: nim("info"),
+        lambda: nim(None),
+        lambda: with_text(InCycles(), rules="Take sticks.", answers=("one", "two")),
+        lambda: with_text(
+            BaseParallelWrapper(turn_based_aec_to_parallel(Nim())),
+            rules="Take the last stick.",
+            answers=("one", "two"),
+        ),
+    ],
+)
+def test_every_promise_of_our_own_environments_is_kept(make):
+    check_environment(make)
+
+
+def test_how_a_parallel_game_reads():
+    env = TextEnv(never_twice())
+    seen, _ = env.reset(seed=0)
+    assert seen["player_0"] == (
+        "You are player_0. Show the same colour.\n"
+        "Write your choice alone on the last line: 'red', 'green' or 'blue'. What cannot be read "
+        "costs 0.1.\n\nYou see: nothing"
+    )
+    seen, rewards, *_ = env.step({"player_0": "red", "player_1": "Red."})
+    assert seen["player_1"] == "You see: red\nYou may choose: green, blue."
+    assert rewards == {"player_0": 1.0, "player_1": 1.0}
+    assert type(rewards["player_0"]) is float
+
+
+def test_how_a_turn_based_game_reads():
+    env = TextEnv(nim(fields=[f"{left} left" for left in range(8)]))
+    seen, infos = env.reset(seed=0)
+    assert "On your turn 'pass', or what cannot be read, plays the first move" in seen["player_1"]
+    assert seen["player_1"].endswith("\nYou see: 7 left")
+    assert seen["player_2"].endswith("\nYou see: 7 left\nIt is not your turn: write 'pass'.")
+    assert infos["player_1"]["action_mask"].tolist() == [0, 1, 1]
+    assert infos["player_2"]["action_mask"].tolist() == [1, 0, 0]
+    assert [infos[seat]["to_move"] for seat in ("player_1", "player_2")] == [True, False]
+    seen, _, _, _, infos = env.step({"player_1": "two", "player_2": "pass"})
+    assert seen == {
+        "player_1": "You see: 5 left\nIt is not your turn: write 'pass'.",
+        "player_2": "You see: 5 left",
+    }
+    assert infos["player_2"]["action_mask"].tolist() == [0, 1, 1]
+
+
+class OnlyBlue(ParallelEnv):
+    """One seat, which sees how often it chose, and may choose the last colour only."""
+
+    metadata: ClassVar = {"name": "only_blue_v0"}
+    state_space = spaces.Box(0.0, 9.0, (1,))
+    render_mode = None
+    possible_agents: ClassVar = ["player_0"]
+
+    def observation_space(self, agent):
+        seen = {"observation": spaces.Box(0.0, 9.0, (1,)), "action_mask": spaces.MultiBinary(3)}
+        return spaces.Dict(seen)
+
+    def action_space(self, agent):
+        return spaces.Discrete(3)
+
+    def _seen(self):
+        mask = np.array([0, 0, 1], np.int8)
+        return {
+            "player_0": {"observation": np.full(1, self.chosen, np.float32), "action_mask": mask}
+        }
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.chosen = ["player_0"], 0
+        return self._seen(), {"player_0": {}}
+
+    def step(self, actions):
+        assert actions == {"player_0": 2}
+        self.chosen += 1
+        no = {"player_0": False}
+        return self._seen(), {"player_0": 1.0}, no, no.copy(), {"player_0": {}}
+
+
+def test_turns_to_the_end():
+    game = nim()
+    game.reset(seed=0)
+    for first, second in ((2, 0), (0, 2), (2, 0)):
+        _, rewards, terminations, _, infos = game.step({"player_1": first, "player_2": second})
+        assert rewards == {"player_1": 0.0, "player_2": 0.0} and not any(terminations.values())
+        assert not any(info["illegal"] for info in infos.values())
+    assert infos["player_2"]["action_mask"].tolist() == [0, 1, 0]  # one stick is left
+    assert game.text_view.describe("player_2", {"observation": 1, "action_mask": [0, 1, 0]}) == (
+        "You see: 1\nYou may choose: one."
+    )
+    _, rewards, terminations, _, infos = game.step({"player_1": 0, "player_2": 1})
+    assert rewards == {"player_1": -1.0, "player_2": 1.0} and all(terminations.values())
+    assert game.agents == []
+    with pytest.raises(EnvError, match="call reset"):
+        game.step({"player_1": 0})
+
+
+def test_what_is_illegal_plays_the_default_or_the_first_legal_action():
+    game = never_twice(default_action=1)
+    game.reset(seed=0)
+    game.step({"player_0": 0, "player_1": 1})
+    seen, _, _, _, infos = game.step({"player_0": 0, "player_1": 1})
+    assert infos["player_0"]["illegal"] and infos["player_1"]["illegal"]
+    assert (seen["player_0"]["observation"], seen["player_1"]["observation"]) == (1, 0)
+
+    turns = nim()
+    turns.reset(seed=0)
+    seen, _, _, _, infos = turns.step({"player_1": 0, "player_2": 2})  # each does the other's part
+    assert seen["player_2"]["observation"] == 6
+    assert [infos[seat]["illegal"] for seat in turns.agents] == [True, True]
+
+
+def test_feedback_names_what_was_really_played():
+    reason = "no legal choice stood alone on the last line"
+    env = TextEnv(nim())
+    env.reset(seed=0)
+    seen, _, _, _, infos = env.step({"player_1": "banana", "player_2": "banana"})
+    assert infos["player_1"]["action"] == 1 and infos["player_2"]["action"] == 0
+    assert not any(info["illegal"] for info in infos.values())
+    told = {seat: text.partition("\n")[0] for seat, text in seen.items()}
+    assert told["player_1"] == f"Your last answer was not read: {reason}. So one was played."
+    assert told["player_2"] == f"Your last answer was not read: {reason}. So pass was played."
+    seen, _, _, _, infos = env.step({"player_1": "pass", "player_2": "Pass."})
+    assert seen["player_2"].startswith(
+        "Your last answer was not read: that choice is not allowed now. So one was played.\n"
+        "You see: 5"
+    )
+
+    same = TextEnv(never_twice(default_action=1))
+    same.reset(seed=0)
+    same.step({"player_0": "green", "player_1": "red"})
+    seen, _, _, _, infos = same.step({"player_0": "banana", "player_1": "banana"})
+    assert "So red was played." in seen["player_0"] and "So green was played." in seen["player_1"]
+    assert [infos[seat]["action"] for seat in same.agents] == [0, 1]
+
+
+def test_a_seat_that_leaves_is_not_asked_again():
+    game = never_twice()
+    game.reset(seed=0)
+    for action in (0, 1, 2):
+        game.step(dict.fromkeys(game.agents, action))
+    assert game.agents == ["player_0"]
+    episode = play(never_twice(), dict.fromkeys(game.possible_agents, Uniform(3)), seed=1)
+    assert episode.failure is None
+    assert [len(turn) for turn in episode.turns] == [2, 2, 2, 1]
+
+
+def test_seats_may_differ_in_rules_and_answers():
+    words = {"player_0": COLOURS, "player_1": ("rot", "grün", "blau")}
+    rules = {"player_0": "Show.", "player_1": "Zeige."}
+    view = with_text(NeverTwice(), rules=rules, answers=words).text_view
+    assert view.rules("player_1").startswith("You are player_1. Zeige.")
+    assert (view.answers("player_0"), view.parse("player_1", "grün")) == (COLOURS, 1)
+
+
+def test_a_description_of_ones_own_is_given_what_the_seat_observes():
+    env = with_text(
+        Nim(), rules="r", answers=("one", "two"), describe=lambda seat, seen: f"{seat}: {seen}"
+    )
+    seen, _ = env.reset(seed=0)
+    told = env.text_view.describe("player_1", seen["player_1"])
+    assert told.startswith("player_1: {'observation': 7, 'action_mask': array([0, 1, 1]")
+
+
+class Steered(NeverTwice):
+    def action_space(self, agent):
+        return spaces.Box(-1.0, 1.0, (2,))
+
+
+class Pictured(NeverTwice):
+    def observation_space(self, agent):
+        return spaces.Box(0, 255, (16, 16, 3), np.uint8)
+
+
+class Stuck(NeverTwice):
+    def reset(self, seed=None, options=None):
+        seen, infos = super().reset(seed, options)
+        seen["player_1"]["action_mask"][:] = 0
+        return seen, infos
+
+
+GIVEN = {"rules": "r", "answers": COLOURS}
+
+
+@pytest.mark.parametrize(
+    ("env", "settings", "said"),
+    [
+        (NeverTwice(), {"answers": ("yes", "no")}, "one for each of its 3 actions"),
+        (NeverTwice(), {"answers": "abc"}, "answers for player_0 are 'abc'"),
+        (NeverTwice(), {"answers": ("red", "Red", "blue")}, "'red' for player_0 cannot be read"),
+        (NeverTwice(), {"answers": ("red", "", "blue")}, "for player_0 cannot be read back"),
+        (NeverTwice(), {"answers": {"player_0": COLOURS}}, "answers are for \\['player_0'\\]"),
+        (NeverTwice(), {"rules": {"player_0": "r"}}, "rules are for \\['player_0'\\]"),
+        (NeverTwice(), {"fields": ("a", "b")}, "is Discrete\\(4\\): give 4 names, got"),
+        (NeverTwice(), {"fields": COLOURS, "describe": str}, "give one"),
+        (NeverTwice(), {"default_action": 3}, "default_action must be .* 0 to 2, got 3"),
+        (NeverTwice(), {"default_action": False}, "default_action must be .* got False"),
+        (NeverTwice(), {"default_action": ""}, "default_action must be .* got ''"),
+        (NeverTwice(), {"default_action": []}, "default_action must be .* got \\[\\]"),
+        (NeverTwice(), {"parse_penalty": -1}, "parse_penalty must be a number at least 0"),
+        (NeverTwice(), {"parse_penalty": 10**400}, "parse_penalty must be a number between 0 and"),
+        (NeverTwice(), {"rules": None}, "rules for player_0 are None: give a text"),
+        (NeverTwice(), {"rules": ["x"]}, "rules for player_0 are \\['x'\\]: give a text"),
+        (NeverTwice(), {"answers": (1, 2, 3)}, "answers for player_0 are .1, 2, 3.: give a list"),
+        (NeverTwice(), {"answers": None}, "answers for player_0 are None: give a list of texts"),
+        (NeverTwice(), {"answers": iter(COLOURS)}, "give a list of texts, one for each of its 3"),
+        (NeverTwice(), {"fields": 5}, "is Discrete\\(4\\): give 4 names, got 5"),
+        (NeverTwice(), {"fields": ("a", "b", "c", 4)}, "is Discrete\\(4\\): give 4 names, got"),
+        (NeverTwice(), {"describe": 5}, "describe is 5: give a function"),
+        (Nim(), {"answers": ("a", "b"), "default_action": 0}, "a pass is the default"),
+        (Nim(), {"answers": ("pass", "two")}, "cannot be read back"),
+        (Steered(), {}, "player_0 acts in Box.*: only Discrete actions can be answers"),
+        (Pictured(), {}, "observation of player_0 is 768 numbers.*: give describe="),
+        (object(), {}, "is no PettingZoo game: give a ParallelEnv or an AECEnv"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(env, settings, said):
+    with pytest.raises(EnvConfigError, match=said) as refused:
+        with_text(env, **{**GIVEN, **settings})
+    assert "\n" not in str(refused.value)
+
+
+def test_wrong_use_is_refused():
+    game = never_twice()
+    game.reset(seed=0)
+    with pytest.raises(EnvError, match="needs one for each of"):
+        game.step({"player_0": 0})
+    with pytest.raises(EnvError, match="must be a mapping agent -> action, got 5"):
+        game.step(5)
+    with pytest.raises(EnvError, match="action 3 of player_1 is outside Discrete"):
+        game.step({"player_0": 0, "player_1": 3})
+    with pytest.raises(EnvError, match="player_1 is to act, and the game's mask leaves no legal"):
+        with_text(Stuck(), **GIVEN).reset(seed=0)
+
+
+def test_a_game_says_whether_it_tells_its_time():
+    assert not tells_time(never_twice().text_view, 0)
+    assert tells_time(never_twice(tells_time=True).text_view, 0)
+    assert tells_time(make("coop_compete_v0").text_view, None)
+    with pytest.raises(EnvConfigError, match="tells_time must be True or False, got 1"):
+        never_twice(tells_time=1)

@@ -1,0 +1,80 @@
+"""Observations in words that stand by themselves: what is told again, and how much of it."""
+
+import pytest
+
+from srl_envs import registry
+from srl_envs.errors import EnvConfigError
+from srl_envs.text import ANSWER_SHOWN, TEXT_LENGTH, TextEnv, TextHistory
+
+
+def text_env(**settings):
+    return TextEnv(registry.make("coop_compete_pair_v0", noise_std=0.0), **settings)
+
+
+def play(env, *answers):
+    """agent_0 gives the answers, agent_1 competes; every observation of agent_0."""
+    texts = [env.reset(seed=0)[0]["agent_0"]]
+    for answer in answers:
+        texts.append(env.step({"agent_0": answer, "agent_1": "compete"})[0]["agent_0"])
+    return texts
+
+
+def test_every_observation_stands_by_itself():
+    env = text_env(history=2)
+    plain = play(text_env(), "compete", "who knows", "Hm.\ncooperate")
+    rules = env.unwrapped.text_view.rules("agent_0")
+    first, second, third, fourth = play(env, "compete", "who knows", "Hm.\ncooperate")
+    assert first == plain[0]
+    opening = first.removeprefix(f"{rules}\n\n")
+    assert second == f"{rules}\n\nTurn 1:\n{opening}\nYou answered: compete\n\nNow:\n{plain[1]}"
+    reason = "no legal choice stood alone on the last line"
+    unread = f"Turn 2:\n{plain[1]}\nYou answered: who knows\nNot read: {reason}."
+    assert third == (
+        f"{rules}\n\nTurn 1:\n{opening}\nYou answered: compete\n\n{unread}\n\nNow:\n{plain[2]}"
+    )
+    assert plain[2].startswith(f"Your last answer was not read: {reason}. So compete was played.\n")
+    situation = plain[2].partition("\n")[2]
+    assert fourth == (
+        f"{rules}\n\n{unread}\n\nTurn 3:\n{situation}\nYou answered: Hm.\ncooperate"
+        f"\n\nNow:\n{plain[3]}"
+    )
+
+
+def test_a_history_of_nothing_is_rules_feedback_and_situation():
+    plain = play(text_env(), "what?", "compete")
+    rules = text_env().unwrapped.text_view.rules("agent_0")
+    assert play(text_env(history=0), "what?", "compete") == [
+        plain[0],
+        f"{rules}\n\n{plain[1]}",
+        f"{rules}\n\n{plain[2]}",
+    ]
+
+
+def test_a_reset_clears_it():
+    env = text_env(history=8)
+    play(env, "compete", "compete")
+    assert play(env, "cooperate") == play(text_env(history=8), "cooperate")
+
+
+def test_it_stays_within_its_length_and_drops_the_oldest_turns_first():
+    turns = 400
+    env = text_env(history=turns)
+    last = play(env, *["cooperate"] * turns)[-1]
+    assert last in env.observation_space("agent_0") and len(last) > TEXT_LENGTH - 200
+    assert last.startswith(env.unwrapped.text_view.rules("agent_0"))
+    numbers = [int(line[5:-1]) for line in last.splitlines() if line.startswith("Turn ")]
+    assert numbers == list(range(numbers[0], turns + 1)) and numbers[0] > 1
+
+
+def test_long_answers_are_told_by_their_end():
+    history = TextHistory(1, TEXT_LENGTH)
+    history.add("Rain.", "x" * 5000 + "\ngo", None)
+    said = history.standing_alone("Go.", "Sun.").removesuffix("\n\nNow:\nSun.")
+    assert said.endswith("xxx\ngo") and len(said) < ANSWER_SHOWN + 50
+    assert said.startswith("Go.\n\nTurn 1:\nRain.\nYou answered: ... xxx")
+
+
+@pytest.mark.parametrize("history", [-1, 1.5, True, "all"])
+def test_what_is_no_number_of_turns(history):
+    with pytest.raises(EnvConfigError, match="history must be a whole number"):
+        text_env(history=history)

@@ -1,0 +1,94 @@
+"""`srl compare`: methods, scores, aggregates and refusals."""
+
+import json
+
+import pytest
+
+from srl_train import cli
+from tests.srl_extensions.pages.synthetic_runs import OPTIMUM, UNIFORM, config, write_run
+
+
+def written(folder, mode, seed, share, **more):
+    """Write a run with a final reward at this share between uniform play and the optimum."""
+    options = {"environment": {"name": "coop_compete_v0", "options": more}} if more else {}
+    reward = UNIFORM + share * (OPTIMUM - UNIFORM)
+    told = config(mode, seed, **options)
+    return str(write_run(folder, told=told, evaluation={"after": {"raw_reward": reward}}))
+
+
+def compared(words, tmp_path):
+    out = tmp_path / "comparison.json"
+    assert cli.main(["compare", *words, "--out", str(out)]) == 0
+    return json.loads(out.read_text())
+
+
+def test_runs_of_different_seeds_are_one_method(tmp_path, capsys):
+    shares = {"cooperative": (0.5, 0.6, 0.7, 0.8), "mixed": (0.1, 0.2, 0.3, 0.65)}
+    runs = [
+        written(tmp_path / f"{mode}_{seed}", mode, seed, share)
+        for mode, own in shares.items()
+        for seed, share in enumerate(own)
+    ]
+    record = compared(runs, tmp_path)
+    ours, theirs = record["methods"]
+    assert ours["name"] == "cooperative (4 seeds)"
+    assert ours["scores"]["coop_compete_v0"] == pytest.approx(list(shares["cooperative"]))
+    assert ours["interquartile_mean"]["value"] == pytest.approx(0.65)
+    assert theirs["interquartile_mean"]["value"] == pytest.approx(0.25)
+    assert theirs["optimality_gap"]["value"] == pytest.approx(1 - 1.25 / 4)
+    [chance, _] = record["probability_of_improvement"]
+    assert (chance["method"], chance["over"]) == (ours["name"], theirs["name"])
+    assert chance["value"] == pytest.approx(14 / 16)  # all but .5 and .6 against .65
+    told = capsys.readouterr().out
+    assert "0.650" in told and "interquartile mean" in told and "0.875" in told
+    assert "fewer than 10 seeds" in told
+    assert compared(runs, tmp_path) == record
+
+
+def test_a_single_seed_has_a_caution(tmp_path, capsys):
+    runs = [
+        written(tmp_path / f"{mode}_{seed}", mode, seed, 0.5)
+        for mode, seed in (("cooperative", 0), ("mixed", 0), ("mixed", 1))
+    ]
+    assert cli.main(["compare", *runs]) == 0
+    [caution] = [line for line in capsys.readouterr().out.splitlines() if "caution" in line]
+    assert "only one seed of cooperative" in caution and "mixed" not in caution
+
+
+def test_methods_are_named_and_compared_over_several_environments(tmp_path):
+    runs = [
+        f"{method}="
+        + written(tmp_path / f"{method}{size}{seed}", mode, seed, share, max_cycles=size)
+        for method, mode, share in (("A", "cooperative", 0.9), ("B", "mixed", 0.4))
+        for size in (8, 16)
+        for seed in (0, 1)
+    ]
+    record = compared(runs, tmp_path)
+    tasks = ["coop_compete_v0 (options.max_cycles=16)", "coop_compete_v0 (options.max_cycles=8)"]
+    assert [list(one["scores"]) for one in record["methods"]] == [tasks, tasks]
+    assert record["methods"][0]["median"]["value"] == pytest.approx(0.9)
+    assert record["probability_of_improvement"][0]["value"] == 1.0
+
+
+def test_rewards_are_raw_if_the_optimum_is_unknown(tmp_path):
+    runs = [
+        write_run(tmp_path / f"run_{seed}", told=config(seed=seed), baselines={})
+        for seed in (0, 1)
+    ]  # fmt: skip
+    record = compared([str(run) for run in runs], tmp_path)
+    assert record["methods"][0]["mean"]["value"] == pytest.approx(0.848)
+    assert "optimality_gap" not in record["methods"][0] and "uniform" not in record["score"]
+
+
+def test_incomparable_runs_are_refused(tmp_path, capsys):
+    one = written(tmp_path / "one", "cooperative", 0, 0.5)
+    again = written(tmp_path / "again", "cooperative", 0, 0.5)
+    elsewhere = written(tmp_path / "elsewhere", "cooperative", 0, 0.5, max_cycles=3)
+    for words, told in (
+        ([f"A={one}", f"A={again}"], "A has seed 0 of coop_compete_v0 twice"),
+        ([f"A={one}", f"B={elsewhere}"], "same environments"),
+        (["=runs/x", one], "'=runs/x'"),
+        ([str(tmp_path / "nothing"), one], "nothing"),
+    ):
+        assert cli.main(["compare", *words]) == 2
+        assert told in capsys.readouterr().err

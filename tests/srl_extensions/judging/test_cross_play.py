@@ -1,0 +1,139 @@
+"""Cross-play: pairs, places and starts; failures; payoffs and gaps by hand."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from srl_agents.scripted.registry import classic_policy
+from srl_envs import registry, scenarios
+from srl_envs.errors import EnvConfigError
+from srl_extensions.judging.cross_play import arena, play_cross, scenario_arena
+from srl_extensions.judging.payoffs import cells, gaps, means, results, returns_by_start
+from tests.srl_extensions.judging.contest import Contest, Number, players
+
+CONTEST = arena("contest", Contest)
+
+
+def scripted(made, *names):
+    env = made.make()
+    return {name: dict.fromkeys(made.agents, classic_policy(name, env)) for name in names}
+
+
+def test_pairs_play_in_both_places_from_the_same_starts():
+    games = play_cross(CONTEST, players(low=Number(1), high=Number(2)), episodes=3)
+    pairs = [("low", "low"), ("low", "high"), ("high", "low"), ("high", "high")]
+    assert [(game.first, game.second, game.start) for game in games] == [
+        (*pair, start) for pair in pairs for start in range(3)
+    ]
+    seeds = {game.start: game.seed for game in games}
+    assert len(set(seeds.values())) == 3
+    assert all(game.seed == seeds[game.start] for game in games)
+    assert [(one.first_return, one.winner) for one in games[3:9]] == [
+        *[(-1.0, "second")] * 3, *[(1.0, "first")] * 3,
+    ]  # fmt: skip
+
+
+def test_one_player_controls_a_team():
+    battle = arena("team_battle_v0", partial(registry.make, "team_battle_v0", max_cycles=2))
+    seats = {}
+    games = play_cross(
+        battle,
+        scripted(battle, "always_cooperate", "always_compete"),
+        episodes=1,
+        at_game=lambda game, episode: seats.setdefault((game.first, game.second), episode.seats),
+    )
+    assert battle.two_sided
+    assert [game.winner for game in games] == ["draw", "first", "second", "draw"]
+    mixed = seats["always_cooperate", "always_compete"]
+    team = {agent for agent, name in mixed.items() if name == "always_cooperate"}
+    assert team == set(battle.places[0]) and 0 < len(team) < len(mixed)
+
+
+def test_without_teams_each_agent_is_a_place():
+    four = arena("coop", partial(registry.make, "coop_compete_v0", num_agents=4, max_cycles=2))
+    a, b = names = ("always_cooperate", "always_compete")
+    games = play_cross(four, scripted(four, *names), episodes=1)
+    assert [(game.first, game.second, game.place) for game in games] == [
+        (a, a, 0), *[(a, b, n) for n in range(4)], *[(b, a, n) for n in range(4)], (b, b, 0),
+    ]  # fmt: skip
+
+
+def test_focal_agents_are_the_only_place_of_a_scenario():
+    scenario = scenarios.scenario("staged_v0.with_a_preying_adversary")
+    made = scenario_arena(scenario)
+    assert made.places == (scenario.focal,) and not made.two_sided
+    assert len(play_cross(made, scripted(made, "uniform", "always_compete"), episodes=1)) == 4
+
+
+def test_one_agent_has_no_partner():
+    with pytest.raises(EnvConfigError, match="one agent"):
+        arena("maze_v0", partial(registry.make, "maze_v0"))
+
+
+def test_the_seed_determines_all_numbers():
+    field = players(low=Number(1, 5), high=Number(2, 5))
+    first, again = (play_cross(CONTEST, field, episodes=4, seed=3) for _ in range(2))
+    assert first == again != play_cross(CONTEST, field, episodes=4, seed=4)
+    groups = dict.fromkeys(field, "all")
+    assert results(CONTEST, first, groups, 3) == results(CONTEST, again, groups, 3)
+
+
+def test_failed_games_are_counted_and_excluded_from_means():
+    broken = arena("contest", partial(Contest, broken_for=7))
+    field = players(low=Number(1), broken=Number(6, 2), high=Number(9))
+    games = play_cross(broken, field, episodes=20)
+    failed = [game for game in games if game.failure is not None]
+    assert 0 < len(failed) < len(games)
+    assert all("broken" in (one.first, one.second) for one in failed)
+    assert all(one.first_return is None and one.winner is None for one in failed)
+    table = cells(games, list(field), broken.two_sided, seed=0)
+    assert table[1][2]["mean"] == -1.0
+    assert table[1][2]["failed"] == table[2][1]["failed"] > 0
+    assert table[1][2]["games"] + table[1][2]["failed"] == 40
+    listed = results(broken, games, dict.fromkeys(field, "all"), 0)["failed"]
+    assert len(listed) == len(failed) and "broken" in listed[0]["failure"]
+
+
+def test_a_pair_without_complete_games_has_no_mean_and_no_ranking():
+    broken = arena("contest", partial(Contest, broken_for=7))
+    games = play_cross(broken, players(low=Number(1), broken=Number(7)), episodes=2)
+    found = results(broken, games, {"low": "low", "broken": "broken"}, 0)
+    assert found["matrix"][0][1]["mean"] is None and found["matrix"][0][0]["mean"] == 0.0
+    assert found["rankings"] is None
+
+
+def test_returns_are_means_over_both_places():
+    uneven = arena("contest", partial(Contest, left_bonus=4.0))  # 2 on average of both places
+    games = play_cross(uneven, players(low=Number(1), high=Number(2)), episodes=2)
+    returns_RCE = returns_by_start(games, ["low", "high"], two_sided=True)
+    assert returns_RCE[:, :, 0].tolist() == [[2.0, 1.0], [3.0, 2.0]]
+
+
+SEEDS = ("a", "b", "c", "other")
+# Return of the row with the column, from two starts that differ by 1.
+RETURNS = np.array([[5, 1, 2, 9], [1, 6, 3, 9], [2, 3, 7, 9], [9, 9, 9, 9.0]])
+RETURNS_RCE = np.stack([RETURNS - 0.5, RETURNS + 0.5], axis=2)
+GROUPS = {"a": "method", "b": "method", "c": "method", "other": "other"}
+
+
+def test_the_gap_by_hand():
+    [gap] = gaps(RETURNS_RCE, SEEDS, GROUPS, seed=0)
+    assert gap["players"] == ["a", "b", "c"]
+    assert gap["self_play"] == pytest.approx(6.0)  # (5 + 6 + 7) / 3
+    assert gap["cross_play"] == pytest.approx(2.0)  # (1 + 2 + 3) / 3
+    assert gap["gap"] == pytest.approx(4.0)
+    low, high = gap["interval"]
+    # Of two seeds: a and b give 5.5 - 1, b and c 6.5 - 3; drawn unevenly, 7 * 2/3 + 5/3 - 2 ...
+    assert 3.0 <= low < 4.0 < high <= 5.0
+    [gap] = gaps(RETURNS_RCE, SEEDS, {**GROUPS, "c": "single"}, seed=0)
+    assert (gap["self_play"], gap["cross_play"], gap["interval"]) == (5.5, 1.0, None)
+
+
+def test_a_pair_without_complete_games_has_no_gap():
+    returns = RETURNS_RCE.copy()
+    returns[0, 1, 0] = np.nan
+    assert means(returns)[0, 1] == 1.5
+    returns[0, 1, 1] = np.nan
+    assert means(returns) is None
+    assert gaps(returns, SEEDS, GROUPS, seed=0) == []

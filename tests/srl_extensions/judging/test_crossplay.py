@@ -1,0 +1,143 @@
+"""`srl crossplay` and `srl rate`: players, results, page and refusals."""
+
+import json
+
+import pytest
+
+from srl_agents.episode import read_jsonl
+from srl_train import cli
+from tests.srl_extensions.pages.pages import blocks, document, words
+
+SHORT = ["--set", "max_cycles=4", "--episodes", "3"]
+THREE = ["always_cooperate", "always_compete", "tit_for_tat"]
+PAIR = ["uniform", "tit_for_tat"]
+BATTLE, COOP = ["--environment", "team_battle_v0"], ["--environment", "coop_compete_v0"]
+
+
+def results(words, folder):
+    assert cli.main(["crossplay", *words, *SHORT, "--out", str(folder)]) == 0
+    return json.loads((folder / "results.json").read_text())
+
+
+def test_several_environments_in_one_command(tmp_path, capsys):
+    scenario = ["--scenario", "staged_v0.with_a_preying_adversary"]
+    record = results([*THREE, *BATTLE, *COOP, *scenario], tmp_path)
+    assert record["schema_version"] == 1
+    assert [one["name"] for one in record["players"]] == THREE
+    arenas = {one["name"]: one for one in record["arenas"]}
+    assert list(arenas) == [BATTLE[1], COOP[1], scenario[1]]
+    battle = arenas["team_battle_v0"]
+    assert battle["ratings"]["by"] == "winners" and battle["two_sided"]
+    assert [cell["games"] for cell in battle["matrix"][0]] == [3, 6, 6]
+    assert battle["games"][0]["turns"] == 4
+    assert arenas["coop_compete_v0"]["ratings"]["by"] == "returns with the same partners"
+    printed = capsys.readouterr().out
+    assert "alpha-rank" in printed and f"{battle['matrix'][0][1]['mean']:.3f}" in printed
+    shown = document(tmp_path / "results.html")
+    titles = [section["title"] for section in shown["sections"]]
+    assert titles == ["Ratings over all environments", *arenas]
+    heat, *_, worst = shown["sections"][1]["blocks"]
+    assert heat["kind"] == "heatmap" and heat["labels"] == THREE
+    assert heat["values"][0][1] == pytest.approx(battle["matrix"][0][1]["mean"], rel=1e-5)
+    assert worst["summary"].startswith("Lowest return")
+
+
+def test_the_seed_determines_the_file(tmp_path):
+    first, again, other = (
+        results([*PAIR, *BATTLE, "--quiet", "--seed", seed], tmp_path / name)
+        for name, seed in (("a", "1"), ("b", "1"), ("c", "2"))
+    )
+    assert first == again != other
+
+
+def test_players_of_one_group_have_a_gap(tmp_path, capsys):
+    groups = ["group=always_cooperate", "group=always_compete", "uniform"]
+    record = results([*groups, "--environment", "coop_compete_pair_v0"], tmp_path)
+    assert [one["group"] for one in record["players"]] == ["group", "group", "uniform"]
+    [gap] = record["arenas"][0]["gaps"]
+    assert gap["players"] == ["always_cooperate", "always_compete"] and gap["gap"] > 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    shown = [f"{gap[key]:z.3f}" for key in ("self_play", "cross_play", "gap")]
+    assert ["group", "2", *shown] in lines
+
+
+def test_best_and_worst_games_can_be_replayed(tmp_path):
+    record = results(["always_cooperate", "uniform", *BATTLE, "--record"], tmp_path)
+    games = record["arenas"][0]["games"]
+    assert len(list(read_jsonl(tmp_path / "games/team_battle_v0.jsonl"))) == len(games) == 12
+    [best, _] = read_jsonl(tmp_path / "games/team_battle_v0.best.jsonl")
+    most = max(max(game["first_return"], game["second_return"]) for game in games)
+    assert max(best.returns().values()) >= most - 1e-9
+    assert cli.main(["replay", str(tmp_path / "games/team_battle_v0.worst.jsonl")]) == 0
+
+
+def test_games_are_rated_without_being_played_again(tmp_path, capsys):
+    record = results([*THREE, *BATTLE], tmp_path / "a")
+    results([*PAIR, *COOP], tmp_path / "b")
+    out = tmp_path / "ratings.json"
+    assert cli.main(["rate", str(tmp_path / "a"), "--out", str(out)]) == 0
+    assert json.loads(out.read_text())["ratings"] == record["arenas"][0]["ratings"]["ratings"]
+    files = [str(tmp_path / name / "results.json") for name in "ab"]
+    assert cli.main(["rate", *files, "--out", str(out)]) == 0
+    both = json.loads(out.read_text())
+    assert {one["player"] for one in both["ratings"]} == {*THREE, "uniform"}
+    assert both["environments"] == ["team_battle_v0", "coop_compete_v0"]
+    capsys.readouterr()
+    for wrong, reason in (([files[0]], "twice"), (["--environment", "maze_v0"], "--environment")):
+        assert cli.main(["rate", files[0], *wrong]) == 2
+        assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "not JSON"),
+        ("[]", "no cross-play results"),
+        ('{"schema_version": 9, "arenas": []}', "got schema version 9"),
+        ('{"schema_version": 1, "arenas": [{"name": 3}]}', "missing or invalid field"),
+    ],
+)
+def test_damaged_results_are_refused(text, reason, tmp_path, capsys):
+    path = tmp_path / "results.json"
+    path.write_text(text)
+    assert cli.main(["rate", str(path)]) == 2
+    assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["uniform", *BATTLE], "at least two"),
+        (["uniform", "uniform", *BATTLE], "uniform twice"),
+        (["=uniform", "tit_for_tat", *BATTLE], "'=uniform'"),
+        (PAIR, "--environment"),
+        (["uniform", "tit_for_tat", "--environment", "maze_race_v0"], "cannot play"),
+        ([*PAIR, *BATTLE, "--set", "x.y=1"], "--set"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_any_game(words, reason, tmp_path, capsys):
+    assert cli.main(["crossplay", *words, "--out", str(tmp_path / "out")]) == 2
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_players_have_intervals_and_no_rating(tmp_path, capsys):
+    record = results([*PAIR, *COOP], tmp_path)
+    printed, page = capsys.readouterr().out, document(tmp_path / "results.html")
+    for text in (printed, words(page)):
+        assert "no ratings: a match requires three players" in text and "OpenSkill" not in text
+    assert "25.00" not in printed and "alpha-rank" in printed  # OpenSkill's start is no rating
+    [drawn] = blocks(page, "heatmap")
+    for row, notes in zip(record["arenas"][0]["matrix"], drawn["notes"], strict=True):
+        for cell, note in zip(row, notes, strict=True):
+            low, high = cell["interval"]
+            assert f"{cell['mean']:.3f} +- {(high - low) / 2:.3f}" in printed
+            assert note == f"{low:.4g} to {high:.4g}"
+
+
+def test_an_existing_folder_is_not_overwritten(tmp_path, capsys):
+    words = [*PAIR, *COOP, "--quiet"]
+    before = results(words, tmp_path)
+    assert cli.main(["crossplay", *words, "--seed", "1", "--out", str(tmp_path)]) == 2
+    assert str(tmp_path) in capsys.readouterr().err
+    assert json.loads((tmp_path / "results.json").read_text()) == before

@@ -1,0 +1,282 @@
+"""`srl eval`: policies, scenarios, scores, files and refusals."""
+
+import errno
+import json
+import os
+import re
+import shutil
+
+import pytest
+
+from srl_agents.episode import read_jsonl
+from srl_envs import registry, scenarios
+from srl_train import cli
+from srl_train.trainer import Trainer
+from tests.servers.chat_server import chat_server
+
+PAVLOV = "coop_compete_pair_v0.pavlov"
+FEW = ["--episodes", "2", "--scenario", PAVLOV]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, tiny_folder):
+    """Kind -> a run's folder: of two full models, of two adapters."""
+    from srl_train.config.yaml_file import from_tree
+
+    def train(name, **models):
+        folder = tmp_path_factory.mktemp("runs") / name
+        tree = {
+            "environment": {
+                "name": "coop_compete_v0",
+                "options": {"variant": "pair", "num_agents": 2, "max_cycles": 2},
+            },
+            "models": {
+                "count": 2,
+                "base": tiny_folder,
+                "constrained": True,
+                "sampling": {"max_new_tokens": 4},
+                **models,
+            },
+            "mode": {"name": "cooperative"},
+            "rollout": {"group_size": 4, "groups_per_round": 1},
+            "checkpoints": {"every": 0},
+            "logging": {"evaluation_episodes": 0, "episodes": 0},
+            "rounds": 1,
+        }
+        Trainer(from_tree(tree), folder).fit()
+        return folder
+
+    return {"full": train("full"), "adapters": train("adapters", adapters={"rank": 2})}
+
+
+def evaluated(words, tmp_path):
+    out = tmp_path / "scores.json"
+    assert cli.main(["eval", *words, "--out", str(out)]) == 0
+    return json.loads(out.read_text())
+
+
+def seated(record):
+    """Who sat in agent_0, episode by episode."""
+    return [episode["seats"]["agent_0"] for episode in record["scores"][0]["episodes"]]
+
+
+def test_a_scripted_policy_is_scored(tmp_path, capsys):
+    words = ["--environment", "coop_compete_pair_v0", "--held-out", "only"]
+    record = evaluated([*words, "--policy", "tit_for_tat", "--episodes", "4"], tmp_path)
+    names = [score["scenario"]["name"] for score in record["scores"]]
+    assert tuple(names) == scenarios.names("coop_compete_pair_v0", holdout=True)
+    assert record["focal"] == {"name": "tit_for_tat", "kind": "scripted"}
+    assert (record["seed"], record["episodes"]) == (0, 4) and "numpy" in record["versions"]
+    pavlov = record["scores"][0]
+    assert pavlov["cooperation_rate"] == 1.0
+    low, high = pavlov["focal_interval"]
+    assert low <= pavlov["focal_return"] <= high
+    told = capsys.readouterr().out
+    assert f"{PAVLOV} *" in told and f"{pavlov['focal_return']:.3f}" in told
+    assert "cooperation 1.00" in told
+
+
+def test_the_seed_determines_the_file_and_quiet_prints_nothing(tmp_path, capsys):
+    words = ["--environment", "bandit_v0", "--policy", "uniform", "--episodes", "3", "--quiet"]
+    assert evaluated(words, tmp_path) == evaluated(words, tmp_path)
+    assert evaluated([*words, "--seed", "1"], tmp_path) != evaluated(words, tmp_path)
+    assert capsys.readouterr().out == ""
+
+
+def test_scenarios_are_listed(capsys):
+    assert cli.main(["eval", "--list"]) == 0
+    everything = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in everything] == list(scenarios.names())
+    assert cli.main(["eval", "--list", "--environment", "maze_v0", "--held-out", "none"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.usefixtures("one_model")
+def test_the_embedded_model_is_scored(tmp_path):
+    record = evaluated([*FEW, "--policy", "tiny", "--constrained"], tmp_path)
+    assert seated(record) == ["tiny", "tiny"]
+    assert record["focal"]["constrained"] and record["scores"][0]["parse_failures"] == 0.0
+
+
+@pytest.mark.parametrize("kind", ["full", "adapters"])
+def test_the_models_of_a_run_are_dealt_in_order(kind, trained, tmp_path):
+    record = evaluated([*FEW, "--policy", str(trained[kind])], tmp_path)
+    assert seated(record) == ["model_0", "model_1"]
+    assert record["focal"]["kind"] == "run" and record["focal"]["constrained"]
+    assert record["focal"]["sampling"]["max_new_tokens"] == 4, "as it trained"
+
+
+@pytest.mark.parametrize("kind", ["full", "adapters"])
+def test_a_model_of_a_run_plays_as_its_folder(kind, trained, tmp_path):
+    run = trained[kind]
+    alone = evaluated([*FEW, "--policy", f"{run}:model_1"], tmp_path)
+    assert seated(alone) == ["model_1", "model_1"]
+    folder = evaluated([*FEW, "--policy", f"{run}/models/model_1", "--constrained"], tmp_path)
+    assert [e["returns"] for e in alone["scores"][0]["episodes"]] == [
+        e["returns"] for e in folder["scores"][0]["episodes"]
+    ]
+
+
+def test_an_adapter_plays_with_its_weights(trained, tmp_path):
+    """Not as its base does: the adapter is made strong enough to show."""
+    from safetensors.torch import load_file, save_file
+
+    changed = tmp_path / "run"
+    shutil.copytree(trained["adapters"], changed)
+    weights = changed / "models" / "model_1" / "adapter_model.safetensors"
+    save_file({name: tensor + 0.5 for name, tensor in load_file(weights).items()}, weights)
+    adapters = trained["adapters"]
+
+    def returns(who):
+        words = ["--episodes", "8", "--scenario", PAVLOV, "--policy", who]
+        return [e["returns"] for e in evaluated(words, tmp_path)["scores"][0]["episodes"]]
+
+    stronger = returns(f"{changed}:model_1")
+    assert stronger != returns(f"{adapters}:model_1")
+    assert returns(f"{changed}:model_0") == returns(f"{adapters}:model_0")
+    # Together on one base, taking turns from episode to episode, each plays as it does alone.
+    together = returns(str(changed))
+    assert together[0::2] == returns(f"{changed}:model_0")[0::2]
+    assert together[1::2] == stronger[1::2]
+
+
+DIGITS = ["--scenario", "math_v0.one_digit_unseen"]
+
+
+def test_pass_at_k_of_sampled_problems(tmp_path, tiny_folder, capsys):
+    words = [*DIGITS, "--policy", tiny_folder, "--max-new-tokens", "8", "--episodes", "3"]
+    record = evaluated([*words, "--samples", "4", "--pass-at", "2", "4"], tmp_path)
+    assert (record["schema_version"], record["episodes"], record["samples"]) == (3, 3, 4)
+    [score] = record["scores"]
+    assert len(score["episodes"]) == 12
+    found = score["solved"]
+    assert [(one["n"], one["difficulty"]) for one in found["problems"]] == [(4, 1)] * 3
+    assert [one["k"] for one in found["pass_at"]] == [2, 4]
+    assert set(found["by_family"]) == {"arithmetic"}
+    told = capsys.readouterr().out
+    assert "12 episodes each" in told
+    [row] = re.findall(r"^math_v0.one_digit_unseen \* +3 +12 (.*)$", told, re.MULTILINE)
+    assert row.strip().startswith("0.0%") and row.endswith("1: 0%")
+    assert "pass@2" in told and "pass@4" in told and "pass@1" not in told
+    again = evaluated([*words, "--samples", "4", "--pass-at", "2", "4", "--quiet"], tmp_path)
+    assert again == record
+
+
+def refused(words, capsys):
+    assert cli.main(["eval", *words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("srl: error: ") and said.count("\n") == 1
+    return said
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--policy", "uniform"], "--scenario or --environment"),
+        (["--scenario", PAVLOV], "--policy is required"),
+        (["--scenario", "pair.pavlow", "--policy", "uniform"], "no scenario 'pair.pavlow'"),
+        (["--environment", "chess", "--policy", "uniform"], "no environment 'chess'"),
+        (["--environment", "multitask_v0", "--list"], "--environment"),
+        ([*FEW, "--policy", "tit_for_tatt"], "did you mean 'tit_for_tat'"),
+        ([*FEW, "--policy", "explorer"], "explorer cannot play coop_compete_v0"),
+        ([*FEW, "--policy", "uniform", "--episodes", "0"], "--episodes is 0"),
+        ([*FEW, "--policy", "uniform", "--seed", "-1"], "--seed is -1"),
+        ([*FEW, "--policy", "tiny", "--temperature", "-1"], "temperature is -1"),
+        ([*FEW, "--policy", "tiny", "--threads", "0"], "--threads is 0"),
+        ([*FEW, "--policy", "uniform", "--temperature", "1"], "--temperature is for models"),
+        ([*FEW, "--policy", "uniform", "--device", "cpu"], "--device is for models"),
+        ([*FEW, "--policy", "uniform", "--samples", "2"], "'success'"),
+        ([*DIGITS, "--policy", "tiny", "--pass-at", "0"], "--pass-at"),
+        ([*DIGITS, "--policy", "tiny", "--samples", "4", "--pass-at", "8"], "--pass-at"),
+        (["--scenario", "code_v0.hard_unseen", "--policy", "tiny"], "train another model"),
+        ([*DIGITS, "--policy", "uniform"], "uniform cannot play math_v0"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_line(words, reason, capsys):
+    assert reason in refused(words, capsys)
+
+
+def test_a_model_behind_an_api_has_sampling_but_no_device(capsys):
+    with chat_server() as server:
+        words = [*FEW, "--policy", "openai:m", "--temperature", "0.5"]
+        assert "--device is for models that run here" in refused(
+            [*words, "--device", "cpu"], capsys
+        )
+        assert server.bodies == [] and cli.main(["eval", *words]) == 0
+        assert {body["temperature"] for body in server.bodies} == {0.5}
+
+
+@pytest.mark.parametrize(
+    ("flag", "place", "says"),
+    [
+        ("--out", "folder", "a folder or a device is there"),
+        ("--out", "/proc/no/scores.json", "cannot write"),
+        ("--record", "file", "File exists"),
+    ],
+)
+def test_unwritable_files_are_refused_before_any_game(
+    flag, place, says, tmp_path, capsys, monkeypatch
+):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr("srl_extensions.judging.scenarios.play_many", None)
+    said = refused([*FEW, "--policy", "uniform", flag, str(tmp_path / place)], capsys)
+    assert says in said and flag in said and place in said
+    assert sorted(tmp_path.rglob("*")) == before and (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("flag", ["--out", "--record"])
+def test_scores_are_printed_before_files_are_written(flag, tmp_path, capsys, monkeypatch):
+    """The disk is full by the end."""
+
+    def full(file):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", full)
+    words = [*FEW, "--policy", "uniform", flag, str(tmp_path / "there")]
+    assert cli.main(["eval", *words]) == 2
+    printed = capsys.readouterr()
+    assert f"{PAVLOV} *" in printed.out and "written" not in printed.out
+    assert printed.err.startswith(f"srl: error: {flag}") and "No space left" in printed.err
+    assert flag == "--record" or not list(tmp_path.iterdir()), "nor is half of it left"
+
+
+def test_an_adapter_without_its_base_is_refused(trained, tmp_path, capsys):
+    moved = tmp_path / "moved"
+    shutil.copytree(trained["adapters"] / "models" / "model_0", moved)
+    settings = json.loads((moved / "adapter_config.json").read_text())
+    settings["base_model_name_or_path"] = str(tmp_path / "gone")
+    (moved / "adapter_config.json").write_text(json.dumps(settings))
+    assert "its base: there is no folder" in refused([*FEW, "--policy", str(moved)], capsys)
+
+
+def test_any_policy_plays_the_background(trained, tmp_path, capsys):
+    words = [*FEW, "--policy", "tit_for_tat", "--background"]
+    run = f"{trained['full']}:model_1"
+    record = evaluated([*words, run], tmp_path)
+    [score] = record["scores"]
+    assert score["scenario"]["background"] == {"agent_1": run}
+    assert score["scenario"]["held_out_partners"] == []
+    assert [one["seats"]["agent_1"] for one in score["episodes"]] == [run, run]
+    scripted = evaluated([*words, "agent_1=always_compete"], tmp_path)["scores"][0]
+    # Tit for tat cooperates once, then competes like its partner.
+    assert 0 < scripted["cooperation_rate"] < 1 and score["episodes"] != scripted["episodes"]
+    assert "'agent_9', give one of agent_0, agent_1" in refused([*words, "agent_9=tiny"], capsys)
+    alone = ["--scenario", "maze_v0.small", "--policy", "explorer", "--background"]
+    assert "give AGENT=explorer for one of agent_0" in refused([*alone, "explorer"], capsys)
+    assert "must leave one agent" in refused([*alone, "agent_0=explorer"], capsys)
+
+
+def own_game():
+    return registry.make("coop_compete_pair_v0", max_cycles=2)
+
+
+def test_any_agent_of_an_own_environment_may_be_a_partner(tmp_path):
+    words = ["--environment", f"{__name__}:own_game", "--policy", "always_cooperate"]
+    background = ["--background", "agent_1=always_compete", "--record", str(tmp_path)]
+    [score] = evaluated([*words, "--episodes", "2", *background], tmp_path)["scores"]
+    assert score["scenario"]["focal"] == ["agent_0"]
+    [record] = tmp_path.glob("*.jsonl")
+    seats = {"agent_0": "always_cooperate", "agent_1": "always_compete"}
+    assert [dict(episode.seats) for episode in read_jsonl(record)] == [seats] * 2

@@ -1,0 +1,83 @@
+"""OpenSkill ratings recover a known order; α-Rank on games worked by hand."""
+
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from srl_extensions.judging.cross_play import PairGame, arena, play_cross
+from srl_extensions.judging.ratings import alpha_rank, matches_of, rate
+from tests.srl_extensions.judging.contest import Contest, Number, players
+
+ROCK_PAPER_SCISSORS = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0.0]])
+EIGHT = {f"player_{rank}": Number(12 * rank, 100) for rank in (3, 7, 0, 5, 1, 6, 2, 4)}
+
+
+def kendall_tau(found, known):
+    pairs = list(combinations(known, 2))
+    agree = sum(found.index(a) < found.index(b) for a, b in pairs)
+    return (2 * agree - len(pairs)) / len(pairs)
+
+
+@pytest.mark.parametrize("names_winner", [True, False])
+def test_ratings_order_eight_players_of_known_strength(names_winner):
+    made = arena("contest", partial(Contest, names_winner=names_winner))
+    games = play_cross(made, players(**EIGHT), episodes=30, seed=1)
+    by, matches = matches_of(games, made.two_sided)
+    assert by == ("winners" if names_winner else "returns with the same partners")
+    rated = rate(list(EIGHT), matches, by, 1)
+    strongest_first = [f"player_{rank}" for rank in reversed(range(8))]
+    assert kendall_tau([one.player for one in rated.ratings], strongest_first) >= 0.9
+    assert rated.ratings[-1].interval[1] < rated.ratings[0].interval[0]
+    assert all(low < one.mu < high for one in rated.ratings for low, high in [one.interval])
+
+
+def test_uncertainty_falls_with_games():
+    matches = [{"a": 1.0, "b": 0.0}] * 5
+    few, many = (rate(["a", "b", "c"], matches * times, "winners", 0) for times in (1, 10))
+    sigma = {one.player: one.sigma for one in few.ratings}
+    assert {one.player: one.sigma for one in many.ratings}["a"] < sigma["a"] < sigma["c"]
+    assert [one.player for one in many.ratings] == ["a", "c", "b"]
+    assert few.history["a"][0] == (0, 25.0) and few.history["a"][-1][0] == 5
+
+
+def test_players_are_compared_with_the_same_place_and_partner():
+    def game(first, second, start, own, other):
+        return PairGame(first, second, 0, start, 7, own, other, turns=1)
+
+    games = [
+        game("a", "c", 0, 3.0, 9.0),
+        game("b", "c", 0, 2.0, 9.0),
+        game("c", "c", 0, 8.0, 8.0),  # self-play compares with no other player
+        game("a", "c", 1, 5.0, 9.0),
+    ]
+    for two_sided in (False, True):
+        _, matches = matches_of(games, two_sided)
+        assert matches == [{"a": 3.0, "b": 2.0}]
+
+
+def test_alpha_rank_of_a_cycle_is_even():
+    for alpha in (None, 0.5, 200.0):
+        assert_allclose(alpha_rank(ROCK_PAPER_SCISSORS, alpha), np.full(3, 1 / 3), atol=1e-12)
+
+
+def test_alpha_rank_of_two_players_by_hand():
+    # a beats b by 2 * 0.5. A mutant a among b's takes over with (1 - e^-1) / (1 - e^-10),
+    # b among a's with that times e^-9.
+    shares = alpha_rank([[0.0, 0.5], [-0.5, 0.0]], alpha=1.0, population=10)
+    assert_allclose(shares[1] / shares[0], np.exp(-9.0), rtol=1e-9)
+    assert_allclose(alpha_rank([[0.0, 0.5], [-0.5, 0.0]]), [0.99, 0.01], rtol=1e-9)
+    strong = alpha_rank([[0.0, 500.0], [-500.0, 0.0]], alpha=1000.0)  # no overflow
+    assert_allclose(strong, [1.0, 0.0], atol=1e-12)
+
+
+def test_alpha_rank_of_neutral_players_is_even():
+    assert_allclose(alpha_rank(np.ones((4, 4))), np.full(4, 0.25))
+    assert_allclose(alpha_rank([[1.0, 0.1 + 0.2], [0.3, 1.0]]), [0.5, 0.5])  # 0.30000000000000004
+
+
+def test_alpha_must_be_positive():
+    with pytest.raises(ValueError, match="alpha"):
+        alpha_rank(ROCK_PAPER_SCISSORS, alpha=-1.0)

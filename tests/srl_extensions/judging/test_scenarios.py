@@ -1,0 +1,244 @@
+"""Scores in scenarios: returns per capita, outcomes, seeds and failures."""
+
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Discrete
+
+from srl_agents.episode import Decision
+from srl_agents.errors import BackendError, PolicyError, RolloutError
+from srl_agents.scripted import Always, Uniform
+from srl_agents.scripted.registry import classic_policy
+from srl_envs import scenarios
+from srl_envs.errors import EnvConfigError
+from srl_envs.scenarios import Scenario, scenario
+from srl_extensions.judging.scenarios import (
+    AT_THE_END,
+    JUDGED,
+    SUMMED,
+    play_scenario,
+    score,
+)
+
+PAIR = scenario("coop_compete_pair_v0.always_cooperate")
+# Three focal seats and one in the background, without noise: every return is known.
+QUIET = Scenario(
+    "quiet", "coop_compete_v0", "", ("agent_0", "agent_2", "agent_3"),
+    {"agent_1": "always_compete"}, {"num_agents": 4, "max_cycles": 2, "noise_std": 0.0},
+)  # fmt: skip
+
+
+@dataclass
+class Named:
+    """Always plays one action, under a name of its own."""
+
+    name: str
+    action: int = 1
+
+    def start(self, seed):
+        return None
+
+    def act(self, seen, states):
+        return [Decision(self.action) for _ in seen], list(states)
+
+
+class Failing(Named):
+    """Its backend fails."""
+
+    def act(self, seen, states):
+        raise BackendError("the machine is on fire")
+
+
+class Writer(Named):
+    """Writes the same to everyone; `uniform` cannot write."""
+
+    def act(self, seen, states):
+        return [Decision("Answer: 4", text="Answer: 4") for _ in seen], list(states)
+
+
+def test_returns_are_per_focal_agent():
+    result = score(QUIET, Always(1), episodes=3)
+    # A cooperator earns 0.7 + 0.25 * 0.6 * 2 / 3 a round, a competitor 0.7 + 0.25 * 0.4 * 0.
+    assert result.focal_return == pytest.approx(2 * 0.8)
+    assert result.background_return == pytest.approx(2 * 0.7)
+    assert result.focal_interval == pytest.approx((1.6, 1.6))
+    assert result.cooperation_rate == 1.0, "the background's actions do not count"
+    assert (result.parse_failures, result.failed) == (0.0, 0)
+    assert result.focal == ("always_cooperate",)
+
+
+def test_the_seed_determines_the_games():
+    one, again, other = (score(PAIR, Uniform(), episodes=6, seed=s) for s in (4, 4, 5))
+    assert one == again
+    assert one.focal_return != other.focal_return
+    against_other = score(PAIR, Always(0), episodes=6, seed=4)
+    assert [e.seed for e in one.episodes] == [e.seed for e in against_other.episodes]
+
+
+def test_episodes_say_who_played_what():
+    [episode] = play_scenario(QUIET, [Named("a"), Named("b", 0)], episodes=1)
+    assert episode.seats == {
+        "agent_0": "a", "agent_1": "always_compete", "agent_2": "b", "agent_3": "a",
+    }  # fmt: skip
+    assert episode.extra["scenario"] == "quiet"
+    assert episode.extra["focal_agents"] == ["agent_0", "agent_2", "agent_3"]
+
+
+@pytest.mark.parametrize(
+    ("names", "seated"),
+    [
+        ("ab", ["aba", "bab", "aba", "bab"]),
+        ("abc", ["abc", "abc", "abc", "abc"]),
+        ("abcd", ["abc", "dab", "cda", "bcd"]),
+    ],
+)
+def test_policies_are_dealt_in_order(names, seated):
+    result = score(QUIET, [Named(name) for name in names], episodes=4)
+    dealt = ["".join(e.seats[seat] for seat in QUIET.focal) for e in result.episodes]
+    assert dealt == seated
+    assert set(result.focal) == set(names)
+
+
+def test_failed_episodes_are_counted_and_left_out():
+    result = score(PAIR, [Failing("broken"), Named("whole")], episodes=6)
+    assert result.failed == 3 and result.focal == ("broken", "whole")
+    whole = [e for e in result.episodes if e.failure is None]
+    assert result.focal_return == pytest.approx(np.mean([e.focal_return for e in whole]))
+    broken = next(e for e in result.episodes if e.failure is not None)
+    assert broken.focal_return is None and "on fire" in broken.failure
+    with pytest.raises(RolloutError, match=r"every episode .* on fire"):
+        score(PAIR, Failing("broken"), episodes=2)
+
+
+def test_a_focal_agent_without_a_step_earns_nothing():
+    game = "tests.srl_envs.third_party_games:knock_out"
+    one = Scenario("knock_out", game, "x", ("player_1",), {"player_0": "uniform"}, {})
+    found = score(one, Uniform(2), episodes=32)
+    assert found.failed == 0 and {e.focal_return for e in found.episodes} == {0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: score(PAIR, [], episodes=2), "focal is empty"),
+        (lambda: score(PAIR, Always(1), episodes=0), "episodes must be .* got 0"),
+        (lambda: score(PAIR, Always(1), samples="2"), "samples must be .* got '2'"),
+        (lambda: score(PAIR, Always(1), seed=-1), "seed must be .* got -1"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
+
+
+@pytest.mark.parametrize("focal", ["uniform", None, [Always(1), "uniform"], Always])
+def test_other_objects_are_no_policy(focal):
+    with pytest.raises(PolicyError, match="focal must be a policy"):
+        score(PAIR, focal, episodes=2)
+
+
+@pytest.mark.parametrize(
+    ("focal", "background"),
+    [
+        (("agent_0", "agent_1"), {"agent_1": "uniform"}),
+        (("agent_0", "agent_0"), {"agent_1": "uniform"}),
+        (("agent_0",), {"agent_1": "uniform", "agent_2": "uniform"}),
+        ((), {"agent_0": "uniform", "agent_1": "uniform"}),
+    ],
+)
+def test_each_agent_must_be_named_once(focal, background):
+    with pytest.raises(EnvConfigError, match="each of agent_0, agent_1 once"):
+        score(replace(PAIR, focal=focal, background=background), Always(1), episodes=1)
+
+
+OUTCOMES = {
+    "maze_v0.small": ("explorer", {"success", "steps", "shortest_path"}),
+    "maze_race_v0.greedy_walker": (
+        "explorer",
+        {"success", "steps", "shortest_path", "won", "drawn"},
+    ),
+    "team_battle_v0.joining_a_team": ("always_compete", {"won", "drawn"}),
+    "bandit_v0.documented_arms": ("thompson_sampling", {"regret"}),
+    "social_trading_v0.binding": ("truthful_trader", {"surplus_share", "gain", "reputation"}),
+    "social_negotiation_v0.conceder": (
+        "conceder",
+        {"agreement", "welfare_share", "nash_share", "pareto_efficient"},
+    ),
+    "coop_compete_pair_v0.pavlov": ("uniform", set()),
+}
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_outcomes_are_means_over_episodes(name):
+    who, expected = OUTCOMES[name]
+    found = scenario(name)
+    result = score(found, classic_policy(who, found.make()), episodes=8)
+    assert set(result.outcomes) == expected <= {*AT_THE_END, *SUMMED, *JUDGED}
+    for key, value in result.outcomes.items():
+        own = [e.outcomes[key] for e in result.episodes if key in e.outcomes]
+        assert value == pytest.approx(np.mean(own))
+
+
+def test_outcomes_by_hand():
+    regret = score(scenario("bandit_v0.left_is_better"), Named("right", 1), episodes=3)
+    assert regret.outcomes["regret"] == pytest.approx(10 * 0.2 + 30 * 0.5)
+    race = scenario("maze_race_v0.random_walker")
+    result = score(race, classic_policy("explorer", race.make()), episodes=20)
+    assert result.outcomes["success"] == result.outcomes["won"] == 1.0
+    assert result.background_return < result.focal_return
+
+
+def test_debaters_win_by_their_side():
+    class Pro(Writer):
+        """Speaks for one side only."""
+
+        def act(self, seen, states):
+            speech = "Schools teach children to read, because books open the world."
+            said = [speech if one.agent == "pro_0" else "" for one in seen]
+            return [Decision(text, text=text) for text in said], list(states)
+
+    found = scenario("debate_v0.one_round_unseen")
+    result = score(found, Pro("pro"), episodes=4)
+    assert result.outcomes["won"] == result.outcomes["success"] == 0.5
+    assert result.outcomes["drawn"] == 0.0 and result.solved is None
+    assert 0.0 < result.focal_return < 1.0
+    tie = score(found, Writer("same"), episodes=2)
+    assert (tie.outcomes["won"], tie.outcomes["drawn"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("name", scenarios.names())
+def test_every_scenario_can_be_played_and_scored(name):
+    found = scenario(name)
+    env = found.make()
+    writes = not isinstance(env.action_space(found.focal[0]), Discrete)
+    policy = Writer("writer") if writes else classic_policy("uniform", env)
+    result = score(found, policy, episodes=2)
+    assert result.failed == 0 and np.isfinite(result.focal_return)
+    assert (result.background_return is None) == (not found.background)
+    json.dumps(result.as_record(), allow_nan=False)
+
+
+def test_warm_ups_are_over():
+    found = scenario("team_battle_v0.against_cooperators")
+    [episode] = play_scenario(found, Always(1), 1)
+    assert {step.info["phase"] for turn in episode.turns for step in turn} == {"battle"}
+    found = scenario("staged_v0.two_and_two_followers")
+    [episode] = play_scenario(found, Always(1), 1)
+    assert episode.turns[0][0].observation[6] == 1.0, "the ramp is at its top"
+
+
+def test_the_page_runs_and_explains_every_key(capsys):
+    docs = Path(__file__).parents[3] / "docs"
+    page = (docs / "environments" / "scenarios.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    exec(compile(code, "block", "exec"), {})
+    said = capsys.readouterr().out
+    assert said.count("95 % interval (") == len(
+        scenarios.names("coop_compete_pair_v0", holdout=True)
+    )
+    for key in (*AT_THE_END, *SUMMED, *JUDGED):
+        assert f"`{key}`" in page

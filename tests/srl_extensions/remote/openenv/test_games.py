@@ -1,0 +1,189 @@
+"""Environments of OpenEnv servers as ours: others' games for one agent, ours for several."""
+
+import pytest
+from openenv.core.env_server.http_server import create_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, State
+
+from srl_agents.rollout import play
+from srl_agents.scripted.uniform import Uniform
+from srl_envs import check_environment, make
+from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.text import TextEnv
+from srl_envs.wrappers import SingleAgentEnv
+from srl_extensions.remote.openenv_client import FocalAgent, OpenEnvGame, PartnerGame, listed
+from srl_extensions.remote.openenv_server import in_background
+
+
+class Step(Action):
+    by: int
+    said: str = ""
+
+
+class Place(Observation):
+    at: int
+    heard: str = ""
+
+
+class Line(Environment):
+    """A walk from 0 to 3, of somebody who has never heard of us."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        self.at = 0 if seed is None else seed % 2
+        return Place(at=self.at)
+
+    def step(self, action, timeout_s=None, **kwargs):
+        if action.by == 9:
+            raise RuntimeError("\x1b[31mno")
+        self.at += action.by
+        return Place(at=self.at, heard=action.said, reward=action.by, done=self.at >= 3)
+
+    @property
+    def state(self):
+        return State()
+
+
+@pytest.fixture(scope="module")
+def line():
+    with in_background(create_app(Line, Step, Place, max_concurrent_envs=64)) as address:
+        yield address
+
+
+WALK = {"rules": "Walk to 3.", "answers": {"stay": {"by": 0}, "go": {"by": 1}}}
+
+
+def test_another_ones_game_keeps_our_contract(line):
+    check_environment(lambda: OpenEnvGame(line, max_cycles=8, **WALK))
+
+
+def test_another_ones_game_is_played_in_words(line):
+    game = TextEnv(OpenEnvGame(line, **WALK))
+    told, _ = game.reset(seed=1)
+    assert told["agent_0"].startswith(
+        "Walk to 3.\nWrite your choice alone on the last line: 'stay'"
+    )
+    assert told["agent_0"].endswith("\n\nat: 1")
+    told, rewards, *_ = game.step({"agent_0": "go"})
+    assert (told["agent_0"], rewards["agent_0"]) == ("at: 2", 1.0)
+    told, rewards, terminations, truncations, _ = game.step({"agent_0": "I do not know"})
+    assert rewards["agent_0"] == -0.1 and not terminations["agent_0"]
+    *_, terminations, truncations, _ = game.step({"agent_0": "go"})
+    assert terminations["agent_0"] and not truncations["agent_0"] and game.agents == []
+    game.close()
+
+
+def test_policies_play_it_as_any_other(line):
+    game = OpenEnvGame(line, max_cycles=20, **WALK)
+    episode = play(game, {"agent_0": Uniform({"agent_0": 2})}, seed=0)
+    assert episode.failure is None and episode.returns()["agent_0"] == 3.0
+    game.close()
+
+
+def test_any_text_goes_into_a_field(line):
+    game = OpenEnvGame(line, rules="Say it.", field="by")
+    game.reset()
+    with pytest.raises(EnvError, match="Invalid message"):
+        game.step({"agent_0": "text where a number belongs"})
+    assert game.agents == []
+    with pytest.raises(EnvError, match="call reset"):
+        game.step({"agent_0": "1"})
+    game.reset()  # a session of its own
+    assert game.step({"agent_0": "2"})[1] == {"agent_0": 2.0}
+    game.close()
+
+
+def test_a_refusal_is_an_error_that_a_terminal_can_show(line):
+    game = OpenEnvGame(line, rules="Walk.", answers={"go": {"by": 1}, "fall": {"by": 9}})
+    game.reset()
+    with pytest.raises(EnvError, match=r"\\x1b\[31mno") as caught:
+        game.step({"agent_0": 1})
+    assert str(caught.value).isprintable()
+    episode = play(game, {"agent_0": Always(1)}, seed=0)
+    assert episode.failure.startswith("EnvError: http://127.0.0.1")
+
+
+class Always:
+    def __init__(self, action):
+        self.action = action
+
+    def start(self, seed):
+        return None
+
+    def act(self, seen, states):
+        from srl_agents.episode import Decision
+
+        return [Decision(self.action) for _ in seen], list(states)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({}, "either answers= or field="),
+        ({"answers": {"a": {}, "b": {}}, "field": "x"}, "either answers= or field="),
+        ({"answers": {"a": {}}}, "at least two"),
+        ({"field": "x", "max_cycles": 0}, "max_cycles"),
+        ({"field": "x", "timeout": 0}, "timeout"),
+    ],
+)
+def test_wrong_arguments_are_said(arguments, told):
+    with pytest.raises(EnvConfigError, match=told):
+        OpenEnvGame("http://127.0.0.1:1", rules="Play.", **arguments)
+
+
+def test_observations_are_listed_field_by_field():
+    seen = {"at": 3, "empty": "", "way": ["left", "right"], "said": "\x1b]0;x", "none": None}
+    assert listed(seen) == 'at: 3\nway: ["left", "right"]\nsaid: \\x1b]0;x'
+    assert listed({}) == "There is nothing to see."
+
+
+def test_our_own_game_keeps_our_contract(url):
+    check_environment(lambda: PartnerGame(url, "pair"))
+
+
+def test_a_game_that_is_not_served_is_refused(url):
+    with pytest.raises(EnvError, match="not served here"):
+        PartnerGame(url, "maze_v0")
+
+
+def test_a_focal_agent_plays_with_partners(url):
+    agent = FocalAgent(url, "pair")
+    assert agent.reset(seed=2, prompt=[{"role": "user"}]).endswith(
+        "Cooperation level 0.60, difficulty 0.30."
+    )
+    assert agent.get_reward() == 0.0
+    for answer in ("cooperate", "compete", 7):
+        told = agent.play(answer)
+    assert "Your last answer was not read" in told  # a model's bad call is data
+    assert agent.play("cooperate").endswith("\nThe game is over.")
+    assert agent.play("cooperate") == "The game is over."
+    alone = SingleAgentEnv(pair_with_tit_for_tat())
+    alone.reset(seed=2)
+    # What is not read plays the default action, at its price.
+    paid = [alone.step(action)[1] for action in ("cooperate", "compete", "7", "cooperate")]
+    assert agent.get_reward() == sum(paid)
+
+
+def test_an_answer_that_no_wire_takes_is_read_without_what_it_does_not_take(url):
+    agent = FocalAgent(url, "repeating")
+    agent.reset(seed=0)
+    assert "You answered: a?b\nNot read" in agent.play("a\ud800b")
+
+
+def pair_with_tit_for_tat():
+    from srl_agents.rollout.partners import WithPartners
+    from srl_agents.scripted.registry import classic_policy
+
+    env = make("coop_compete_v0", variant="pair", num_agents=2, max_cycles=4)
+    return TextEnv(WithPartners(env, {"agent_1": classic_policy("tit_for_tat", env)}))
+
+
+def test_a_focal_agent_is_one(url):
+    with pytest.raises(EnvError, match="agent_0, agent_1, agent_2 are left to one model"):
+        FocalAgent(url)
+
+
+def test_a_game_that_its_server_spoilt_gives_no_reward(line):
+    with pytest.raises(EnvError, match="the state is invalid"):
+        FocalAgent(line)

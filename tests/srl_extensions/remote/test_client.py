@@ -1,0 +1,144 @@
+"""gRPC client: names of environments, texts, rules, sessions, and refusals before a call."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import time
+
+import numpy as np
+import pytest
+
+import srl_envs
+from srl_agents.rollout import play_many
+from srl_agents.scripted.registry import classic_policy
+from srl_envs import registry
+from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
+from srl_extensions.remote import connect, remote
+from srl_extensions.remote.errors import RemoteError
+
+
+def test_an_environment_on_a_server_has_a_name_like_all_others(everything):
+    env = srl_envs.make(f"grpc://{everything.address}/maze_v0", width=5, height=5)
+    assert env.metadata["name"] == "maze_v0" and env.width == 5
+    assert env.made_as["name"].startswith("grpc://")
+    with pytest.raises(EnvConfigError, match=r"must be grpc://HOST:PORT/NAME"):
+        srl_envs.make("grpc://127.0.0.1:1")
+
+
+def test_a_record_leads_to_no_server(everything):
+    name = f"grpc://{everything.address}/maze_v0"
+    before = everything.describe().open_sessions
+    local = registry.remake(name, {"width": 5, "height": 5})
+    assert type(local).__name__ == "Maze"
+    members = {"environments": {"one": {"name": name}}}
+    with pytest.raises(UntrustedError, match="is a server that a record names"):
+        registry.remake("multitask_v0", members)
+    assert everything.describe().open_sessions == before
+
+
+def test_scripted_policies_play_on_a_server_as_here(everything):
+    games = {}
+    for where in ("", f"grpc://{everything.address}/"):
+        name = f"{where}maze_race_v0"
+        env = srl_envs.make(name, width=5, height=5)
+        seats = dict.fromkeys(env.possible_agents, classic_policy("explorer", env))
+        games[where] = play_many(
+            lambda name=name: srl_envs.make(name, width=5, height=5), seats, [1, 2]
+        )
+    here, there = games.values()
+    for one, other in zip(here, there, strict=True):
+        assert one.failure is other.failure is None
+        assert one.returns() == other.returns() and len(one.turns) == len(other.turns)
+
+
+def test_sessions_end_with_their_environments(start):
+    running = start()
+    with connect(running.address) as server:
+        closed, dropped = server.env("coop_compete_v0"), server.env("coop_compete_v0")
+        vector = server.vector("coop_compete_v0", 3)
+        assert server.describe().open_sessions == 5
+        closed.close()
+        vector.close()
+        del dropped
+        gc.collect()
+        while server.describe().open_sessions:  # closing does not wait for the server
+            pass
+
+
+def test_an_ended_session_is_opened_again_by_a_reset_with_a_seed(start):
+    running = start(lease=0.2)
+    with connect(running.address) as server:
+        env = server.env("coop_compete_v0")
+        first = env.reset(seed=3)
+        while server.describe().open_sessions:
+            time.sleep(0.05)
+        with pytest.raises(RemoteError) as refused:
+            env.step(dict.fromkeys(env.agents, 0))
+        assert refused.value.code == "NOT_FOUND"
+        with pytest.raises(RemoteError):
+            env.reset()
+        assert str(env.reset(seed=3)) == str(first)
+        assert len(env.step(dict.fromkeys(env.agents, 0))[1]) == 4
+
+
+def test_what_the_environment_refuses_is_said_here_as_there(everything):
+    with pytest.raises(RemoteError, match="num_agents must be a whole number") as refused:
+        everything.env("coop_compete_v0", num_agents="many")
+    assert refused.value.code == "INVALID_ARGUMENT"
+    env = everything.env("coop_compete_v0", num_agents=2)
+    with pytest.raises(EnvError, match="call reset"):
+        env.step({"agent_0": 0, "agent_1": 0})
+    with pytest.raises(RemoteError, match="call reset"):
+        env.state()
+    with pytest.raises(EnvError, match="needs a render_mode"):
+        env.render()
+    env.reset(seed=0)
+    with pytest.raises(RemoteError, match="action 7 of agent_1 is outside"):
+        env.step({"agent_0": 0, "agent_1": 7})
+    # It changed nothing: the turn can be played.
+    assert env.step({"agent_0": 0, "agent_1": np.int64(1)})[1].keys() == {"agent_0", "agent_1"}
+
+
+def test_a_refused_environment_of_many_is_named_and_the_others_are_played(everything):
+    games = everything.vector("coop_compete_v0", 3, num_agents=2)
+    games.reset(seed=0)
+    games.envs[1]._turn = 9
+    with pytest.raises(RemoteError, match="environment 1: turn 9 was sent"):
+        games.step(np.zeros((3, 2), int))
+    assert [env._turn for env in games.envs] == [2, 9, 2]
+
+
+def test_words_that_differ_from_the_servers_are_refused(everything, monkeypatch):
+    from srl_envs.games.coop_compete import CoopCompeteView
+
+    env = everything.env("coop_compete_v0")
+    monkeypatch.setattr(CoopCompeteView, "rules", lambda self, agent: "Do as you like.")
+    with pytest.raises(EnvError, match="other texts"):
+        _ = env.text_view
+
+
+def test_no_proxy_is_used_on_this_machine(start, monkeypatch):
+    running = start()
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        for name in ("no_proxy", "NO_PROXY", "no_grpc_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        with connect(running.address) as server:
+            assert server.describe().environments
+
+
+@pytest.mark.parametrize("address", ["", "here", "127.0.0.1", "127.0.0.1:x", ":1"])
+def test_addresses_are_checked(address):
+    with pytest.raises(EnvConfigError, match="an address is HOST:PORT"):
+        connect(address)
+
+
+def test_nothing_is_sent_in_plaintext_to_other_machines():
+    with pytest.raises(EnvConfigError, match="calls would not be encrypted"):
+        connect("games.example:50051")
+
+
+def test_a_server_that_is_not_there_is_said():
+    with pytest.raises(RemoteError, match="check that an environment server runs"):
+        remote("127.0.0.1:9", "maze_v0", timeout=0.5)

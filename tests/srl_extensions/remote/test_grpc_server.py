@@ -1,0 +1,293 @@
+"""gRPC server: admission, settings, encryption, and the refusals of its calls."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import subprocess
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from srl_envs.errors import EnvConfigError
+from srl_extensions.remote import connect, grpc_server
+from srl_extensions.remote import environments_pb2 as pb
+from srl_extensions.remote.errors import RemoteError
+from srl_extensions.remote.grpc_server import in_thread
+from srl_extensions.remote.messages import to_value
+from srl_extensions.remote.settings import ServerSettings, read_tokens
+from tests.srl_extensions.remote import misbehaving
+
+TOKENS = "a" * 20, "b" * 20
+SERVICE = "/srl.env.v1.Environments"
+HEALTH = "/grpc.health.v1.Health"
+HANGING = f"{misbehaving.__name__}:hanging"
+GAME = ["coop_compete_v0"]
+
+
+def status(running, method, data, token=""):
+    """Return the status of a call of plain bytes."""
+    with grpc.insecure_channel(running.address) as channel:
+        call = channel.unary_unary(f"{SERVICE}/{method}")
+        metadata = [("authorization", f"Bearer {token}")] if token else []
+        with pytest.raises(grpc.RpcError) as refused:
+            call(data, metadata=metadata, timeout=20)
+    assert "\n" not in refused.value.details()
+    return refused.value.code().name
+
+
+@contextmanager
+def silent(running, method, token=""):
+    """A call that sends no message."""
+    requests = queue.SimpleQueue()
+    metadata = [("authorization", f"Bearer {token}")] if token else []
+    with grpc.insecure_channel(running.address) as channel:
+        yield channel.stream_stream(method)(iter(requests.get, None), metadata=metadata, timeout=20)
+        requests.put(None)
+
+
+@pytest.mark.parametrize("name", ["Describe", "Step", "Stream"])
+def test_calls_are_authenticated_before_their_message(start, name):
+    running = start(tokens=TOKENS)
+    with silent(running, f"{SERVICE}/{name}") as call:
+        assert call.code().name == "UNAUTHENTICATED"
+    assert running.refused == {"unauthenticated": 1}
+
+
+@pytest.mark.parametrize("method", [f"{SERVICE}/Play", f"{HEALTH}/Watch"])
+def test_methods_that_are_not_served_end_at_once(start, method):
+    with silent(start(tokens=TOKENS), method) as call:
+        assert call.code().name == "UNIMPLEMENTED"
+
+
+@pytest.mark.parametrize(
+    ("method", "token"), [(f"{SERVICE}/Describe", TOKENS[0]), (f"{HEALTH}/Check", "")]
+)
+def test_a_message_must_arrive_in_time(start, monkeypatch, method, token):
+    monkeypatch.setattr(grpc_server, "SILENT_SECONDS", 0.05)
+    running = start(tokens=TOKENS)
+    with silent(running, method, token) as call:
+        assert call.code().name == "DEADLINE_EXCEEDED"
+    assert running.refused == {"silent": 1}
+
+
+def test_a_silent_stream_is_refused(start):
+    running = start(lease=0.2)
+    with silent(running, f"{SERVICE}/Stream") as call:
+        assert call.code().name == "DEADLINE_EXCEEDED"
+    assert running.refused == {"silent": 1}
+
+
+def test_a_client_has_a_limit_of_calls(start, monkeypatch):
+    monkeypatch.setattr(grpc_server, "MOST_CALLS", 2)
+    running = start(tokens=TOKENS)
+    with ExitStack() as ends:
+        one = ends.enter_context(connect(running.address, token=TOKENS[0]))
+        other = ends.enter_context(connect(running.address, token=TOKENS[1]))
+        streams = []  # gRPC cancels a call without references
+        for _ in range(2):
+            requests = queue.SimpleQueue()
+            ends.callback(requests.put, None)
+            requests.put(pb.StepRequest(sessions=[pb.SessionStep(session="x")]))
+            streams.append(one.stream(iter(requests.get, None)))
+            next(streams[-1])  # the reply shows that the call is counted
+        with pytest.raises(RemoteError, match="at most 2 calls at once"):
+            one.describe()
+        assert other.describe().refused["too many calls"] == 1
+
+
+def test_only_the_health_check_needs_no_token(start):
+    running = start(tokens=TOKENS)
+    for wrong in ("", "c" * 20, "a" * 19):
+        assert status(running, "Describe", b"", wrong) == "UNAUTHENTICATED"
+    assert running.refused == {"unauthenticated": 3}
+    with grpc.insecure_channel(running.address) as channel:
+        request = health_pb2.HealthCheckRequest(service="srl.env.v1.Environments")
+        health = health_pb2_grpc.HealthStub(channel).Check(request, timeout=20)
+    assert health.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_the_sessions_of_another_token_are_refused(start, monkeypatch):
+    running = start(tokens=TOKENS)
+    monkeypatch.setenv("SRL_ENV_TOKEN", TOKENS[1])
+    with connect(running.address, token=TOKENS[0]) as one, connect(running.address) as other:
+        mine, theirs = one.env("coop_compete_v0"), other.env("coop_compete_v0")
+        mine.reset(seed=0)
+        theirs._session, theirs._turn, theirs.agents = mine._session, mine._turn, mine.agents
+        with pytest.raises(RemoteError, match="there is no such session"):
+            theirs.step(dict.fromkeys(mine.agents, 0))
+    assert running.refused == {"unknown session": 1}
+
+
+@pytest.mark.parametrize("mebibytes", [5, 9])  # above the server's limit, and above gRPC's own
+def test_oversized_requests(start, mebibytes):
+    assert status(start(), "Open", b"x" * (mebibytes << 20)) == "RESOURCE_EXHAUSTED"
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("Open", b"\xff\xff"),
+        ("Open", pb.OpenRequest(environment="coop_compete_v0")),
+        ("Open", pb.OpenRequest(environment="coop_compete_v0", options=to_value([1]))),
+        ("Step", pb.StepRequest(sessions=[pb.SessionStep(session="x")] * 2)),
+        ("Look", pb.LookRequest(session="x", thing=7)),
+    ],
+)
+def test_malformed_requests(start, method, message):
+    running = start()
+    data = message if isinstance(message, bytes) else message.SerializeToString()
+    assert status(running, method, data) == "INVALID_ARGUMENT"
+    assert running.refused == {"malformed": 1}
+
+
+def test_an_invalid_value_is_refused_in_its_session_only(start):
+    running = start()
+    with connect(running.address) as server:
+        games = server.vector("coop_compete_v0", 2)
+        games.reset(seed=0)
+        steps = [one.to_step(dict.fromkeys(one.agents, 0)) for one in games.envs]
+        steps[0].actions[0].ClearField("action")
+        refused, played = server.advance("Step", steps)
+        assert refused.refusal.message == "a value is missing"
+        assert played.turn == 1 and not played.HasField("refusal")
+        assert running.refused == {"malformed": 1}
+
+
+def test_a_call_that_is_cancelled_ends_before_its_next_step(start):
+    misbehaving.FREE.clear()
+    misbehaving.BEGAN.clear()
+    running = start(environments=[HANGING])
+    with connect(running.address) as server:
+        games = server.vector(HANGING, 2)
+        games.reset(seed=0)
+        steps = [one.to_step(dict.fromkeys(one.agents, 0)) for one in games.envs]
+        stepping = server._calls["Step"].future(pb.StepRequest(sessions=steps))
+        sessions = [running.service.sessions.open_sessions[one.session] for one in steps]
+        assert misbehaving.BEGAN.wait(60)
+        stepping.cancel()
+        while running.gate.calls:  # until the server notices the end of the call
+            time.sleep(0.01)
+        misbehaving.FREE.set()
+        while any(session.busy for session in sessions):
+            time.sleep(0.01)
+        assert [session.turn for session in sessions] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "code", "said"),
+    [
+        ("maze_v0", {}, "PERMISSION_DENIED", "'maze_v0' is not offered here"),
+        ("os:system", {}, "PERMISSION_DENIED", "is not offered here"),
+        ("coop_compete_v0", {"num_agent": 2}, "INVALID_ARGUMENT", "did you mean 'num_agents'"),
+        ("coop_compete_v0", {"num_agents": 5000}, "INVALID_ARGUMENT", "of size 5000, .* is made$"),
+        ("coop_compete_v0", {"render_mode": "human"}, "INVALID_ARGUMENT", "write on the server"),
+        ("math_v0", {"path": "/etc/passwd"}, "INVALID_ARGUMENT", "is a place on this machine"),
+        ("math_v0", {"split": "test"}, "PERMISSION_DENIED", "kept for evaluation"),
+        ("multitask_v0", {"environments": {"a": {"name": "tool_use_v0"}}}, "PERMISSION_DENIED",
+         "'tool_use_v0' is not offered"),
+        ("multitask_v0", {"environments": {"a": {"name": "os:system"}}}, "INVALID_ARGUMENT",
+         "is code that a record names"),
+    ],
+)  # fmt: skip
+def test_environments_and_options_that_are_not_offered(few, name, options, code, said):
+    with pytest.raises(RemoteError, match=said) as refused:
+        few.open(name, options)
+    assert refused.value.code == code
+    assert not few.describe().open_sessions
+
+
+@pytest.fixture
+def few(start):
+    running = start(environments=["coop_compete_v0", "math_v0", "multitask_v0"])
+    with connect(running.address) as server:
+        yield server
+
+
+def test_running_calls_are_finished_when_the_server_ends():
+    misbehaving.FREE.clear()
+    misbehaving.BEGAN.clear()
+    played = []
+    with in_thread(ServerSettings(environments=[HANGING]), drain=20) as running:
+        server = connect(running.address)
+        env = server.env(HANGING)
+        env.reset(seed=0)
+        actions = dict.fromkeys(env.agents, 0)
+        step = threading.Thread(target=lambda: played.append(env.step(actions)))
+        step.start()
+        assert misbehaving.BEGAN.wait(60)
+        threading.Timer(0.3, misbehaving.FREE.set).start()
+    step.join()
+    server.close()
+    assert len(played) == 1
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """A certificate for localhost, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    certificate, key = tmp_path / "server.pem", tmp_path / "server.key"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-keyout", key, "-out", certificate, "-days", "1", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return certificate, key
+
+
+def test_calls_are_encrypted_with_a_certificate(start, pair, monkeypatch):
+    certificate, key = pair
+    running = start(host="localhost", certificate=certificate, key=key, tokens=TOKENS)
+    monkeypatch.setenv("SRL_ENV_CERTIFICATE", str(certificate))
+    with connect(running.address, token=TOKENS[0]) as server:
+        assert len(server.env("coop_compete_v0").reset(seed=0)[0]) == 4
+    monkeypatch.delenv("SRL_ENV_CERTIFICATE")
+    with pytest.raises(RemoteError, match="SRL_ENV_CERTIFICATE"):
+        connect(running.address, token=TOKENS[0], timeout=0.5)  # in plaintext
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"environments": []}, "name some of coop_compete_v0"),
+        ({"environments": ["maze_v9"]}, "did you mean 'maze_v0'"),
+        ({"environments": ["no_such_games:chess"]}, "No module named 'no_such_games'"),
+        ({"host": "0.0.0.0"}, "requires certificate and key"),
+        ({"host": "games.example"}, "requires certificate and key"),
+        ({"host": "0.0.0.0", "certificate": "c", "key": "k"}, "requires tokens"),
+        ({"certificate": "c"}, "belong together"),
+        ({"tokens": ["short"]}, "16 printable characters"),
+        ({"port": 70_000}, "port"),
+        ({"max_hung": 0}, "max_hung"),
+    ],
+)
+def test_settings_are_checked(wrong, said):
+    with pytest.raises(EnvConfigError, match=said):
+        ServerSettings(**{"environments": GAME} | wrong)
+
+
+def test_tokens_are_read_from_a_file_or_the_environment_and_never_shown(tmp_path, monkeypatch):
+    file = tmp_path / "tokens"
+    file.write_text("x" * 16 + "\n" + "y" * 16 + "\n")
+    assert read_tokens(file) == ("x" * 16, "y" * 16)
+    monkeypatch.setenv("SRL_ENV_TOKEN", "z" * 16)
+    assert read_tokens(None) == ("z" * 16,)
+    assert "z" * 16 not in repr(ServerSettings(environments=GAME, tokens=read_tokens(None)))
+    monkeypatch.delenv("SRL_ENV_TOKEN")
+    assert read_tokens(None) == ()
+    file.write_text("\n")
+    for wrong in (file, tmp_path / "none"):
+        with pytest.raises(EnvConfigError, match="file of tokens"):
+            read_tokens(wrong)
+
+
+def test_a_certificate_must_be_readable(tmp_path):
+    missing = ServerSettings(environments=GAME, certificate=tmp_path / "c", key=tmp_path / "k")
+    with pytest.raises(EnvConfigError, match="certificate cannot be read"), in_thread(missing):
+        pass

@@ -1,0 +1,128 @@
+"""What a server's environments give is what local ones give, to the bit."""
+
+import numpy as np
+import pytest
+
+import srl_envs
+from srl_envs import registry, vector
+from srl_envs.env_checker import _same as same
+from srl_envs.env_checker import check_environment
+from srl_envs.text import TextEnv
+
+GAMES = [
+    ("coop_compete_v0", {"num_agents": 3, "max_cycles": 6}),
+    ("team_battle_v0", {"max_cycles": 4, "obs_mode": "dict"}),
+    ("maze_meet_v0", {"width": 5, "height": 5, "max_cycles": 12, "mask_walls": True}),
+    ("social_trading_v0", {"max_cycles": 6, "obs_mode": "llm"}),
+    ("social_negotiation_v0", {"max_cycles": 6}),
+    ("math_v0", {"num_agents": 2, "max_cycles": 3}),
+    ("tool_use_v0", {"max_cycles": 3}),
+    ("debate_v0", {"max_cycles": 4}),
+]
+every_game = pytest.mark.parametrize(("name", "options"), GAMES, ids=[name for name, _ in GAMES])
+
+
+def trajectory(env, seed, episodes=2):
+    """All that the environment gives, and its states, for legal actions drawn alike."""
+    for place, agent in enumerate(env.possible_agents):
+        env.action_space(agent).seed(seed + place)
+    given = []
+    for episode in range(episodes):
+        # The second goes on from the first one's randomness.
+        turn = env.reset(seed=None if episode else seed)
+        given.append(turn)
+        while env.agents:
+            given.append((env.state(), list(env.agents)))
+            masks = {agent: turn[-1][agent].get("action_mask") for agent in env.agents}
+            turn = env.step({agent: drawn(env, agent, masks[agent]) for agent in env.agents})
+            given.append(turn)
+    return given
+
+
+def drawn(env, agent, mask):
+    space = env.action_space(agent)
+    return space.sample(mask) if mask is not None else space.sample()
+
+
+@every_game
+def test_trajectories_are_equal_to_the_bit(everything, name, options):
+    local, remote = srl_envs.make(name, **options), everything.env(name, **options)
+    assert same(trajectory(local, seed=5), trajectory(remote, seed=5))
+    remote.close()
+
+
+@every_game
+def test_what_stays_the_same_is_the_same(everything, name, options):
+    local, remote = srl_envs.make(name, **options), everything.env(name, **options)
+    assert remote.possible_agents == local.possible_agents
+    assert remote.metadata == local.metadata
+    assert remote.max_cycles == local.max_cycles
+    assert remote.teams == local.teams
+    assert remote.baselines() == getattr(local.unwrapped, "baselines", dict)()
+    assert remote.state_space == local.state_space
+    for agent in local.possible_agents:
+        assert remote.observation_space(agent) == local.observation_space(agent)
+        assert remote.action_space(agent) == local.action_space(agent)
+
+
+@every_game
+def test_keeps_the_contract(everything, name, options):
+    check_environment(lambda: everything.env(name, **options))
+
+
+def test_words_are_read_as_here_and_reach_the_game(everything):
+    for name, given in (
+        ("multitask_v0", {"environments": {"talk": {"name": "math_v0"}}, "max_cycles": 2}),
+        ("social_trading_v0", {"messages": True, "obs_mode": "llm"}),
+    ):
+        texts = []
+        for env in (srl_envs.make(name, **given), everything.env(name, **given)):
+            words = TextEnv(env)
+            seen, _ = words.reset(seed=3)
+            said = {agent: f"I greet you.\n{first_answer(env, agent)}" for agent in env.agents}
+            texts.append((seen, words.step(said)))
+        assert same(*texts)
+
+
+def first_answer(env, agent):
+    return (env.unwrapped.text_view.answers(agent) or ["Yes."])[0]
+
+
+@pytest.mark.parametrize("mode", ["NEXT_STEP", "SAME_STEP"])
+@pytest.mark.parametrize("name", ["coop_compete_v0", "social_negotiation_v0"])
+def test_vectors_are_equal_to_the_bit(everything, name, mode):
+    options = {"max_cycles": 4}
+    local = vector.make(name, 5, mode, **options)
+    remote = everything.vector(name, 5, mode, **options)
+    assert same(local.reset(seed=7), remote.reset(seed=7))
+    for turn in range(10):
+        actions = np.full((5, local.num_agents), turn % 2)
+        assert same(listed(local.step(actions)), listed(remote.step(actions)))
+    mask = np.array([True, False, True, False, False])
+    assert same(local.reset(seed=1, mask=mask), remote.reset(seed=1, mask=mask))
+
+
+def listed(thing):
+    """Arrays of objects as lists: their bytes are where the objects are."""
+    if isinstance(thing, dict):
+        return {key: listed(value) for key, value in thing.items()}
+    if isinstance(thing, tuple):
+        return tuple(map(listed, thing))
+    return thing.tolist() if isinstance(thing, np.ndarray) and thing.dtype.hasobject else thing
+
+
+@pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
+def test_pictures_are_the_same(everything, mode):
+    shown = []
+    for env in (
+        srl_envs.make("maze_v0", render_mode=mode),
+        everything.env("maze_v0", render_mode=mode),
+    ):
+        env.reset(seed=1)
+        env.step({"agent_0": 0})
+        shown.append(env.render())
+    assert same(*shown)
+
+
+def test_every_name_of_the_catalogue_is_described(everything):
+    assert list(everything.describe().environments) == list(registry.names())

@@ -1,0 +1,124 @@
+"""Warnings about the episodes and updates of a round."""
+
+import json
+import logging
+from dataclasses import replace
+
+import pytest
+
+from srl_envs.errors import EnvError
+from srl_envs.games.coop_compete import CoopCompete
+from srl_envs.wrappers import CustomRewards
+from srl_extensions.pages.report import notes
+from srl_train.metrics import read_metrics
+from srl_train.metrics.document import Notes
+from srl_train.metrics.headline import in_words
+from srl_train.metrics.round_warnings import _all_equal
+from srl_train.metrics.run_folder import load
+from srl_train.samples import TokenSample
+from srl_train.trainer import Trainer
+
+NOISE = {"temperature": 1000.0, "max_new_tokens": 2}  # all tokens are about equally likely
+
+
+class Breaks(CoopCompete):
+    """A game whose fourth instance fails at every step."""
+
+    made = 0
+
+    def __init__(self):
+        super().__init__(variant="pair", max_cycles=2)
+        Breaks.made += 1
+        self.broken = Breaks.made == 4
+
+    def step(self, actions):
+        if self.broken:
+            raise EnvError("\x1b[31mno\nservice " + "x" * 1000)
+        return super().step(actions)
+
+
+def test_failed_games_are_reported_once_with_their_cause(short_run, tmp_path, caplog, monkeypatch):
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setattr(Breaks, "made", 0)
+    config = short_run(rollout__groups_per_round=2, max_failed_fraction=1.0)
+    Trainer(config, tmp_path, make_env=Breaks).fit()
+    rows = read_metrics(tmp_path / "metrics.jsonl")
+    failed, left = (rows[0]["environment"][f"{kind}_episodes"] for kind in ("failed", "left_out"))
+    assert 0 < failed < left
+    [warning] = [one.message for one in caplog.records if "failed" in one.message]
+    assert warning.startswith(f"{failed} of 8 games failed ({left} are not learned from: ")
+    assert "the first: EnvError: \\x1b[31mno\\nservice xxx" in warning
+    assert warning.endswith("x ...") and len(warning) < 450
+    assert load(tmp_path).warnings == (warning,)
+    assert [warning in row.get("warnings", []) for row in rows] == [True, False]
+
+
+def trained(config, folder):
+    Trainer(config, folder).fit()
+    rows = read_metrics(folder / "metrics.jsonl")
+    return json.loads((folder / "summary.json").read_text())["warnings"], rows
+
+
+@pytest.mark.parametrize("evaluated", [0, 4])
+def test_parse_failures_are_reported_once(short_run, tmp_path, caplog, evaluated):
+    caplog.set_level(logging.WARNING)
+    config = short_run(models__sampling=NOISE, logging__evaluation_episodes=evaluated)
+    warnings, rows = trained(config, tmp_path / "run")
+    assert len(warnings) == 2  # one per model, over an evaluation, two rounds and another one
+    for model, warning in zip(("model_0", "model_1"), warnings, strict=True):
+        assert f"% of {model}'s " in warning
+        for setting in ("cut off at 2 tokens", "max_new_tokens", "constrained"):
+            assert setting in warning
+    assert [record.message for record in caplog.records] == warnings
+    assert [row.get("warnings", []) for row in rows] == [[] if evaluated else warnings, []]
+    run = load(tmp_path / "run")
+    assert run.warnings == tuple(warnings)
+    assert in_words(run)[0] == f"warning: {warnings[0]}"
+    assert notes(run)[0] == Notes("Warnings of the run.", tuple(warnings))
+
+
+def test_complete_answers_without_an_action_are_quoted(short_run, tmp_path, monkeypatch):
+    monkeypatch.setattr("srl_train.metrics.round_warnings._is_cut_off", lambda *_: False)
+    warnings, _ = trained(short_run(models__sampling=NOISE), tmp_path)
+    assert all("such as '" in line and "max_new_tokens" not in line for line in warnings)
+    assert len(warnings) == 2
+
+
+def constant_rewards():
+    return CustomRewards(CoopCompete(variant="pair", max_cycles=2), lambda answer, context: 1.0)
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_equal_rewards_are_reported_once(short_run, tmp_path, caplog, equal):
+    caplog.set_level(logging.WARNING)
+    with Trainer(short_run(), tmp_path, make_env=constant_rewards if equal else None) as trainer:
+        trainer.fit()
+        warnings = list(trainer.run.warnings.values())
+    rows = read_metrics(tmp_path / "metrics.jsonl")
+    updates = {model: row["updates"] for model, row in rows[-1]["models"].items()}
+    assert len(rows) > 1 and all((number == 0) == equal for number in updates.values())
+    assert [one.message for one in caplog.records] == warnings
+    assert [row.get("warnings", []) for row in rows] == [warnings, []]
+    assert len(warnings) == equal
+    if equal:
+        assert "round 1 taught model_0, model_1 nothing" in warnings[0]
+
+
+def test_updates_without_a_complete_answer_are_reported_once(short_run, tmp_path):
+    config = short_run(preset="dapo", models__sampling={"max_new_tokens": 1})
+    warnings, rows = trained(config, tmp_path)
+    assert not any(own["updates"] for own in rows[-1]["models"].values())
+    assert "mask_truncated_completions" in warnings[0] and len(warnings) == 1
+
+
+def test_returns_are_compared_within_their_group():
+    one = TokenSample(
+        prompt_ids=(1,), completion_ids=(2,), mask=(1,), logprobs=(-1.0,), allowed=None,
+        turns=((0, 1),), elapsed=(1,), rewards=(1.0,), episode_return=1.0, group=(0, 0, "a"),
+        version=0,
+    )  # fmt: skip
+    other = replace(one, episode_return=2.0)
+    assert _all_equal([one, one, other, other], 2)
+    assert not _all_equal([one, other], 2)
+    assert not _all_equal([replace(one, advantages=(0.5,))], 1)
+    assert _all_equal([replace(one, advantages=(0.0,))], 1)
