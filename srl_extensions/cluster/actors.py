@@ -79,7 +79,7 @@ class Rank:
 class Host:
     """Ray actor with one object, which is built by the first call.
 
-    An exception of a call reaches the caller as it is; one of an actor's constructor does not.
+    The caller receives an exception of a call unchanged; one of an actor's constructor is lost.
     """
 
     def __init__(self, kind: Callable[..., Any], arguments: Sequence[Any]) -> None:

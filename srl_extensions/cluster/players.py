@@ -214,7 +214,7 @@ class PlayerPool:
 
 
 async def _ended(shares: Iterable[Future[Any]]) -> None:
-    """Wait until all shares have ended; whoever requested them receives their errors."""
+    """Wait until all shares have ended; the code that requested them receives their errors."""
     if waiting := [asyncio.wrap_future(share) for share in shares]:
         await asyncio.wait(waiting)
         for share in waiting:
@@ -268,6 +268,6 @@ def shares_of(episodes: int, players: int, group: int) -> list[range]:
 
 
 def fetched(value: Any) -> Any:
-    """Return the value that a Ray reference stands for; other values are returned as they are."""
+    """Return the value of a Ray reference, and any other value unchanged."""
     ray = sys.modules.get("ray")  # Without Ray, which is an extra, there are no references.
     return ray.get(value) if ray is not None and isinstance(value, ray.ObjectRef) else value

@@ -9,7 +9,7 @@ round, and whose samples may be s updates old, has room for
 
     max(0, floor((s + 1) / u) - 1)
 
-rounds: a round starts when the model has learned from all rounds before it except that number. Its
+rounds: at the start of a round, the model has trained on all earlier rounds except that number. Its
 last sample is then at most s updates old. Without room, the rounds are equal to the sequential
 loop to the bit. A model that is more than its room behind the fastest model delays no round until
 it has caught up; samples that are too old for it by then are dropped and counted.
@@ -53,7 +53,7 @@ class Pace:
     room: int
     """Number of rounds that may be played ahead of the models."""
     learned: int
-    """Number of rounds that the models have learned from."""
+    """Number of rounds that the models have trained on."""
     latest: dict[str, UpdateStats]
     """Model to the statistics in the latest returned round."""
     waiting: deque[PlayedRound] = field(default_factory=deque)
@@ -114,11 +114,11 @@ class PlayAhead:
 
     @property
     def ahead(self) -> bool:
-        """True if models may have learned from rounds after the last returned one."""
+        """True if models may have trained on rounds after the last returned one."""
         return self._prepared > self._returned
 
     def next_round(self) -> RoundResult:
-        """Return the next round once all models that are not behind have learned from it.
+        """Return the next round once all models that are not behind have trained on it.
 
         All models learn from the run's last round. Raises errors of episodes and learners; the
         schedule is closed then.

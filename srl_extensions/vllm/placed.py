@@ -186,7 +186,7 @@ class PlacedServers:
         return publisher
 
     def close(self) -> None:
-        """End the servers and remove what was published."""
+        """End the servers and remove the published files."""
         self._ends.close()
 
 
@@ -333,7 +333,7 @@ class ServerWorker:
                 "places its servers anew"
             )
         if self._server is None:
-            # The server of a killed worker ends by itself.
+            # The launcher ends the server of a killed worker after some seconds.
             latest = time.monotonic() + LEFT_BEHIND
             while any(one.url == spec.url for one in running_servers()) and (
                 time.monotonic() < latest

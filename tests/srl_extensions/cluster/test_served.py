@@ -1,4 +1,4 @@
-"""Models that sample in placed servers, by direct calls and with stand-ins for vLLM."""
+"""Models that sample in placed servers, by direct calls and with a stub of vLLM."""
 
 import threading
 import time
