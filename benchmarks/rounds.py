@@ -24,7 +24,6 @@ from srl_agents.policy import AgentObservation, AsyncPolicy, Policy, waits
 from srl_agents.rollout import play_many
 from srl_agents.scripted import Uniform
 from srl_envs import coop_compete_v0
-from srl_extensions.play_ahead.schedule import rounds_of
 from srl_train.build import build_run
 from srl_train.config.run import RunConfig
 from srl_train.engine import rounds
@@ -32,6 +31,7 @@ from srl_train.loading import build_backends
 from srl_train.metrics import read_metrics
 from srl_train.round import play_groups
 from srl_train.samples import TokenSample
+from srl_train.schedule import ScheduleContext, build_schedule
 from srl_train.trainer import Trainer
 
 Weights = Mapping[str, Mapping[str, Tensor]]
@@ -197,7 +197,8 @@ def ray(request: Request) -> Result:
 def _timed_run(config: RunConfig) -> dict[str, float]:
     run = build_run(config)
     found = []
-    with closing(run.players), closing(rounds_of(run, None, lambda number: False)) as schedule:
+    context = ScheduleContext(run, None, lambda number: False)
+    with closing(run.players), closing(build_schedule(context)) as schedule:
         for number in range(config.rounds):
             found.append(schedule.next_round().row)
             run.next_round = number + 1
