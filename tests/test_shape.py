@@ -127,8 +127,6 @@ def hold(found: list[str]) -> None:
     assert not found, "\n" + "\n".join(found)
 
 
-
-
 def test_imports_go_down():
     hold([
         f"{name_of(path)} imports {name} from a higher floor"
