@@ -222,9 +222,9 @@ class Cluster:
     """
 
     def __init__(self, config: RayEngineConfig, models: int, servers: int = 0) -> None:
-        player = {"CPU": config.player_cpus, "GPU": config.player_gpus}
-        learner = {"CPU": config.learner_cpus, "GPU": config.learner_gpus}
-        server = {"CPU": config.server_cpus, "GPU": config.server_gpus}
+        player = {"CPU": config.actor_cpus, "GPU": config.player_gpus}
+        learner = {"CPU": config.actor_cpus, "GPU": config.learner_gpus}
+        server = {"CPU": config.actor_cpus, "GPU": config.server_gpus}
         learners = models * config.learner_processes
         bundles = [player] * config.players + [learner] * learners + [server] * servers
         actors = f"{config.players} player(s), {learners} learner(s) and {servers} model server(s)"
