@@ -1,6 +1,7 @@
-"""Real clusters on this machine: equal to the bit on one node and two, and through ten kills."""
+"""Real clusters on this machine: equal to the bit on one node and two, and after kills."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,8 +18,7 @@ from srl_train.build import build_run
 from srl_train.config import yaml_file
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.offline import DpoConfig, SftConfig
-from srl_train.distributed.ray_engine.standing import WorkerLost
-from srl_train.errors import ConfigError
+from srl_train.errors import ConfigError, TrainingError
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same, without_times
@@ -35,12 +35,12 @@ def demo(**engine):
     return config.replaced(engine=RayEngineConfig(**engine)) if engine else config
 
 
-def trained(config, watch=lambda: None):
-    """The run's whole state after ROUNDS rounds; its actors are ended."""
+def trained(config, before_round=lambda number: None):
+    """Return the run's whole state after ROUNDS rounds; its actors are ended."""
     run = build_run(config)
-    watch()
     try:
         for number in range(ROUNDS):
+            before_round(number)
             train_round(run, number)
             run.next_round = number + 1
         return everything(run)
@@ -49,7 +49,7 @@ def trained(config, watch=lambda: None):
 
 
 def actors():
-    """The processes of this run's actors, and of no other's on the machine."""
+    """Return the processes of this run's actors, and of no other run on the machine."""
     return [
         process
         for process in psutil.Process().children(recursive=True)
@@ -57,9 +57,17 @@ def actors():
     ]
 
 
+def pids():
+    return {actor.pid for actor in actors()}
+
+
+def kill_learner(run, model):
+    os.kill(run.learners[model].apply(lambda *_: os.getpid()), signal.SIGKILL)
+
+
 @pytest.fixture(scope="module")
 def undisturbed():
-    """What the local engine comes to."""
+    """State of the demo with the local engine."""
     return trained(demo())
 
 
@@ -78,35 +86,29 @@ def test_the_demo_is_equal_to_the_bit(undisturbed):
     assert same(trained(demo(players=1)), undisturbed)
 
 
-def test_so_it_is_on_two_nodes(undisturbed, two_nodes):
+def test_the_demo_is_equal_on_two_nodes(undisturbed, two_nodes):
     nodes = set()
     found = trained(
         demo(address=two_nodes, placement="SPREAD"),
-        watch=lambda: nodes.update(actor.ppid() for actor in actors()),
+        lambda number: nodes.update(actor.ppid() for actor in actors()),
     )
-    assert len(nodes) == 2, "each node's actors have a parent of their own"
+    assert len(nodes) == 2, "each node's actors have their own parent"
     assert same(found, undisturbed)
 
 
 def test_ten_kills_change_nothing(undisturbed):
     rng, killed = np.random.default_rng(0), []
-    over = threading.Event()
 
-    def kill_now_and_then():
-        while len(killed) < 10 and not over.wait(rng.uniform(0.5, 2)):
-            up = [one for one in actors() if one.name() != "ray::Host.make"]
-            if len(up) == 5:  # successors take their time to load, and are not killed over it
-                for place in rng.permutation(5)[: rng.integers(1, 3)]:
-                    up[place].kill()  # SIGKILL
-                    killed.append(up[place].pid)
+    def kill():
+        victim = rng.choice(np.array(actors(), object))
+        victim.kill()  # SIGKILL
+        killed.append(victim.pid)
 
-    killer = threading.Thread(target=kill_now_and_then)
-    try:
-        found = trained(demo(players=1), watch=killer.start)
-    finally:
-        over.set()
-        killer.join()
-    assert len(killed) >= 10
+    def kill_during(number):
+        threading.Timer(rng.uniform(0, 2), kill).start()
+
+    found = trained(demo(players=1), kill_during)
+    assert len(killed) >= 9  # the last timer may outlive the run
     assert found["versions"] == undisturbed["versions"]
     assert same(found, undisturbed)
 
@@ -114,25 +116,25 @@ def test_ten_kills_change_nothing(undisturbed):
 def test_stages_are_trained_in_learners_of_which_one_is_killed(tmp_path):
     stages = {"sft": SftConfig(episodes=8, epochs=2), "dpo": DpoConfig(episodes=16, epochs=2)}
     config = demo().replaced(**stages, rounds=1, logging={"evaluation_episodes": 0})
-    killed = []
+    killed, trainers = [], []
 
     class Killer:
         def write(self, row):
             if row.get("stage") and row["pass"] == 0:  # after the first pass of each
-                [*_, last] = actors()
-                last.kill()
-                killed.append(last.pid)
+                kill_learner(trainers[-1].run, "model_1")
+                killed.append(row["stage"])
 
         def close(self):
             pass
 
     def fitted(config, *sinks):
         with Trainer(config, tmp_path / config.engine.name, sinks=sinks) as trainer:
+            trainers.append(trainer)
             assert trainer.fit()["training_completed"]
             return everything(trainer.run), without_times(trainer.run.stages.reports)
 
     found = fitted(config.replaced(engine=RayEngineConfig()), Killer())
-    assert len(killed) == 2
+    assert killed == ["sft", "dpo"]
     assert same(found, fitted(config))
 
 
@@ -146,18 +148,15 @@ def test_learners_of_two_processes_come_to_the_weights_of_one(short_run, paralle
             str(run.learners["model_0"].parallelism())
             == f"2 processes, {parallel} over gloo on cpu"
         )
-        assert len(actors()) == 5
+        before = pids()
+        assert len(before) == 5
         for number in range(3):
             for one in (local, run):
                 train_round(one, number)
                 one.next_round = number + 1
             if number == 0:
-                actors()[-1].kill()  # one of two processes
-        assert (
-            run.learners["model_0"].model.worker.deaths
-            + run.learners["model_1"].model.worker.deaths
-            == 1
-        )
+                kill_learner(run, "model_0")  # one of two processes
+        assert len(before - pids()) == 2, "both processes of the learner are restarted"
         assert run.versions == local.versions
         for name, learner in run.learners.items():
             for parameter, own in local.learners[name].weights().items():
@@ -175,6 +174,7 @@ def test_a_node_that_is_lost_changes_nothing(short_run):
     local, engine = build_run(config), RayEngineConfig(address=cluster.address)
     run = build_run(config.replaced(engine=engine))
     cluster.add_node(num_cpus=2)
+    before = pids()
     losing = threading.Timer(1, cluster.remove_node, [lost], {"allow_graceful": False})
     try:
         for number in range(4):
@@ -185,51 +185,49 @@ def test_a_node_that_is_lost_changes_nothing(short_run):
             for one in (local, run):
                 train_round(one, number)
                 one.next_round = number + 1
-        assert run.engine.players[0].worker.deaths == 1
-        assert sum(one.model.worker.deaths for one in run.learners.values()) == 1
+        assert len(before - pids()) == 2, "a player and a learner were on the node"
         assert same(everything(run), everything(local))
     finally:
         run.players.close()
         cluster.shutdown()
 
 
-class Together:
-    """What the actors of a group hold."""
-
-    def __init__(self, rank):
-        self.rank = rank
+class Member:
+    """Object of each actor of a group."""
 
     def index(self):
-        return self.rank.index
+        return int(os.environ["RANK"])
 
-    def wrong(self):
-        raise ValueError(f"told by {self.rank.count}")
+    def fail(self):
+        raise ValueError(f"raised in a group of {os.environ['WORLD_SIZE']}")
 
-    def cut_off(self):
-        if self.rank.index == 0:
+    def lose_connection(self):
+        if self.index() == 0:
             raise RuntimeError("connection closed by peer")
         time.sleep(1)
         os._exit(1)
 
 
-def test_what_is_raised_because_another_died_is_a_death():
-    from srl_train.distributed.ray_engine.cluster import Cluster
+def test_an_error_that_follows_from_a_death_is_a_death():
+    from srl_extensions.cluster.actors import Cluster
 
     cluster = Cluster(RayEngineConfig(learner_processes=2), 1)
     try:
-        actor = cluster.actor(range(1, 3), Together)
-        with pytest.raises(ValueError, match="told by 2"):
-            actor.call("wrong")
+        actor = cluster.actor("the learner", range(1, 3), Member)
+        with pytest.raises(ValueError, match="raised in a group of 2"):
+            actor.call("fail")
         assert actor.call("index") == 0
-        with pytest.raises(WorkerLost):
-            actor.call("cut_off")
+        with pytest.raises(TrainingError, match="the learner died 3 times"):
+            actor.call("lose_connection")
+        assert actor.call("index") == 0
+        actor.stop()
+        with pytest.raises(TrainingError, match="ended with the run"):
+            actor.call("index")
     finally:
         cluster.close()
-    with pytest.raises(WorkerLost, match="the cluster was left"):
-        cluster.actor(range(1, 3), Together)
 
 
-def test_sigterm_ends_a_run_and_its_cluster_in_one_line(tmp_path):
+def test_sigterm_ends_a_run_and_its_cluster(tmp_path):
     out, told = tmp_path / "run", tmp_path / "told"
     words = ["--set", "engine={name: ray}", "--set", "checkpoints.every=1", "--quiet"]
     words += ["--set", "logging.evaluation_episodes=0", "--set", "rounds=1000"]
@@ -256,8 +254,8 @@ def test_an_environment_that_cannot_be_sent_is_refused():
         build_run(demo(players=1), make_env=lambda: lock and registry.make("coop_compete_v0"))
 
 
-def test_no_room_and_no_cluster_are_told(monkeypatch):
-    monkeypatch.setattr("srl_train.distributed.ray_engine.cluster.PLACED_WITHIN", 2.0)
+def test_a_missing_cluster_and_missing_room_are_refused(monkeypatch):
+    monkeypatch.setattr("srl_extensions.cluster.actors.PLACED_WITHIN", 2.0)
     with pytest.raises(ConfigError, match=r"the cluster has .*'GPU': 0.0"):
         build_run(demo(player_gpus=1000.0))
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "nowhere"):

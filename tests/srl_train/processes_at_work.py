@@ -1,24 +1,21 @@
 """What test_processes.py has done in one process here, and in two that torchrun's agent starts:
 
-python -m tests.srl_train.distributed.processes_at_work TASK,... FOLDER
+python -m tests.srl_train.processes_at_work TASK,... FOLDER
 """
 
 import dataclasses
 import json
 import sys
-from functools import partial
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from srl_train import fsdp, processes
 from srl_train.checkpoints import checkpoint
 from srl_train.config import yaml_file
 from srl_train.config.learning.learners import PpoConfig
-from srl_train.distributed import fsdp, processes
-from srl_train.distributed.ray_engine.learner import LearnerWorker
-from srl_train.environment import build_env
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import JointState
 from srl_train.learners.trl_ppo import PpoLearner
@@ -138,23 +135,6 @@ def do_updates(folder):
         (folder / "metrics.json").write_text(json.dumps(metrics))
 
 
-def do_workers(folder):
-    """A Ray learner's update and return to its state, whole in the first process."""
-    processes.start("cpu")
-    config = yaml_file.load(folder / "configs" / "full.yaml")
-    for parallel in ("ddp", "fsdp"):
-        own = config.replaced(parallel=parallel)
-        worker = LearnerWorker(own, "model_0", partial(build_env, config))
-        _, state = worker.learn("call", played(), 3, 0)
-        if not processes.is_main():  # those of a group are all given what the first answered
-            state = None
-        [state, *_] = processes.gather([state])
-        worker.restore(state)
-        assert worker.call("begin_update", played(), 4, 1) == 1
-        worker.call("apply_gradients", processes.gather([worker.call("compute_gradients")])[0])
-        keep(folder / f"worker_{parallel}.safetensors", worker.state()["weights"])
-
-
 def keep(path, tensors):
     whole = fsdp.in_full(tensors)
     if processes.is_main():
@@ -232,7 +212,7 @@ def do_failure(_):
     sys.stdout.write("never reached\n")
 
 
-TASKS = {"updates": do_updates, "workers": do_workers, "runs": do_runs, "failure": do_failure}
+TASKS = {"updates": do_updates, "runs": do_runs, "failure": do_failure}
 
 
 def do(tasks, folder):
