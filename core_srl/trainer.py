@@ -24,9 +24,9 @@ from srl_agents.errors import RolloutError
 from srl_agents.evaluation.episode_stats import cooperation_rate, mean
 from srl_envs import registry
 from srl_envs.wrappers import CustomRewards, RewardFunction
+from srl_train import checkpoints as checkpoint
 from srl_train import summaries
 from srl_train.build import resolved
-from srl_train.checkpoints import checkpoint
 from srl_train.data.planned_games import PlannedGames
 from srl_train.distributed.processes import is_main
 from srl_train.engines import Engine

@@ -32,16 +32,15 @@ from srl_agents.llm.model_folders import is_gguf
 from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_envs import registry
 from srl_envs.tables import Plugin
-from srl_train.checkpoints import checkpoint
-from srl_train.checkpoints.adapter_folders import (
+from srl_train import checkpoints as checkpoint
+from srl_train.adapters import (
     adapter_base,
     attach,
     go_on_from,
     merged,
     own_tokenizer,
 )
-from srl_train.checkpoints.manifest import is_checkpoint
-from srl_train.checkpoints.tensor_tree import misfit
+from srl_train.checkpoints import misfit
 from srl_train.config import yaml_file
 from srl_train.config.backend import TransformersBackendConfig
 from srl_train.config.models import ModelsConfig
@@ -52,6 +51,7 @@ from srl_train.learners.critics import without_critic
 from srl_train.learners.lora import adapter_models, check_adapter_names, side_by_side
 from srl_train.opponent_pool import OpponentPool, load_pools
 from srl_train.player_names import TINY, Loading, notes_of, refuse_missing_folder
+from srl_train.run_files import is_checkpoint
 
 ModelObject = tuple[Any, Any]
 """A PreTrainedModel and its tokenizer, passed by the caller."""

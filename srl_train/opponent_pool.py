@@ -25,8 +25,7 @@ from torch import Tensor
 from srl_agents.episode import Episode
 from srl_agents.evaluation.nash_averaging import nash_average
 from srl_envs.records import checked, read_record
-from srl_train.checkpoints.checkpoint import Checkpoint
-from srl_train.checkpoints.tensor_tree import misfit
+from srl_train.checkpoints import Checkpoint, misfit
 from srl_train.config.models import PoolConfig
 from srl_train.errors import CheckpointError
 from srl_train.learners.critics import without_critic

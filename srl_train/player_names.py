@@ -23,8 +23,8 @@ from srl_agents.scripted.registry import POLICIES, is_scripted
 from srl_envs import loading
 from srl_envs.errors import UntrustedError
 from srl_envs.untrusted import read_bytes, read_json
-from srl_train.checkpoints.manifest import is_checkpoint
 from srl_train.errors import ConfigError
+from srl_train.run_files import is_checkpoint
 
 if TYPE_CHECKING:
     from srl_train.config.models import ModelsConfig
@@ -225,7 +225,7 @@ def _pool(place: Path, wanted: str) -> tuple[dict[str, str], Path]:
         )
     if is_checkpoint(place):
         return {wanted: f"{place}:{wanted}"}, place
-    from srl_train.checkpoints.checkpoint import list_checkpoints  # imports torch
+    from srl_train.checkpoints import list_checkpoints  # imports torch
 
     saved = list_checkpoints(place / "checkpoints")
     if not saved:
@@ -350,7 +350,7 @@ def config_tree(place: Path) -> Any:
 
 
 def _metadata(checkpoint: Path) -> dict[str, Any]:
-    from srl_train.checkpoints.checkpoint import load_metadata  # imports torch
+    from srl_train.checkpoints import load_metadata  # imports torch
 
     return load_metadata(checkpoint.parent, checkpoint.name)
 

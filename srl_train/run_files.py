@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -169,8 +170,6 @@ class RunFiles:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json, with null for numbers that are not finite."""
-        from srl_train.checkpoints.checkpoint import finite  # only here: evaluations need no torch
-
         write_whole(self.folder / "summary.json", json.dumps(finite(summary), indent=2) + "\n")
 
     def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
@@ -249,3 +248,19 @@ def installed(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def is_checkpoint(place: Path) -> bool:
+    """Return True if the folder is a checkpoint."""
+    return (place / "manifest.json").is_file() and (place / "state.json").is_file()
+
+
+def finite(value: Any) -> Any:
+    """Return the value with None for NaN and infinities, which JSON cannot hold."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    return value

@@ -1,4 +1,4 @@
-"""`srl info`: versions, environments, strategies, this machine, and verified checkpoints."""
+"""`srl info`: versions, environments, strategies, and this machine."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import argparse
 import os
 import platform
 from collections.abc import Mapping
-from pathlib import Path
 
 from srl_envs.loading import install_line, missing, pip_line
 from srl_train.cli.notices import tell
-from srl_train.errors import CheckpointError
 from srl_train.run_files import installed
 
 PACKAGES = (
@@ -41,17 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--devices", action="store_true", help="look for accelerators too (imports torch: seconds)"
     )
-    parser.add_argument(
-        "--verify", type=Path, metavar="FOLDER",
-        help="only compare every byte of a checkpoint, or of all those of a run, with what was "
-        "written; loading one compares the sizes of weights",
-    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the information."""
-    if args.verify is not None:
-        return _verify(args.verify)
     from srl_envs import registry, scenarios
 
     print_table("versions", {"python": platform.python_version()} | versions())
@@ -79,20 +70,6 @@ def run(args: argparse.Namespace) -> int:
         machine |= accelerators()
     print_table("machine", machine)
     return 0
-
-
-def _verify(folder: Path) -> int:
-    from srl_train.checkpoints import checkpoint  # imports torch
-
-    damaged = 0
-    for one in sorted((folder / "checkpoints").glob("[!.]*")) or [folder]:
-        try:
-            checkpoint.check(one, every_byte=True)
-            tell(f"whole: {one}")
-        except CheckpointError as error:
-            damaged += 1
-            tell(f"damaged: {error}")
-    return 2 if damaged else 0
 
 
 def versions() -> dict[str, str]:

@@ -17,7 +17,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
-from srl_train.checkpoints.tensor_tree import mapped
+from srl_train.checkpoints import mapped
 from srl_train.distributed import processes
 from srl_train.errors import TrainingError
 

@@ -15,7 +15,7 @@ from srl_extensions.vllm.config import VLLMBackendConfig
 from srl_extensions.vllm.models import TokenFacts, probe_of, servable
 from srl_extensions.vllm.publisher import write_weights
 from srl_train.build import build_learners
-from srl_train.checkpoints.tensor_tree import mapped
+from srl_train.checkpoints import mapped
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.sampling import Sampling
-from srl_train.checkpoints.adapter_folders import attach
+from srl_train.adapters import attach
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream

@@ -180,27 +180,6 @@ def test_an_interrupted_training_says_how_to_go_on(command, capsys, tmp_path, be
     assert (f"to go on: srl train --resume --out {tmp_path}" in said) is begun
 
 
-def test_every_byte_of_checkpoints_is_verified_on_request(tmp_path, capsys):
-    from torch import ones
-
-    from srl_train.checkpoints import checkpoint
-
-    for number in (1, 2):
-        checkpoint.save(
-            tmp_path / "checkpoints", f"round_{number}", tensors={"models/model_0": {"w": ones(3)}},
-            state={}, metadata={"round": number},
-        )  # fmt: skip
-    assert cli.main(["info", "--verify", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.count("whole: ") == 2
-    weights = tmp_path / "checkpoints/round_2/models/model_0.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
-    assert cli.main(["info", "--verify", str(tmp_path)]) == 2
-    said = capsys.readouterr().out
-    assert "whole: " in said and "round_2/models/model_0.safetensors is not as it was" in said
-    assert cli.main(["info", "--verify", str(weights.parents[1])]) == 2
-    assert cli.main(["info", "--verify", str(tmp_path / "nothing")]) == 2
-
-
 def test_a_traceback_reaches_the_terminal_escaped(capsys):
     try:
         raise ValueError("\x1b]0;owned\x07")

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from srl_agents.episode import read_jsonl, write_jsonl
-from srl_train.checkpoints import checkpoint
+from srl_train import checkpoints as checkpoint
 from srl_train.cli import main
 from srl_train.config.yaml_file import dump, from_tree
 from srl_train.data.collect import filtered, play_games, scripted_player

@@ -10,7 +10,7 @@ from srl_envs.games import coop_compete as coop_compete_v0
 from srl_extensions.play_ahead.schedule import room
 from srl_train import round as round_module
 from srl_train.build import build_run
-from srl_train.checkpoints.checkpoint import list_checkpoints
+from srl_train.checkpoints import list_checkpoints
 from srl_train.engines import Engine
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import read_metrics

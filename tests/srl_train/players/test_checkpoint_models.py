@@ -11,9 +11,9 @@ from srl_agents.episode import read_jsonl
 from srl_agents.rollout import play_many
 from srl_agents.rollout.mixture import Mixture
 from srl_envs import coop_compete_v0
+from srl_train import checkpoints as checkpoint
 from srl_train import resume
 from srl_train.build import build_run
-from srl_train.checkpoints import checkpoint
 from srl_train.cli import main
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.loading import checkpoint_pool, load_all

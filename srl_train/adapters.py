@@ -14,7 +14,7 @@ from srl_agents.llm.backends.huggingface.loading import not_loaded, reachable_so
 from srl_agents.llm.model_folders import is_gguf
 from srl_envs.untrusted import read_bytes, read_json
 from srl_envs.validation import shown
-from srl_train.checkpoints.tensor_tree import misfit
+from srl_train.checkpoints import misfit
 from srl_train.errors import ConfigError
 from srl_train.learners.upstream_warnings import quiet_upstream
 
