@@ -17,9 +17,9 @@ from srl_train import checkpoints as checkpoint
 from srl_train import resume, summaries
 from srl_train.build import build_run
 from srl_train.config import yaml_file
+from srl_train.config.learning.offline import planned
 from srl_train.config.run import RunConfig
 from srl_train.distributed import processes
-from srl_train.engine.offline.progress import planned
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.export import write_card
@@ -200,7 +200,7 @@ class Trainer:
 
     def _train_stage(self, name: str) -> None:
         # Only now: its trainers cost seconds to import.
-        from srl_train.engine.offline.stage import Stage
+        from srl_train.stages import Stage
 
         run = self.run
         began = time.perf_counter()

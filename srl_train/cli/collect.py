@@ -76,10 +76,9 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from srl_agents.episode import write_jsonl
     from srl_agents.errors import RolloutError
-    from srl_train.data.chats import as_lines
-    from srl_train.data.collect import build_policies, filtered, play_games
-    from srl_train.data.demonstrations import parts_of
+    from srl_train.collect import build_policies, filtered, play_games
     from srl_train.environment import build_env
+    from srl_train.offline_data import chat_lines, parts_of
     from srl_train.player_names import notes_of
     from srl_train.run_files import asked_for, refuse_unwritable, write_whole
 
@@ -109,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         if args.format == "messages":
             notes = notes_of(config.models.opponent_notes, make_env)
             parts = parts_of(kept)
-            write_whole(args.out, as_lines(kept, parts, env.unwrapped.text_view, notes))
+            write_whole(args.out, chat_lines(kept, parts, env.unwrapped.text_view, notes))
         else:
             write_jsonl(args.out, kept)
     tell("\n".join(_summary(played, kept)))
@@ -119,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _summary(played: Sequence[Episode], kept: Sequence[Episode]) -> list[str]:
     from srl_agents.evaluation.episode_stats import parse_failures
-    from srl_train.data.demonstrations import parts_of
+    from srl_train.offline_data import parts_of
 
     lines = []
     good = [episode for episode in played if episode.failure is None]

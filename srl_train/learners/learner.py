@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from srl_train.data.preferences import Preference, References
     from srl_train.distributed.processes import Parallelism
+    from srl_train.offline_data import Preference, References
     from srl_train.samples import TokenSample
 
 

@@ -18,7 +18,7 @@ from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
 from srl_envs.loading import MAX_YAML, read_yaml
 from srl_envs.untrusted import read_bytes, read_json
-from srl_train.engine.offline.progress import ORDER
+from srl_train.config.learning.offline import STAGES
 from srl_train.metrics.activity import Span, read_activity
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.sinks import read_metrics
@@ -246,7 +246,7 @@ def by_stage(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Mapping[str, 
 def check_row(path: Path, place: int, row: Mapping[str, Any], kind: str) -> None:
     """Raise RunFolderError unless the row is a round's or, of `kind` "stage", a stage's pass."""
     where = f"{path}: line {place}"
-    of_kind = row.get(kind) in ORDER if kind == "stage" else isinstance(row.get(kind), Mapping)
+    of_kind = row.get(kind) in STAGES if kind == "stage" else isinstance(row.get(kind), Mapping)
     number, models = row.get("round"), row.get("models")
     numbered = isinstance(number, int) and abs(number) < MOST_ROUNDS
     if not (of_kind and numbered and isinstance(models, Mapping)):

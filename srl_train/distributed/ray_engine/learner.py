@@ -19,7 +19,7 @@ from srl_train.checkpoints import mapped
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
 from srl_train.distributed import fsdp, processes
-from srl_train.engine.builders.stage_learners import build_stage_learner
+from srl_train.learners import build_stage_learner
 from srl_train.learners.learner import Learned, Learner, StageLearner, restore, state_of
 from srl_train.loading import learning_models
 from srl_train.players import build_sampling, matchmaking_of

@@ -14,9 +14,9 @@ from srl_agents.episode import Episode, ModelVersion
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.rollout import PlaySettings, play_many
 from srl_train.config.run import RunConfig
-from srl_train.data.planned_games import PlannedGames
 from srl_train.loading import ModelText, build_backends
 from srl_train.modes import MODES
+from srl_train.planned_games import PlannedGames
 from srl_train.players import build_sampling, matchmaking_of, policies_by_seats
 
 if TYPE_CHECKING:

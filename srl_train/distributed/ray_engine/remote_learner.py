@@ -9,11 +9,11 @@ from typing import Any, Self, TypeVar
 from torch import Tensor
 
 from srl_train.config.learning.offline import OfflineConfig
-from srl_train.data.preferences import Preference, References
 from srl_train.distributed.processes import Parallelism
 from srl_train.distributed.ray_engine.standing import StandingWorker, Worker
 from srl_train.learners.critics import without_critic
 from srl_train.learners.learner import Learned, Learner, StageLearner
+from srl_train.offline_data import Preference, References
 
 T = TypeVar("T")
 

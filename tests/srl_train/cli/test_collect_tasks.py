@@ -5,7 +5,7 @@ import pytest
 from srl_agents.episode import read_jsonl
 from srl_train.cli import main
 from srl_train.config.yaml_file import from_tree
-from srl_train.data.demonstrations import KEPT, read_episodes
+from srl_train.offline_data import KEPT, read_episodes
 from srl_train.trainer import Trainer
 
 ONE_LINE = {"families": "returns", "difficulty": 1, "max_cycles": 1}

@@ -5,8 +5,8 @@ import pytest
 
 from srl_train.config.engine import RayEngineConfig
 from srl_train.distributed.ray_engine import standing
-from srl_train.engine.offline.stage import Stage
 from srl_train.metrics import read_metrics
+from srl_train.stages import Stage
 from srl_train.trainer import Trainer
 from tests.srl_train.distributed.ray_engine.direct import DirectPlaces, direct_engine
 from tests.srl_train.engine.run_state import everything, same, without_times
