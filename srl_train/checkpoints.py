@@ -146,7 +146,7 @@ def load(path: Path) -> Checkpoint:
         CheckpointNotFound: If there is no checkpoint.
         CheckpointError: If a file is missing or was changed; the message names the file.
     """
-    found = _find(path.parent, path.name)
+    found = find(path.parent, path.name)
     manifest = _read_manifest(found)
     for name in manifest["files"]:
         _verify(found, name, manifest)
@@ -169,7 +169,7 @@ def load(path: Path) -> Checkpoint:
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
     """Read metadata.json without the rest; errors as in `load`."""
-    found = _find(directory, checkpoint_id)
+    found = find(directory, checkpoint_id)
     _verify(found, "metadata.json", _read_manifest(found))
     return _mapping(found / "metadata.json")
 
@@ -310,7 +310,7 @@ def _complete(directory: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
     return found
 
 
-def _find(directory: Path, checkpoint_id: str) -> Path:
+def find(directory: Path, checkpoint_id: str) -> Path:
     """Return the checkpoint's folder, which is in `directory`. Raises CheckpointNotFound."""
     there = {path.name: path for path in directory.glob("*") if path.is_dir()}
     for name in (checkpoint_id, f"{_REPLACED}{checkpoint_id}"):

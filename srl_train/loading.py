@@ -248,8 +248,8 @@ def _with_weights(
     handed_over = config.environment.name.startswith(f"{registry.HANDED_OVER}:")
     if TINY in bases.values() and handed_over:
         raise ConfigError(
-            f"{folder}: the base 'tiny' was built for an environment that was handed over as an "
-            "object, and cannot be built again: give the models of the ended run"
+            f"{folder}: the base 'tiny' cannot be built again for an environment that was passed "
+            "as an object: use the models of the ended run"
         )
     make_env = partial(build_env, config, trusted=trusted)  # only called for what needs one
     backends, modules, _ = learning_models(models, bases, make_env, config.seed)
@@ -377,36 +377,29 @@ def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> R
     if not given:
         return config
     models = config.models
-    for name in given:
-        if name not in models.names:
-            raise ConfigError(f"there is no {name!r} to hand over: the models are {models.names}")
+    if unknown := set(given) - set(models.names):
+        raise ConfigError(f"unknown models {sorted(unknown)}; allowed: {models.names}")
     if len({id(model) for model, _ in given.values()}) < len(given):
-        raise ConfigError(
-            "one model object was handed over twice: each model trains its own weights"
-        )
+        raise ConfigError("the same object is passed for two models")
     for setting, chosen in (
         ("models.adapters", models.adapters is not None),
         (f"backend.name {config.backend.name!r}", not config.backend.IN_PROCESS),
         ("engine.name 'ray'", config.engine.name == "ray"),
     ):
         if chosen:
-            raise ConfigError(
-                f"{setting}: it trains models that it loads itself, and objects were handed over: "
-                "leave it out, or name them in models.base"
-            )
+            raise ConfigError(f"{setting} cannot be combined with model objects: use models.base")
     bases = models.bases
     for name, (model, _) in given.items():
         bases[name] = str(getattr(model.config, "_name_or_path", ""))
         if not bases[name]:
             raise ConfigError(
-                f"{name}: the model came from no folder or hub name, which its checkpoints need: "
-                "save it with save_pretrained, and load that"
+                f"{name} has no folder or hub name, which its checkpoints require: save the model "
+                "with save_pretrained and load it from there"
             )
     types = {str(model.dtype).removeprefix("torch.") for model, _ in given.values()}
     if len(types) > 1 or not types <= {*DTYPES}:
         raise ConfigError(
-            f"the models' numbers are {', '.join(sorted(types))}: give all of them one type that "
-            f"can be trained, {' or '.join(DTYPES)}, such as by model.to(torch.bfloat16)"
+            f"the models' dtypes are {', '.join(sorted(types))}, must all be {' or '.join(DTYPES)}"
         )
     [dtype] = types
     alike = len(set(bases.values())) == 1

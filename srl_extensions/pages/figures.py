@@ -43,8 +43,6 @@ TITLES = {
     "kl": "Divergence from the starting model (KL)",
     "sampler_divergence": "Sampler and trainer: mean difference in log-probability",
     "sampler_divergence_max": "Sampler and trainer: largest difference in log-probability",
-    "sampler_beyond_cap": "Sampler and trainer: share of tokens with a ratio above the cap",
-    "sampler_kl": "Divergence of the trainer from the sampler (KL)",
     "reward_std": "Standard deviation of rewards in a group",
     "frac_reward_zero_std": "Share of groups with all rewards equal",
 }

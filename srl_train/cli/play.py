@@ -26,7 +26,6 @@ from srl_train.cli.options import (
     check_numbers,
     players_of,
     prepare_torch,
-    refuse_unread,
     settings,
 )
 from srl_train.errors import ConfigError
@@ -176,7 +175,5 @@ def _opponents(
     players = {agent: parse_player(name) for agent, name in who.items()}
     if any(player.is_local_model for player in players.values()):
         prepare_torch()
-    else:
-        refuse_unread({"constrained": args.constrained}, "models that run here, and none plays")
     overrides = SamplingOverrides(constrained=args.constrained)
     return Resolver(overrides=overrides, trusted=args.trust).by_agent(players, make_env)

@@ -145,8 +145,6 @@ def test_several_games_are_recorded_and_play_again(play, tmp_path):
         (["bandit_v0", "--episodes", "0"], "--episodes is 0: give 1 to 100000"),
         (["bandit_v0", "--seed", "-1"], "--seed is -1: give 0 to 4294967295"),
         (["bandit_v0", "--record", "/proc/no.jsonl"], "--record: cannot write /proc/no.jsonl"),
-        (["maze_race_v0", "--constrained"], "--constrained is for models"),
-        (["maze_race_v0", "--opponent", "explorer", "--no-constrained"], "--constrained is for"),
         (["maze_race_v0", "--opponent", "nobody"], "unknown player 'nobody': give 'tiny'"),
         (["maze_race_v0", "--opponent", "pavlov"], "pavlov cannot play maze_v0"),
         (

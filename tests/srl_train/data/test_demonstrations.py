@@ -201,8 +201,8 @@ def test_a_bad_line_is_named(line, says, tmp_path):
 
 
 def test_a_file_that_is_not_there_or_no_text(tmp_path):
-    with pytest.raises(DataError, match=r"cannot read the data .*nowhere.*No such file"):
+    with pytest.raises(DataError, match=r"cannot read the data .*nowhere"):
         read_episodes(tmp_path / "nowhere.jsonl", "coop_compete_v0", SEATS)
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="not text in UTF-8"):
+    with pytest.raises(DataError, match="text in UTF-8"):
         read_episodes(tmp_path / "bytes", "coop_compete_v0", SEATS)

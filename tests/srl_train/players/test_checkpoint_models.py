@@ -225,7 +225,7 @@ def test_what_is_no_pool_is_refused(pooled, short_run, tmp_path):
         ConfigError, match="no model 'pats', only model_0, and its opponent pools are past"
     ):
         parse_player(f"{run}:pats")
-    with pytest.raises(ConfigError, match=f"base: {run}:past is a pool of past versions"):
+    with pytest.raises(ConfigError, match=f"base is '{run}:past', must be one model"):
         build_run(short_run(models__base=f"{run}:past"))
     (tmp_path / "config.yaml").write_text((run / "config.yaml").read_text())
     with pytest.raises(ConfigError, match="checkpoints holds no whole checkpoint"):
