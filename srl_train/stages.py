@@ -37,7 +37,7 @@ from srl_train.offline_data import (
     read_preferences,
     with_references,
 )
-from srl_train.planned_games import PlannedGames
+from srl_train.plan import PlannedGames
 from srl_train.player_names import notes_of
 from srl_train.round import update_models
 from srl_train.run import Run, UpdateStats

@@ -22,9 +22,7 @@ from srl_train.config.run import RunConfig
 from srl_train.distributed import processes
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.evaluation import evaluate
-from srl_train.export import write_card
 from srl_train.interrupts import Interrupts
-from srl_train.loading import ModelObject
 from srl_train.metrics import Progress, Sink, round_warnings
 from srl_train.pools import grow_pools
 from srl_train.recorder import Recorder
@@ -36,6 +34,8 @@ from srl_train.updates import UpdateStrategy
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+
+    from srl_train.loading import ModelObject
 
 
 class Trainer:
@@ -339,6 +339,8 @@ class Trainer:
 
     def save_models(self) -> Path:
         """Write every model as its users load it, into RUN/models."""
+        from srl_train.export import write_card  # imports PEFT
+
         self._settle()
         self._claim()
         with self.files.on_full_disk():

@@ -21,7 +21,7 @@ from srl_train.offline_data import (
     parts_of,
     read_episodes,
 )
-from srl_train.planned_games import InWords
+from srl_train.plan import InWords
 
 SEATS = ("agent_0", "agent_1")
 

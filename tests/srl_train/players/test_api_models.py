@@ -185,7 +185,7 @@ def test_what_it_wrote_is_learned_from_as_text(server, tmp_path, short_run):
 
 
 def test_stages_before_the_rounds_keep_its_own_words(server, short_run):
-    from srl_train.planned_games import in_words
+    from srl_train.plan import in_words
 
     server.answer = lambda body: "well\ncooperate"
     run = build_run(short_run(**COACH))
