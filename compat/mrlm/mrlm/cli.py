@@ -116,11 +116,10 @@ def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 def info(args: argparse.Namespace, rest: Sequence[str]) -> int:
     """Print the tables of `srl info`, the algorithms and the environment types."""
-    status = srl.main(["info"])
     print_table("machine", accelerators())
     print_table("algorithms", ALGORITHMS)
     print_table("environment types", REGISTERED)
-    return status
+    return srl.main(["info"])
 
 
 def _parser() -> argparse.ArgumentParser:
