@@ -83,18 +83,9 @@ def load_backend(
 ) -> HuggingFaceBackend:
     """Load 'tiny', a local folder, a GGUF file, a hub name or a PEFT adapter with its base.
 
-    Args:
-        base: Name of the model.
-        make_env: Constructor of the environment that 'tiny' is built for.
-        how: Options of loading.
-        name: Name of the model in records.
-        notes: Opponent notes that 'tiny' is built for.
-        adapter: Name of the adapter in the PeftModel.
-
-    Raises:
-        BackendError: The model cannot be loaded.
-        ConfigError: The folder does not exist.
-        PolicyError: 'tiny' cannot be built for the environment.
+    'tiny' is built for the environment and the opponent notes. `name` is the model's name in
+    records, `adapter` the adapter's in its PeftModel. Raises BackendError, ConfigError or
+    PolicyError if the model cannot be loaded.
     """
     if base == TINY:
         return _whole(str(tiny.folder(make_env, notes=notes)), how, name)
@@ -132,16 +123,8 @@ def load_all(
     Adapters of one base share it, quantized as `how.quantization` says. Whole models are loaded
     without quantization.
 
-    Args:
-        folders: Name -> source, as in PlayerSpec.sources.
-        make_env: Constructor of the environment that 'tiny' is built for.
-        how: Options of loading.
-        notes: Opponent notes that 'tiny' is built for.
-        trusted: Whether code that a checkpoint's configuration names may be imported.
-
-    Raises:
-        BackendError: A model cannot be loaded.
-        CheckpointError: A checkpoint is damaged.
+    `folders` are sources as in PlayerSpec. With `trusted`, code that a checkpoint's configuration
+    names may be imported. Raises BackendError or CheckpointError if a model cannot be loaded.
     """
     unquantized = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}
@@ -184,18 +167,10 @@ def checkpoint_modules(
 ) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
     """Load models of a checkpoint from its run's bases and the saved weights.
 
-    Args:
-        folder: Checkpoint.
-        names: Models to load.
-        device: Device to load them on.
-        trusted: Whether an environment that the checkpoint's configuration names as code may be
-            imported, which 'tiny' and opponent notes need.
-
-    Returns:
-        Name -> backend (one backend for all adapters), and name -> module with the weights.
+    Returns name -> backend (one backend for all adapters), and name -> module with the weights.
 
     Raises:
-        ConfigError: The base or the environment cannot be had.
+        ConfigError: The base or the environment cannot be loaded.
         UntrustedError: The environment is code, and not `trusted`.
         CheckpointError: The weights are damaged, or of another model.
     """
@@ -288,16 +263,14 @@ def learning_models(
         bases: Model -> base.
         make_env: Constructor of the environment that 'tiny' is built for.
         seed: Seed of the adapters' first weights.
-        play_copies: Whether samplers have copies of the weights that train, so that a model can
-            play while it learns.
+        play_copies: Whether samplers have copies of the weights, for play during an update.
         given: Model -> model object that replaces its base.
 
     Returns:
         Model -> backend; model -> module to train; model -> module that the backend samples from.
 
     Raises:
-        ConfigError: An adapter has other settings than `models.adapters`, or a model's name cannot
-            be an adapter's.
+        ConfigError: An adapter has other settings than `models.adapters`.
     """
     how, notes = Loading.of(models), notes_of(models.opponent_notes, make_env)
     if models.adapters is None:
@@ -527,16 +500,8 @@ def build_backends(
 ) -> Players:
     """Load every model of a run once.
 
-    Args:
-        config: Configuration.
-        make_env: Constructor of the environment.
-        server_logs: Folder for logs of servers; None is a folder in the cache.
-        trained_here: Whether the models train in this process.
-        served: Samplers that another process manages.
-        given: Model -> model object that replaces its base.
-
-    Raises:
-        BackendError: A model cannot be loaded.
+    Samplers that another process manages are passed as `served`, model objects that replace
+    their bases as `given`. Raises BackendError if a model cannot be loaded.
     """
     models = config.models
     chat = {n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)}

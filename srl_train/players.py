@@ -102,15 +102,8 @@ class Resolver:
     ) -> list[Policy]:
         """Return the policies of a player: one, or one per model of a run.
 
-        Args:
-            player: Meaning of the player's name.
-            make_env: Constructor of the environment.
-            agents: Agents that the player controls; None is all.
-
-        Raises:
-            PolicyError: A scripted policy cannot play the environment, or a class is no policy.
-            BackendError: A model cannot be loaded.
-            ConfigError: A model cannot play the environment.
+        `agents` are the agents that the player controls; None is all. Raises PolicyError,
+        BackendError or ConfigError if a policy or model cannot play the environment.
         """
         with closing(make_env()) as env:
             if player.kind == "scripted":

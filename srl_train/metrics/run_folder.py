@@ -258,14 +258,13 @@ def check_row(path: Path, place: int, row: Mapping[str, Any], kind: str) -> None
         seats = own.get("seats") or []
         if not isinstance(seats, list) or not all(isinstance(one, str) for one in seats):
             raise RunFolderError(f"{where}: seats of {model} is no list of text")
-    mappings = {"by_environment": row.get("by_environment")}
+    if not isinstance(row.get("by_environment", {}), Mapping | None):
+        raise RunFolderError(f"{where}: by_environment is {row['by_environment']!r:.80}")
     if kind == "environment":
-        mappings |= {"winners": row[kind].get("winners"), "seconds": row.get("seconds")}
-    for name, found in mappings.items():
-        if found is not None and not (
-            isinstance(found, Mapping) and (name == "by_environment" or _all_numbers(found))
-        ):
-            raise RunFolderError(f"{where}: {name} is {found!r:.80}, no mapping to numbers")
+        numbers = {"winners": row[kind].get("winners"), "seconds": row.get("seconds")}
+        for name, found in numbers.items():
+            if not (found is None or (isinstance(found, Mapping) and _all_numbers(found))):
+                raise RunFolderError(f"{where}: {name} is {found!r:.80}, no mapping to numbers")
 
 
 def _all_numbers(value: Mapping[str, Any]) -> bool:

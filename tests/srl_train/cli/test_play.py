@@ -77,9 +77,8 @@ def test_an_interrupt_at_the_prompt_leaves_the_game(play, monkeypatch):
         ),
         (
             ["cooperate"],
-            ["team_battle_v0", "--set", "max_cycles=1", "--agent", "blue_1",
-             "--reset", "episode=100"],
-            "round 0/1 battle",
+            ["team_battle_v0", "--set", "max_cycles=1", "--agent", "blue_1"],
+            "blue_1 (you): cooperate",
         ),
         (
             ["offer 9 coin for 1 apple to agent_1", "offer 1 coin for 1 apple to agent_1"],
