@@ -36,7 +36,6 @@ from srl_train.credit import (
     CreditConfig,
     CreditScheme,
     PlainCredit,
-    ScaledCredit,
     normalize,
 )
 from srl_train.trajectory import Game, Trajectory
@@ -49,9 +48,9 @@ KEPT = 20
 """Updates that the right action must remain likely."""
 KEY_CREDIT: Mapping[str, CreditConfig | None] = {
     "per_agent": PlainCredit(),
-    "agent_turn": ScaledCredit(name="agent_turn"),
-    "team_joint": ScaledCredit(name="team_joint"),
-    "difference": ScaledCredit(name="difference"),
+    "agent_turn": PlainCredit(name="agent_turn"),
+    "team_joint": PlainCredit(name="team_joint"),
+    "difference": PlainCredit(name="difference"),
     "counterfactual": CounterfactualCredit(alternatives=len(COLOURS) - 1),
     "branching": None,
 }
@@ -67,7 +66,7 @@ STEPS = {
 """Upper bound of environment steps per episode, replays and branches included."""
 KEY_ROLES = AgentRoles(tuple(f"agent_{agent}" for agent in range(AGENTS)))
 DILEMMA_CREDIT: Mapping[str, CreditConfig] = {
-    "agent_turn": ScaledCredit(name="agent_turn"),
+    "agent_turn": PlainCredit(name="agent_turn"),
     "advantage_alignment": AlignmentCredit(alignment=1.0),
 }
 DILEMMA_ROLES = AgentRoles(("first", "second"))
