@@ -51,11 +51,6 @@ class RunFiles:
         return self.folder / "stages.jsonl"
 
     @property
-    def activity(self) -> Path:
-        """Who was busy when, where play went ahead."""
-        return self.folder / "activity.jsonl"
-
-    @property
     def playing(self) -> Path:
         """The game under way, turn by turn."""
         return self.folder / "playing.jsonl"
@@ -142,7 +137,7 @@ class RunFiles:
         Only what a run writes is moved. None where there is no run.
         """
         own = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
-               "activity.jsonl", "playing.jsonl", "report.html", "trackers.json",
+               "playing.jsonl", "report.html", "trackers.json",
                "episodes", "data", "models", "server-logs", "tensorboard", "wandb")  # fmt: skip
         found = [self.folder / name for name in own]
         saved = [manifest.parent for manifest in self.checkpoints.glob("*/manifest.json")]

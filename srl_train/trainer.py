@@ -243,8 +243,7 @@ class Trainer:
         number = run.next_round
         if self._rounds is None:
             self._settle()
-            record = self.files.activity if self._recorder.keeps_rows else None
-            context = ScheduleContext(run, record, self._saves_after, self._interrupts.at_once)
+            context = ScheduleContext(run, self._saves_after, self._interrupts.at_once)
             self._rounds = build_schedule(context)
         result = self._rounds.next_round()
         run.seconds += time.perf_counter() - began

@@ -19,7 +19,6 @@ from srl_envs.errors import DocumentError
 from srl_envs.loading import MAX_YAML, read_yaml
 from srl_envs.untrusted import read_bytes, read_json
 from srl_train.config.learning.offline import STAGES
-from srl_train.metrics.activity import Span, read_activity
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.sinks import read_metrics
 
@@ -61,8 +60,6 @@ class Run:
     """First and last file of sample episodes, or the only one."""
     notes: tuple[str, ...]
     """Missing parts, one sentence each."""
-    activity: tuple[Span, ...] = ()
-    """Rows of activity.jsonl, which exists if play runs ahead."""
 
     @property
     def environment(self) -> str:
@@ -183,7 +180,6 @@ def _loaded(folder: Path) -> Run:
     rows = _rows(metrics, notes, planned)
     if rows and len(rows) < planned:
         notes.append(f"{len(rows)} of {planned:.0f} rounds have been played.")
-    busy = folder / "activity.jsonl"
     return Run(
         folder=folder,
         rows=rows,
@@ -193,7 +189,6 @@ def _loaded(folder: Path) -> Run:
         config=tree,
         samples=_samples(folder / "episodes", notes, expected=bool(rows)),
         notes=tuple(notes),
-        activity=tuple(read_activity(busy)) if busy.exists() else (),
     )
 
 

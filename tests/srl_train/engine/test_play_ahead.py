@@ -14,7 +14,6 @@ from srl_train.checkpoints import list_checkpoints
 from srl_train.engines import Engine
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import read_metrics
-from srl_train.metrics.activity import read_activity
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, play_round, same, without_times
 
@@ -126,13 +125,6 @@ def test_play_goes_on_while_models_learn_and_no_sample_is_older_than_it_may_be(
         assert all(number - versions[model] <= 1 for number, versions in engine.began.items())
     seconds = [row["seconds"] for row in rows]
     assert all(0 < one["overlap"] <= min(one["rollout"], one["train"]) for one in seconds[1:3])
-    spans = read_activity(trainer.files.activity)
-    assert sorted((span.who, span.round) for span in spans) == [
-        (who, number) for who in ("model_0", "model_1", "play") for number in range(4)
-    ]
-    when = {(span.who, span.round): span for span in spans}
-    assert when["model_0", 1].start < when["play", 2].end < when["model_0", 1].end
-    assert all(span.start < span.end for span in spans)
     assert nobody_is_left()
 
 
@@ -241,8 +233,6 @@ def test_a_stopped_run_is_whole_and_goes_on(short_run, tmp_path):
     assert again.fit()["training_completed"] is True
     assert again.run.versions == {"model_0": 5, "model_1": 5}
     assert [row["round"] for row in read_metrics(again.files.metrics)] == [0, 1, 2, 3, 4]
-    spans = read_activity(again.files.activity)
-    assert [s.round for s in spans if s.who == "model_0"] == [0, 1, 2, 3, 4]
     assert nobody_is_left()
 
 
