@@ -125,9 +125,10 @@ def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None
         if not isinstance(start, str):  # one base per model
             start = start[int(place)] if place.isdigit() and int(place) < len(start) else None
     origin = under or start
-    public = origin and origin != TINY and not Path(origin).exists()  # others lack local folders
+    if origin in (None, TINY) or Path(origin).exists():  # the hub has no local folders
+        origin = None
     header = ModelCardData(
-        base_model=origin.partition("@")[0] if public else None,
+        base_model=origin and origin.partition("@")[0],
         library_name="peft" if under else "transformers",
         pipeline_tag="text-generation",
     )
