@@ -26,7 +26,7 @@ from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout.event_loop import run
 from srl_envs import registry
-from srl_train.checkpoints.adapter_folders import attach
+from srl_train.adapters import attach
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError, UpdateError
 from srl_train.learners.lora import adapter_models, share

@@ -24,14 +24,13 @@ from srl_agents.errors import RolloutError
 from srl_agents.evaluation.episode_stats import cooperation_rate, mean
 from srl_envs import registry
 from srl_envs.wrappers import CustomRewards, RewardFunction
+from srl_train import checkpoints as checkpoint
 from srl_train import summaries
 from srl_train.build import resolved
-from srl_train.checkpoints import checkpoint
 from srl_train.engines import Engine
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import Progress
 from srl_train.plan import PlannedGames
-from srl_train.processes import is_main
 from srl_train.round import RoundResult, plan_round
 from srl_train.run import Run
 from srl_train.trainer import Trainer

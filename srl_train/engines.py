@@ -97,7 +97,7 @@ class Engine:
             seed: Seed of the run.
         """
         # Imported here because TRL's offline trainers take seconds to import.
-        from srl_train.engine.builders.stage_learners import build_stage_learner
+        from srl_train.learners import build_stage_learner
 
         module, backend = self._players.modules[model], self._players.backends[model]
         return build_stage_learner(section, model, module, backend.tokenizer, planned_steps, seed)

@@ -18,7 +18,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from srl_train import processes
-from srl_train.checkpoints.tensor_tree import mapped
+from srl_train.checkpoints import mapped
 from srl_train.errors import TrainingError
 
 

@@ -13,9 +13,8 @@ from typing import Any
 
 from torch import Tensor
 
-from srl_train import fsdp, processes
-from srl_train.checkpoints import checkpoint as checkpoints
-from srl_train.checkpoints.tensor_tree import misfit, refuse_unlike
+from srl_train import checkpoints, fsdp, processes
+from srl_train.checkpoints import misfit, refuse_unlike
 from srl_train.config import yaml_file
 from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig

@@ -59,7 +59,7 @@ PLACES = dict.fromkeys(
     ),  # which pydantic brings
     "matplotlib": ("srl_extensions/pages/plots.py", "benchmarks/*"),
     # Weights are safetensors, the rest is JSON; only torch's refusal of others' files is caught.
-    "pickle": ("srl_train/checkpoints/adapter_folders.py",),
+    "pickle": ("srl_train/adapters.py",),
     # A generator per owner, from a seed. The process's own are put aside for TRL, which draws from
     # them, and are looked at to see that an environment does not.
     "random": ("srl_train/learners/trl_*.py", "srl_envs/env_checker.py"),

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from srl_extensions.cluster.players import fetched
 from srl_train import fsdp, processes
-from srl_train.checkpoints.tensor_tree import mapped
+from srl_train.checkpoints import mapped
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
-from srl_train.engine.builders.stage_learners import build_stage_learner
+from srl_train.learners import build_stage_learner
 from srl_train.learners.learner import Learned, StageLearner, restore, state_of, without_critic
 from srl_train.loading import learning_models
 from srl_train.local import build_learners

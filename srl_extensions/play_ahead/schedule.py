@@ -20,7 +20,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
-from collections import deque
+import time
+from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -30,7 +31,6 @@ from srl_agents.episode import Episode
 from srl_agents.rollout.event_loop import LoopThread
 from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
-from srl_train.metrics.activity import PLAY, Activity
 from srl_train.pools import growth_is_due, load_opponents
 from srl_train.round import (
     PlayedRound,
@@ -43,6 +43,36 @@ from srl_train.round import (
 )
 from srl_train.run import UpdateStats
 from srl_train.schedule import ScheduleContext
+
+
+class Activity:
+    """Seconds of rollouts (`rollout`), learning (`train`) and both (`overlap`). Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: Counter[str] = Counter()
+        self._since = time.perf_counter()
+        self._seconds = dict.fromkeys(("rollout", "train", "overlap"), 0.0)
+
+    def change(self, kind: str, by: int) -> None:
+        """Start (1) or end (-1) a rollout or an update."""
+        with self._lock:
+            self._count()
+            self._running[kind] += by
+
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds since the last call."""
+        with self._lock:
+            self._count()
+            counted, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
+            return counted
+
+    def _count(self) -> None:
+        now = time.perf_counter()
+        passed, self._since = now - self._since, now
+        busy = [kind for kind, running in self._running.items() if running]
+        for kind in (*busy, *(["overlap"] if len(busy) == 2 else [])):
+            self._seconds[kind] += passed
 
 
 @dataclass
@@ -74,7 +104,7 @@ class PlayAhead:
 
     def __init__(self, context: ScheduleContext) -> None:
         self._run = run = context.run
-        self._activity = Activity(context.record, run.next_round)
+        self._activity = Activity()
         self._saves_after = context.saves_after
         self._returned = self._prepared = self._started = run.next_round
         self._playing: dict[int, Future[list[Episode]]] = {}
@@ -158,7 +188,6 @@ class PlayAhead:
             self._changed.notify_all()
         for thread in (self._play_thread, *self._threads):
             thread.close()
-        self._activity.close()
 
     # Play.
 
@@ -185,12 +214,12 @@ class PlayAhead:
             return all(number - own.learned <= own.room for own in self._paces if not own.behind)
 
     async def _rollout(self, number: int, plan: RoundPlan) -> list[Episode]:
-        span = self._activity.begin(PLAY, number)
+        self._activity.change("rollout", 1)
         try:
             games = plan.part(range(len(plan.games)))
             return await self._run.engine.play_async(games, self._in_flight)
         finally:
-            self._activity.end(span)
+            self._activity.change("rollout", -1)
 
     def _prepare_round(self) -> bool:
         """Hand the next round to the models if its episodes have ended; return True if so."""
@@ -222,10 +251,9 @@ class PlayAhead:
         """Learn from all rounds in order; the whole work of one thread."""
         while (played := self._next_for(pace)) is not None:
             with pace.learning:
-                spans = [self._activity.begin(model, played.number) for model in pace.models]
+                self._activity.change("train", 1)
                 updates = learn(self._run, played, pace.models)
-                for span in spans:
-                    self._activity.end(span)
+                self._activity.change("train", -1)
             with self._changed:
                 pace.busy = False
                 pace.learned += 1

@@ -35,7 +35,7 @@ from srl_extensions.vllm.publisher import (
     write_weights,
 )
 from srl_extensions.vllm.server import free_port, logs_folder
-from srl_train.checkpoints.adapter_folders import adapter_base
+from srl_train.adapters import adapter_base
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.loading import Samplers, SamplerStart, learning_models

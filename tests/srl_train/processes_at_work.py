@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import save_file
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from srl_train import checkpoints as checkpoint
 from srl_train import fsdp, processes
-from srl_train.checkpoints import checkpoint
 from srl_train.config import yaml_file
 from srl_train.config.learning.learners import PpoConfig
 from srl_train.errors import TrainingError

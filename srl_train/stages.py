@@ -18,20 +18,25 @@ from srl_agents.episode import Episode, write_jsonl
 from srl_agents.evaluation.progress import watched
 from srl_agents.seeding import STAGE_UPDATES
 from srl_train import processes
-from srl_train.config.learning.offline import DpoConfig, SftConfig
-from srl_train.data import chats, preferences
-from srl_train.data.collect import play_games, scripted_player, starts_of
-from srl_train.data.demonstrations import (
+from srl_train.collect import play_games, scripted_player, starts_of
+from srl_train.config.learning.offline import STAGES, DpoConfig, SftConfig, planned
+from srl_train.errors import CheckpointError, DataError
+from srl_train.learners.learner import StageLearner
+from srl_train.offline_data import (
+    Chat,
     Part,
+    References,
     begins_with_episode,
     best_of,
     demonstration,
+    lesson,
     parts_of,
+    preferences,
+    read_chats,
     read_episodes,
+    read_preferences,
+    with_references,
 )
-from srl_train.engine.offline.progress import ORDER, planned
-from srl_train.errors import CheckpointError, ConfigError, DataError
-from srl_train.learners.learner import StageLearner
 from srl_train.plan import PlannedGames
 from srl_train.player_names import notes_of
 from srl_train.round import update_models
@@ -66,7 +71,7 @@ class Stage:
         self._exits = ExitStack()
         self._learners = self._built({m: len(own) + len(rows) for m, own in texts.items()})
         self._samples = texts
-        self._references: dict[str, preferences.References | None] = {}
+        self._references: dict[str, References | None] = {}
         if isinstance(self.config, DpoConfig):
             self._add_pairs(rows)
         self._losses: dict[str, list[float]] = {model: [] for model in run.learners}
@@ -81,7 +86,7 @@ class Stage:
             self._restore(saved)
         for model, references in self._references.items():
             if references is not None:
-                self._samples[model] = preferences.with_references(texts[model], references)
+                self._samples[model] = with_references(texts[model], references)
         # The run with the stage's learners and strategy state in place of its own.
         self._stepped = dataclasses.replace(
             run, learners=self._learners, strategy_state=strategy_state
@@ -114,7 +119,7 @@ class Stage:
         closing = self.passes + 1 == self.config.epochs
         context = RoundContext(self.passes, 0, dict.fromkeys(batches, 0.0), closing=closing)
         number = self._run.stages.passes
-        update_index = STAGE_UPDATES + ORDER.index(self.name)
+        update_index = STAGE_UPDATES + STAGES.index(self.name)
         stepped = self._stepped
         update_models(stepped, batches, context, update_index, updates)
         self.passes += 1
@@ -200,17 +205,14 @@ class Stage:
             game, seats = env.metadata["name"], list(self._run.seats)
         episodes: list[Episode] = []
         rows: list[dict[str, Any]] = []
-        self._chats: list[chats.Chat] = []
-        wanted = preferences.WANTED if self.name == "dpo" else chats.WANTED
+        self._chats: list[Chat] = []
         for path in self.config.data:
-            if begins_with_episode(path, wanted):
+            if begins_with_episode(path, self.name):
                 episodes += read_episodes(path, game, seats)
             elif self.name == "dpo":
-                rows += preferences.read_preferences(path)
+                rows += read_preferences(path)
             else:
-                self._chats += chats.read_chats(path)
-        if (rows or self._chats) and not episodes:
-            self._refuse_filters()
+                self._chats += read_chats(path)
         if not self.config.data:
             kept = folder / f"{self.name}.jsonl"
             if resumed:
@@ -221,24 +223,12 @@ class Stage:
                 write_jsonl(kept, episodes)
         return episodes, rows
 
-    def _refuse_filters(self) -> None:
-        """Raise ConfigError for a filter of episodes, if the data contain none."""
-        defaults = type(self.config)()
-        filters = ("min_return_gap", "seats", "min_return", "top_fraction", "drop_parse_failures")
-        for name in filters:
-            own = getattr(self.config, name, None)
-            if own != getattr(defaults, name, None):
-                raise ConfigError(
-                    f"{self.name}.{name} is {own!r}, must be left out: it filters episodes, and "
-                    f"{self.name}.data contains none"
-                )
-
     def _played(self) -> list[Episode]:
         run, who = self._run, self.config.data_policy
         # Episodes of one start are compared, except by SFT without a ranking.
         compares = not isinstance(self.config, SftConfig) or self.config.top_fraction < 1
         size = run.config.rollout.group_size if compares else 1
-        which = {"stage": ORDER.index(self.name), "group_size": size}
+        which = {"stage": STAGES.index(self.name), "group_size": size}
         games, seed = self.config.episodes, run.config.seed
         if who == "models":
             groups = run.matchmaking.evaluated(-(-games // size))
@@ -285,14 +275,14 @@ class Stage:
                 for index, agent in watched(f"{self.name}, preparing {model}'s data", parts)
             )
             found = []
-            for one in chain(played, (chats.lesson(text, chat) for text in self._chats)):
+            for one in chain(played, (lesson(text, chat) for text in self._chats)):
                 self._check_length(model, len(one.input_ids))  # before the next is tokenized
                 # The first token of a conversation is never predicted.
                 if answer * sum(one.answers[1:]) + observation * sum(one.observations[1:]):
                     found.append(one)
             return found
         assert isinstance(self.config, DpoConfig)
-        return preferences.preferences(
+        return preferences(
             parts,
             self._episodes,
             view,

@@ -1,10 +1,13 @@
-"""SFT demonstrations: one tokenized conversation per agent and recorded game."""
+"""Data of the offline stages, from episodes or files: demonstrations, chats and preferences."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from srl_envs.errors import DocumentError
 from srl_envs.text import ParseFailure, TextView
 from srl_envs.untrusted import read_json
 from srl_train.errors import DataError
+from srl_train.trajectory import Game
 
 KEPT = "kept_agents"
 """Key in an episode's `extra` for the agents to learn from; all agents if it is missing."""
@@ -26,6 +30,18 @@ Part = tuple[int, str]
 """(index of the episode, agent)."""
 Returns = Callable[[Episode], Mapping[str, float]]
 """Function from an episode to the value of each agent's part."""
+Chat = Sequence[dict[str, str]]
+"""Messages with role and content: optionally system, then user and assistant in turns."""
+Tokens = tuple[int, ...]
+References = Sequence[tuple[float, float]]
+"""Log-probabilities of (chosen, rejected) under the reference, per pair."""
+COLUMNS = ("prompt", "chosen", "rejected")
+WANTED = {
+    "sft": "a line of JSON per game, as `srl collect` writes them, or per chat, "
+    '{"messages": [{"role": ..., "content": ...}, ...]}',
+    "dpo": "episodes of `srl collect`, or preferences",
+}
+"""Stage to the content of its data files."""
 
 
 @dataclass(frozen=True)
@@ -78,30 +94,25 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
             for number, line in enumerate(file, start=1):
                 if line.strip():
                     yield number, line
-    except OSError as error:
-        raise DataError(f"cannot read the data {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not text in UTF-8: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read the data {path} as text in UTF-8: {error}") from error
 
 
-def records(path: str | Path, wanted: str) -> Iterator[tuple[str, Any]]:
-    """Yield ("FILE, line N", JSON value) of each line that is not empty.
-
-    Raises DataError with file, line and the `wanted` content.
-    """
+def _records(path: str | Path, stage: str) -> Iterator[tuple[str, Any]]:
+    """Yield ("FILE, line N", JSON value) of each line that is not empty; raises DataError."""
     for number, line in numbered_lines(path):
         where = f"{path}, line {number}"
         try:
             yield where, read_json(line)
         except DocumentError as error:
-            raise DataError(f"{where}: {error}; give {wanted}") from error
+            raise DataError(f"{where}: {error}; give {WANTED[stage]}") from error
 
 
-def begins_with_episode(path: str | Path, wanted: str) -> bool:
+def begins_with_episode(path: str | Path, stage: str) -> bool:
     """Return True if the file's first line is an episode. Raises DataError for an empty file."""
-    for _, record in records(path, wanted):
+    for _, record in _records(path, stage):
         return isinstance(record, dict) and "schema_version" in record
-    raise DataError(f"{path} is empty: give {wanted}")
+    raise DataError(f"{path} is empty: give {WANTED[stage]}")
 
 
 def parts_of(episodes: Sequence[Episode], agents: Iterable[str] | None = None) -> list[Part]:
@@ -232,3 +243,159 @@ def turns_of(
         reason = step.decision.parse_failure
         failure = None if reason is None else ParseFailure(reason, step.decision.action)
     return turns
+
+
+# Chats
+
+
+def chat_lines(
+    episodes: Sequence[Episode],
+    parts: Sequence[Part],
+    view: TextView,
+    notes: PartnerNotes | None = None,
+) -> str:
+    """Return one line of JSON per part, {"messages": [...]}, rules first."""
+    lines = []
+    for index, agent in parts:
+        messages = []
+        steps = episodes[index].steps_of(agent)
+        for turn, step in zip(turns_of(steps, view, [0] * len(steps), notes), steps, strict=True):
+            if turn.rules is not None:
+                messages.append({"role": "system", "content": turn.rules.strip()})
+            messages.append({"role": "user", "content": turn.words.strip()})
+            messages.append({"role": "assistant", "content": words_of(step, view)})
+        lines.append(json.dumps({"messages": messages}) + "\n")
+    return "".join(lines)
+
+
+def read_chats(path: str | Path) -> list[Chat]:
+    """Read the chats of a file. Raises DataError with file and line."""
+    found: list[Chat] = []
+    for where, record in _records(path, "sft"):
+        messages = record.get("messages") if isinstance(record, dict) else None
+        if not (isinstance(messages, list) and messages and all(map(_is_message, messages))):
+            raise DataError(f"{where}: neither a game nor a chat: give {WANTED['sft']}")
+        roles = [message["role"] for message in messages]
+        spoken = roles[1:] if roles[:1] == ["system"] else roles
+        if not spoken or spoken != ["user", "assistant"] * (len(spoken) // 2):
+            raise DataError(
+                f"{where}: roles are {', '.join(roles[:6])}, must be system or none, then user and "
+                "assistant in turns, assistant last"
+            )
+        found.append([{"role": one["role"], "content": one["content"]} for one in messages])
+    return found
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(value.get(key), str) for key in ("role", "content")
+    )
+
+
+def lesson(chat: Chat, form: ChatFormat) -> Demonstration:
+    """Tokenize the chat with the model's template; only its answers are imitated."""
+    ids: list[int] = []
+    answers: list[int] = []
+    observations: list[int] = []
+    system = chat[0]["content"] if chat[0]["role"] == "system" else ""
+    spoken = chat[1:] if chat[0]["role"] == "system" else chat
+    for user, assistant in zip(spoken[::2], spoken[1::2], strict=True):
+        turn = Turn(user["content"], rules=None if ids else system, last=ids[-1] if ids else None)
+        [prompt] = form.prompts([turn])
+        answer = (*form.answer(assistant["content"]), form.end_of_turn)
+        observations += [int(bool(ids))] * len(prompt) + [0] * len(answer)
+        answers += [0] * len(prompt) + [1] * len(answer)
+        ids += (*prompt, *answer)
+    return Demonstration(tuple(ids), tuple(answers), tuple(observations))
+
+
+# Preferences
+
+
+@dataclass(frozen=True)
+class Preference:
+    """Two answers to one prompt, as tokens."""
+
+    prompt_ids: Tokens
+    """Conversation up to the answer."""
+    chosen_ids: Tokens
+    rejected_ids: Tokens
+    reference: tuple[float, float] | None = None
+    """Log-probabilities of (chosen, rejected) under the reference, once known."""
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens in one forward pass: the prompt with either answer."""
+        return 2 * len(self.prompt_ids) + len(self.chosen_ids) + len(self.rejected_ids)
+
+
+def with_references(pairs: Sequence[Preference], references: References) -> list[Preference]:
+    """Return the pairs with their log-probabilities under the reference."""
+    return [
+        dataclasses.replace(pair, reference=(float(better), float(worse)))
+        for pair, (better, worse) in zip(pairs, references, strict=True)
+    ]
+
+
+def preferences(
+    parts: Sequence[Part],
+    episodes: Sequence[Episode],
+    view: TextView,
+    chat: ChatFormat,
+    game_of: Callable[[Episode], Game],
+    *,
+    notes: PartnerNotes | None = None,
+    min_return_gap: float = 0.0,
+) -> list[Preference]:
+    """Return pairs of different answers of one agent after the same start and conversation.
+
+    The value of an answer is the mean reward-to-go over the episodes that contain it. A pair's
+    values differ by more than `min_return_gap`. Most pairs are from the first turns, because
+    episodes of a group diverge.
+    """
+    worth: dict[tuple[str, int, str, Tokens], dict[Tokens, list[float]]] = {}
+    games = [game_of(episode) for episode in episodes]
+    for index, agent in parts:
+        episode, own = episodes[index], games[index][agent]
+        asked = [n for n, step in enumerate(own.steps) if step.decision.asked]
+        context: Tokens = ()
+        for number, (told, said) in zip(
+            asked, conversation(episode.asked_of(agent), view, chat, notes), strict=True
+        ):
+            context += told
+            answers = worth.setdefault((episode.environment, episode.seed, agent, context), {})
+            answers.setdefault(said, []).append(sum(own.shaped[number:]))
+            context += said
+    found = []
+    for (*_, prompt), answers in worth.items():
+        means = {said: sum(values) / len(values) for said, values in answers.items()}
+        for one, other in combinations(means, 2):
+            better, worse = (one, other) if means[one] > means[other] else (other, one)
+            if means[better] - means[worse] > min_return_gap:
+                found.append(Preference(prompt, better, worse))
+    return found
+
+
+def read_preferences(path: str | Path) -> list[dict[str, Any]]:
+    """Read the rows of a file in TRL's formats, all with text or all with lists of messages.
+
+    Raises DataError with file and line.
+    """
+    rows: list[dict[str, Any]] = []
+    for where, record in _records(path, "dpo"):
+        if not isinstance(record, dict) or set(record) != set(COLUMNS):
+            raise DataError(f"{where}: a preference has exactly the keys {', '.join(COLUMNS)}")
+        for column, value in record.items():
+            is_text = isinstance(value, str) and value
+            is_chat = isinstance(value, list) and value and all(map(_is_message, value))
+            if not (is_text or is_chat):
+                raise DataError(
+                    f"{where}: {column} is {json.dumps(value)[:60]}, must be text, or a list of "
+                    "messages with role and content"
+                )
+            if type(value) is not type((rows or [record])[0]["prompt"]):
+                raise DataError(f"{where}: text and lists of messages are mixed: give one of both")
+        if record["chosen"] == record["rejected"]:
+            raise DataError(f"{where}: chosen and rejected are the same")
+        rows.append(record)
+    return rows

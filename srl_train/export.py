@@ -1,25 +1,44 @@
-"""Export of models as Hugging Face folders or PEFT adapters, and upload to the hub."""
+"""Export of models as Hugging Face folders or PEFT adapters with model cards, and upload."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, ModelCardData
 from peft import PeftModel
 
 from srl_agents.llm.backends.huggingface.loading import no_bars
-from srl_train.checkpoints.adapter_folders import adapter_base, merged
-from srl_train.checkpoints.manifest import is_checkpoint
-from srl_train.checkpoints.model_cards import write_card
+from srl_train.adapters import adapter_base, merged
 from srl_train.config import yaml_file
 from srl_train.errors import ConfigError, HubError
 from srl_train.loading import checkpoint_modules, load_backend
-from srl_train.player_names import Loading, PlayerSpec, config_tree, settings_of_run
-from srl_train.run_files import refuse_taken
+from srl_train.player_names import TINY, Loading, PlayerSpec, config_tree, settings_of_run
+from srl_train.run_files import is_checkpoint, refuse_taken, write_whole
+
+_CARD = """---
+{header}
+---
+
+# {name}
+
+{kind}
+
+{training}
+
+```python
+from {library} import {auto}
+from transformers import AutoTokenizer
+
+model = {auto}.from_pretrained("FOLDER")
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")
+```
+"""
 
 
 def export(
@@ -93,3 +112,51 @@ def push(folder: Path, repository: str, *, private: bool = False) -> str:
 
 def _no_environment() -> Any:
     raise ConfigError("the embedded model is built for a game: train it, and export the run's")
+
+
+def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None) -> None:
+    """Write the README.md of a saved model; `trained` is the configuration of its run."""
+    adapter = folder / "adapter_config.json"
+    under = start = None
+    if adapter.is_file():
+        under = json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"]
+    if trained:
+        start, place = trained["models"]["base"], name.rpartition("_")[2]
+        if not isinstance(start, str):  # one base per model
+            start = start[int(place)] if place.isdigit() and int(place) < len(start) else None
+    origin = under or start
+    if origin in (None, TINY) or Path(origin).exists():  # the hub has no local folders
+        origin = None
+    header = ModelCardData(
+        base_model=origin and origin.partition("@")[0],
+        library_name="peft" if under else "transformers",
+        pipeline_tag="text-generation",
+    )
+    kind = f"A LoRA adapter on `{under}`." if under else "A causal language model."
+    if start and not under:
+        kind = f"A causal language model, trained from `{start}`."
+    card = _CARD.format(
+        header=header.to_yaml(),
+        name=name,
+        kind=kind,
+        training=_training(trained, name) if trained else "",
+        library="peft" if under else "transformers",
+        auto="AutoPeftModelForCausalLM" if under else "AutoModelForCausalLM",
+    )
+    write_whole(folder / "README.md", card)
+
+
+def _training(trained: Mapping[str, Any], name: str) -> str:
+    environment, rollout = trained["environment"], trained["rollout"]
+    algorithm = trained["algorithms"].get(name, trained["algorithm"])
+    games = rollout["groups_per_round"]
+    if rollout.get("branching") is None:
+        games *= rollout["group_size"]
+    stages = "".join(f"{stage}, then " for stage in ("sft", "dpo") if trained[stage] is not None)
+    return (
+        f"Trained with Core SRL in the environment `{environment['name']}` (options "
+        f"{json.dumps(environment['options'])}): {stages}{algorithm['name']}, "
+        f"{trained['rounds']} rounds of {games} games planned; mode {trained['mode']['name']}, "
+        f"updates {trained['updates']['strategy']}, {trained['models']['count']} trained models, "
+        f"seed {trained['seed']}."
+    )

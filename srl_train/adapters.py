@@ -14,7 +14,7 @@ from srl_agents.llm.backends.huggingface.loading import not_loaded, reachable_so
 from srl_agents.llm.model_folders import is_gguf
 from srl_envs.untrusted import read_bytes, read_json
 from srl_envs.validation import shown
-from srl_train.checkpoints.tensor_tree import misfit
+from srl_train.checkpoints import misfit
 from srl_train.errors import ConfigError
 from srl_train.learners.upstream_warnings import quiet_upstream
 
@@ -154,7 +154,10 @@ def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str,
         and theirs.init_lora_weights in _PLAIN_STARTS
     )
     if not alike:
-        raise ConfigError(f"the adapter {adapter}, which has {_difference(theirs, ours, settings)}")
+        raise ConfigError(
+            f"the adapter {adapter} ({_described(theirs)}), which differs from {settings} "
+            f"({_described(ours)})"
+        )
     return weights
 
 
@@ -177,26 +180,11 @@ def put(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:
             parameters[f"{head}.{name}.{last}"].copy_(tensor)
 
 
-def _difference(theirs: Any, ours: Any, settings: str) -> str:
-    """Return the settings of an adapter that differ from `settings`."""
-
-    def described(config: Any) -> dict[str, Any]:
-        targets = config.target_modules or ()
-        names = [targets] if isinstance(targets, str) else targets
-        return {
-            "rank": config.r,
-            "alpha": f"{config.lora_alpha:g}",
-            "use_rslora": config.use_rslora,
-            "target_modules": ", ".join(sorted({name.rpartition(".")[2] for name in names})),
-        }
-
-    wanted = described(ours)
-    found = [
-        f"{name} {value} where {settings} has {wanted[name]}"
-        for name, value in described(theirs).items()
-        if value != wanted[name]
-    ]
-    return " and ".join(found) or "weights of other names, shapes or scales"
+def _described(config: Any) -> str:
+    targets = config.target_modules or ()
+    names = [targets] if isinstance(targets, str) else targets
+    layers = ", ".join(sorted({name.rpartition(".")[2] for name in names}))
+    return f"rank {config.r}, alpha {config.lora_alpha:g}, target_modules {layers}"
 
 
 def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:

@@ -19,8 +19,8 @@ from srl_agents.seeding import generator, of_games
 from srl_envs import loading
 from srl_envs.errors import UntrustedError
 from srl_train.config.run import RunConfig
-from srl_train.data.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
+from srl_train.offline_data import KEPT, best_of, parts_of
 from srl_train.plan import in_words
 from srl_train.player_names import ModelSettings, PlayerSpec, models_of_run, parse_player
 from srl_train.players import Resolver, matchmaking_of
@@ -81,25 +81,23 @@ def filtered(
     agents: Sequence[str] | None = None,
     min_return: float | None = None,
     top_fraction: float = 1.0,
-    drop_parse_failures: bool = False,
 ) -> list[Episode]:
     """Return the episodes with a selected part, with the selected agents in their `extra`.
 
     Args:
-        episodes: Episodes to select from.
+        episodes: Episodes to select from, of which failed ones are left out.
         agents: Agents to select, all by default.
         min_return: Smallest raw return of a part.
         top_fraction: Share of the best parts per start and agent.
-        drop_parse_failures: Select only parts without parse failures.
     """
     played = [episode for episode in episodes if episode.failure is None]
-    parts = [
-        (index, agent)
-        for index, agent in parts_of(played, agents)
-        if not drop_parse_failures
-        or all(step.decision.parse_failure is None for step in played[index].steps_of(agent))
-    ]
-    best = best_of(parts, played, Episode.returns, min_return=min_return, top_fraction=top_fraction)
+    best = best_of(
+        parts_of(played, agents),
+        played,
+        Episode.returns,
+        min_return=min_return,
+        top_fraction=top_fraction,
+    )
     kept: dict[int, list[str]] = {}
     for index, agent in best:
         kept.setdefault(index, []).append(agent)
