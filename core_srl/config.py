@@ -156,7 +156,7 @@ class MultiModelConfig(Section):
     """Number of checkpoints to keep; -1 keeps all."""
     enable_verl: bool = True
     """Sample in batches and keep keys and values of conversations between their turns; False
-    samples one answer at a time. VERLTrainer runs verl itself."""
+    samples one answer at a time."""
     enable_areal: bool = True
     """Play during updates, with samples at most one update old. The default applies with a GPU."""
     kv_cache_size: Positive | None = None

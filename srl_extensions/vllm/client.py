@@ -119,7 +119,6 @@ class VLLMClient:
         max_tokens: int,
         stop_ids: Collection[int],
         answers: tuple[tuple[int, ...], ...] | None = None,
-        seed: int | None = None,
     ) -> list[Sampled]:
         """Return one completion for each prompt, in order, from a single call.
 
@@ -130,7 +129,6 @@ class VLLMClient:
             max_tokens: Longest completion.
             stop_ids: The only tokens that end a completion.
             answers: The only legal completions, with their stop tokens; None allows all.
-            seed: Seed of every prompt of the call.
 
         Raises:
             ServerUnavailable: Also if the server does not know the name, as after a restart.
@@ -150,8 +148,6 @@ class VLLMClient:
         }
         if answers is not None:
             body["vllm_xargs"] = {ANSWERS: json.dumps(answers)}
-        if seed is not None:
-            body["seed"] = seed
 
         async def attempt() -> list[Sampled]:
             came = await self._ask("post", "/v1/completions", body)
@@ -254,18 +250,15 @@ class VLLMClient:
 
     async def _change(self, path: str, body: Any, name: str, *, loaded: bool) -> None:
         """Request a change after which `name` is served (`loaded`) or not."""
-        attempts = 0
 
         async def attempt() -> None:
-            nonlocal attempts
-            attempts += 1
             try:
                 await self._ask("post", path, body)
             except TransientError:
                 raise
             except BackendError:
-                # The attempt before may have succeeded and only its reply was lost.
-                if attempts == 1 or (name in await self.models()) is not loaded:
+                # An attempt before may have succeeded and only its reply was lost.
+                if (name in await self.models()) is not loaded:
                     raise
 
         await self._run(attempt)

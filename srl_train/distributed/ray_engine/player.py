@@ -72,10 +72,6 @@ class PlayerWorker:
         """From now on `name` plays with this version, which its servers have under that name."""
         self._asking(name).serve(version.adapter, version, served_as)
 
-    def withdraw(self, name: str) -> None:
-        """From now on nobody answers for `name`, until it is served again."""
-        self._asking(name).withdraw(name if name in self._players.adapters else None)
-
     def play(self, games: PlannedGames) -> tuple[list[Episode], dict[str, Usage]]:
         """(the games' episodes; frozen model behind an API -> what this worker has asked it so
         far)."""

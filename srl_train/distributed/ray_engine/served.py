@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from srl_agents.errors import ServingError
 from srl_agents.llm.backends.registry import is_api_name
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.config import VLLMBackendConfig
-from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.fleet import CONCURRENCY, Fleet
 from srl_extensions.vllm.models import (
     TokenFacts,
     base_of,
@@ -56,40 +56,19 @@ class AnsweringPlayers:
         """Adapter -> its newest served name."""
         self._given_up: dict[str, list[Future[None]]] = {}
         """Served name -> when each player has gone over to another one."""
-        self._after_pause: tuple[Any, ...] = "withdraw", base
-        """What is told of a whole model."""
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
         """See VersionedSampler."""
         name = adapter or self.base
         told = "serve", name, version, served_as
-        if adapter is None:  # a whole model, within a pause
-            self._after_pause = told
-            return
         gone_over = [player.tell(name, *told) for player in self._players]
         if before := self._serving.get(name):
             self._given_up[before] = gone_over
         self._serving[name] = served_as
 
-    def withdraw(self, adapter: str | None) -> None:
-        """See VersionedSampler."""
-        self._after_pause = "withdraw", adapter or self.base
-
     async def drained(self, served_as: str) -> None:
         """See VersionedSampler."""
         await _ended(self._given_up.pop(served_as, []))
-
-    @asynccontextmanager
-    async def paused(self) -> AsyncIterator[None]:
-        """Run the body while all players wait."""
-        over: Future[tuple[Any, ...]] = Future()
-        # All at once: two that are paused for would wait for each other in another order.
-        reached = [player.hold(self.base, over) for player in self._players]
-        try:
-            await _ended(reached)
-            yield
-        finally:
-            over.set_result(self._after_pause)
 
 
 async def _ended(futures: Sequence[Future[None]]) -> None:
@@ -150,18 +129,12 @@ class Serving:
                 list(at_once.map(lambda worker: worker.call("alive"), workers))
             specs: list[ServerSpec] = []
             for number, (base, worker) in enumerate(zip(served, workers, strict=True)):
-                # One after another, for no port of one node may be found twice.
-                port = specs[-1].port + 1 if specs else None
                 host = cluster.host(first + number)
-                specs.append(worker.call("specified", base, host, port, self._key, logs))
+                specs.append(worker.call("specified", base, host, self._key, logs))
             by_url = {spec.url: worker for spec, worker in zip(specs, workers, strict=True)}
             self.fleet = Fleet.managed(
                 specs,
                 run_by=lambda spec: RemoteServer(spec, by_url[spec.url], cluster.put),
-                concurrency=backend.concurrency,
-                deadline=backend.deadline,
-                max_restarts=backend.managed.max_restarts,
-                start_timeout=backend.managed.start_timeout,
             )
             ends.callback(self.fleet.close)
             self._urls: dict[str, list[str]] = {}
@@ -179,7 +152,7 @@ class Serving:
             self._urls,
             self._facts,
             tuple(self._shapes),
-            max(1, self._backend.concurrency // self._players),
+            max(1, CONCURRENCY // self._players),
             self._key,
         )
 

@@ -17,7 +17,6 @@ from srl_extensions.vllm import launcher
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
 from srl_extensions.vllm.models import (
-    FIRST_PORT,
     check_python,
     no_folder,
     servable,
@@ -25,7 +24,7 @@ from srl_extensions.vllm.models import (
     server_specs,
 )
 from srl_extensions.vllm.placement import find_gpus
-from srl_extensions.vllm.server import ModelServer, free_port, running_servers
+from srl_extensions.vllm.server import ModelServer, is_free
 from srl_train.config.run import RunConfig
 from srl_train.errors import TrainingError
 
@@ -57,11 +56,9 @@ class ServerWorker:
             raise no_folder(self._backend.folder, error) from error
         self._server: ModelServer | None = None
 
-    def specified(
-        self, base: str, host: str, first_port: int | None, key: str, logs: Path | None
-    ) -> ServerSpec:
-        """How the server of this base is started here, with all of the worker's GPUs, at the first
-        free port from `first_port` on (None: the configuration's).
+    def specified(self, base: str, host: str, key: str, logs: Path | None) -> ServerSpec:
+        """How the server of this base is started here, with all of the worker's GPUs, at a free
+        port.
 
         `logs` is the folder of its log where it is on this node, else the cache folder has it.
         Raises PlacementError for what does not fit, BackendError for a base that cannot be
@@ -75,18 +72,17 @@ class ServerWorker:
                 f"engine.server_gpus: got {self._gpus:g}, and torch finds {len(gpus)} here: "
                 "is the driver installed on this node?"
             )
-        port = free_port(host, first_port or self._managed.base_port or FIRST_PORT)
-        fraction = self._managed.memory_fraction * min(1.0, self._gpus or 1.0)
-        own = self._managed.replaced(replicas=1, base_port=port, memory_fraction=fraction)
         [spec] = server_specs(
             self._config,
-            self._backend,
-            own,
+            self._managed.replaced(replicas=1, base_port=None),
             {base: sources[base]},
             logs if logs is not None and logs.is_dir() else None,
             gpus=gpus,
             host=host,
         )
+        if self._gpus and spec.memory_fraction is not None:
+            memory = spec.memory_fraction * min(1.0, self._gpus)
+            spec = replace(spec, memory_fraction=memory)
         return replace(spec, key=key, gpus=tuple(gpu.index for gpu in gpus))
 
     def start(self, spec: ServerSpec) -> None:
@@ -100,7 +96,7 @@ class ServerWorker:
         if self._server is None:
             # One that a worker before this one has left ends by itself.
             latest = time.monotonic() + LEFT_BEHIND
-            while _is_running(spec.url) and time.monotonic() < latest:
+            while not is_free(spec.host, spec.port) and time.monotonic() < latest:
                 time.sleep(POLL)
             self._server = ModelServer(spec)
         self._server.start()
@@ -154,7 +150,3 @@ def _is_own_address(host: str) -> bool:
         except OSError:
             return False
     return True
-
-
-def _is_running(url: str) -> bool:
-    return any(spec.url == url for spec in running_servers())

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from srl_extensions.vllm.config import VLLMBackendConfig
-from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.fleet import START_TIMEOUT, Fleet
 from srl_extensions.vllm.models import TokenFacts, backends_of
 from srl_train.config.run import RunConfig
 from srl_train.errors import TrainingError
@@ -33,18 +32,15 @@ class ServerAccess:
         """Sample in these servers without loading a model.
 
         Raises:
-            BackendError: If a server does not answer within backend.managed.start_timeout.
+            BackendError: If a server does not answer within START_TIMEOUT seconds.
         """
-        backend = config.backend
-        assert isinstance(backend, VLLMBackendConfig) and backend.managed is not None
         fleet = Fleet.attached(
             self.urls,
             concurrency=self.concurrency,
-            deadline=backend.deadline,
             key=self.key,
-            patience=backend.managed.start_timeout,
+            patience=START_TIMEOUT,
         )
-        backends = backends_of(config, backend, fleet, self.facts, self.names)
+        backends = backends_of(config, fleet, self.facts, self.names)
         return Samplers({}, backends, PublishedElsewhere(), fleet.close)
 
 
