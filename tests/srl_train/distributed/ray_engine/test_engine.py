@@ -217,7 +217,7 @@ def test_a_player_takes_no_trl(tiny_folder):
     code = (
         "import sys, functools\n"
         "from srl_train.config.yaml_file import from_tree\n"
-        "from srl_train.data.planned_games import PlannedGames\n"
+        "from srl_train.plan import PlannedGames\n"
         "from srl_train.distributed.ray_engine import engine, player\n"
         "from srl_train.environment import build_env\n"
         f"config = from_tree({{'models': {{'base': {tiny_folder!r}}}}})\n"
