@@ -31,7 +31,7 @@ from core_srl.llm_config import (
 )
 from core_srl.models import MODERN_MODELS
 from srl_agents.episode import ModelVersion
-from srl_agents.errors import BackendError, PlacementError, ServingError
+from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.huggingface.backend import evaluating
@@ -45,26 +45,15 @@ from srl_envs.validation import check_choice, whole_number
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.client import UNREACHABLE, VLLMClient
 from srl_extensions.vllm.command import ServerSpec
-from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.fleet import CONCURRENCY, Fleet
 from srl_extensions.vllm.models import TokenFacts
-from srl_extensions.vllm.placement import find_gpus, place, weights_gib
-from srl_extensions.vllm.publisher import (
-    OTHER_TOLERANCE,
-    PROBES,
-    PROBING,
-    TOLERANCES,
-    HeldWeights,
-    Publication,
-)
+from srl_extensions.vllm.placement import Placement, find_gpus, place
+from srl_extensions.vllm.publisher import PROBES, PROBING, HeldWeights, Publication
 from srl_extensions.vllm.routing import MAX_WAIT, Task
 from srl_extensions.vllm.server import logs_folder
 from srl_train.errors import ConfigError
 from srl_train.loading import weights_digest
 
-CONCURRENCY = 64
-"""Limit on the open requests of each server."""
-GPU_MEMORY = 0.9
-"""Share of a GPU's memory for all servers on it."""
 CHARACTERS_PER_TOKEN = 4
 """Estimate for English, to compare the sizes of prompts."""
 SAMPLING = Sampling(temperature=LLMConfig.temperature, max_new_tokens=ANSWER_TOKENS)
@@ -170,8 +159,6 @@ class UnifiedScheduler(_Servers):
             MODERN_MODELS.get(model_id) if model_name is None else model_name,
         )
 
-    shutdown = _Servers.stop
-
     async def submit_task(
         self, task: str, selected_models: Sequence[str] | None = None, **sampling: Any
     ) -> dict[str, LLMResponse]:
@@ -208,19 +195,6 @@ class UnifiedScheduler(_Servers):
             raise ConfigError(f"model_id must be one of {list(self._models)}, got {model_id!r}")
         self._running().routers[self._models[model_id]].set_score(model_id, score)
 
-    async def health_check_all(self) -> dict[str, bool]:
-        """Return for each model whether a server of its weights completes a token."""
-        fleet = self._running()
-
-        async def answers(base: str) -> bool:
-            checks = [one.check_ready(base) for one in fleet.clients(base)]
-            failed = await asyncio.gather(*checks, return_exceptions=True)
-            return any(not isinstance(one, BaseException) for one in failed)
-
-        bases = list(dict.fromkeys(self._models.values()))
-        up = dict(zip(bases, await asyncio.gather(*map(answers, bases)), strict=True))
-        return {model_id: up[base] for model_id, base in self._models.items()}
-
     def get_system_statistics(self) -> dict[str, Any]:
         """Return port, url, GPUs and OwnerStats of each model, and ServerStats of each server."""
         routers = self._fleet.routers if self._fleet is not None else {}
@@ -252,11 +226,9 @@ class UnifiedScheduler(_Servers):
         # Servers of the same weights have consecutive ports.
         bases = list(dict.fromkeys(self._models.values()))
         owners = [one for base in bases for one, its in self._models.items() if its == base]
-        with loading(PlacementError):
+        with loading():
             folders = {base: folder_of(base) for base in bases}
-            sizes = {base: weights_gib(folder) for base, folder in folders.items()}
-        gpus = find_gpus()[: self.num_gpus]
-        placements = place([sizes[self._models[owner]] for owner in owners], gpus)
+        placements = place(len(owners), find_gpus()[: self.num_gpus])
         for number, (owner, placed) in enumerate(zip(owners, placements, strict=True)):
             self._specs[owner] = ServerSpec(
                 model=str(folders[self._models[owner]]),
@@ -267,12 +239,7 @@ class UnifiedScheduler(_Servers):
                 memory_fraction=placed.memory_fraction,
                 python=self._python,
             )
-        return Fleet.managed(
-            [*self._specs.values()],
-            concurrency=CONCURRENCY,
-            deadline=MAX_WAIT,
-            sharing=self.sharing,
-        )
+        return Fleet.managed([*self._specs.values()], sharing=self.sharing)
 
     async def _answer(self, fleet: Fleet, model_id: str, request: ChatRequest) -> LLMResponse:
         base, prompt = self._models[model_id], request.messages[-1]["content"]
@@ -357,7 +324,7 @@ class DistributedLoRAScheduler(_Servers):
                 )
         self.base = manager.base if manager is not None else check_text("base", base)
         self._manager = manager
-        self._gpus: list[int] = []
+        self._placements: dict[int, Placement] = {}
         self._folder: TemporaryDirectory[str] | None = None
         self._backends: dict[int, VLLMBackend] = {}
         self._held: HeldWeights | None = None
@@ -396,25 +363,25 @@ class DistributedLoRAScheduler(_Servers):
             served = self._current(config)
             adapters[lora_id] = {
                 "port": config.port,
-                "gpu_id": self._gpus[config.gpu_id] if self._gpus else None,
+                "gpu_id": next(iter(self._placements[config.port].gpus), None)
+                if self._placements
+                else None,
                 "version": served and served.version.version,
                 "served_as": served and served.served_as,
             }
         return {"base": self.base, "servers": servers, "adapters": adapters}
 
     async def _start(self) -> None:
-        there = await asyncio.to_thread(find_gpus)
-        self._gpus = [there[i % len(there)].index for i in range(self.num_gpus)] if there else []
-        if self.num_gpus > len(there):
-            where = "share them" if there else "run on the CPU"
-            log.warning("num_gpus is %d, %d are here: servers %s", self.num_gpus, len(there), where)
+        gpus = (await asyncio.to_thread(find_gpus))[: self.num_gpus]
+        self._placements = dict(zip(self._ports, place(len(self._ports), gpus), strict=True))
+        if self.num_gpus > len(gpus):
+            where = "share them" if gpus else "run on the CPU"
+            log.warning("num_gpus is %d, %d are here: servers %s", self.num_gpus, len(gpus), where)
         self._folder = TemporaryDirectory(prefix="core-srl-adapters-", ignore_cleanup_errors=True)
         try:
             facts, dtype = await asyncio.to_thread(self._facts)
             specs = [self._spec(port, dtype) for port in self._ports]
-            fleet = self._fleet = await asyncio.to_thread(
-                Fleet.managed, specs, concurrency=CONCURRENCY, deadline=MAX_WAIT
-            )
+            fleet = self._fleet = await asyncio.to_thread(Fleet.managed, specs)
             self._backends = {p: facts.backend(fleet, f"base-{p}") for p in self._ports}
             if self._configs:
                 own = {one.name: self._backends[one.port] for one in self._configs.values()}
@@ -423,8 +390,7 @@ class DistributedLoRAScheduler(_Servers):
                     own,
                     fleet,
                     probe=next(iter(own.values())).chat.prompts([turn])[0],
-                    tolerance=TOLERANCES.get(dtype, OTHER_TOLERANCE),
-                    deadline=MAX_WAIT,
+                    dtype=dtype,
                     keep=0,
                 )
             if self._manager is not None:
@@ -488,15 +454,14 @@ class DistributedLoRAScheduler(_Servers):
 
     def _spec(self, port: int, dtype: str) -> ServerSpec:
         adapters = [config for config in self._configs.values() if config.port == port]
-        gpus = tuple(self._gpus[port - self.base_port :][:1])
-        sharing = max([1, *map(self._gpus.count, gpus)])
+        placed = self._placements[port]
         return ServerSpec(
             model=folder_for(self.base) or self.base,
             served_name=f"base-{port}",
             port=port,
             log_folder=logs_folder(),
-            gpus=gpus,
-            memory_fraction=GPU_MEMORY / sharing if sharing > 1 else None,
+            gpus=placed.gpus,
+            memory_fraction=placed.memory_fraction,
             dtype=dtype,  # vLLM itself would round float32 to bfloat16.
             # Two versions of each adapter: one that answers, and the next or the one before.
             adapter_slots=2 * len(adapters) + 1 if adapters else 0,
