@@ -250,15 +250,18 @@ class VLLMClient:
 
     async def _change(self, path: str, body: Any, name: str, *, loaded: bool) -> None:
         """Request a change after which `name` is served (`loaded`) or not."""
+        attempts = 0
 
         async def attempt() -> None:
+            nonlocal attempts
+            attempts += 1
             try:
                 await self._ask("post", path, body)
             except TransientError:
                 raise
             except BackendError:
-                # An attempt before may have succeeded and only its reply was lost.
-                if (name in await self.models()) is not loaded:
+                # The attempt before may have succeeded and only its reply was lost.
+                if attempts == 1 or (name in await self.models()) is not loaded:
                     raise
 
         await self._run(attempt)

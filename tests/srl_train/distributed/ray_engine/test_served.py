@@ -47,7 +47,7 @@ def served(short_run, monkeypatch, tmp_path):
         places = DirectPlaces(dies)
         direct_engine(monkeypatch, places)
         own = {"python": interpreter(tmp_path), **(managed or {})}
-        backend = {"name": "vllm", "managed": own, "deadline": 30.0, "folder": str(published)}
+        backend = {"name": "vllm", "managed": own, "folder": str(published)}
         config = short_run(**{**ADAPTERS, "backend": backend, **settings})
         config = config.replaced(engine=RayEngineConfig(**(engine or {})))
         run = build_run(config, server_logs=tmp_path / "run" / "server-logs")
