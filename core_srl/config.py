@@ -79,7 +79,7 @@ class Resolved(NamedTuple):
     """Indices of the GPUs in use."""
     play_ahead: bool
     """True if episodes are played during updates."""
-    told: tuple[str, ...]
+    notes: tuple[str, ...]
     """Notes on replaced settings."""
 
 

@@ -38,7 +38,7 @@ def started(monkeypatch, tiny_folder):
     took their place."""
     specs, stubs = [], []
 
-    def managed(given, *, concurrency, deadline):
+    def managed(given):
         for spec in given:
             stub = VLLMStub(spec.model, spec.served_name)
             stub._port = spec.port
@@ -46,7 +46,7 @@ def started(monkeypatch, tiny_folder):
             specs.append(spec)
             stubs.append(stub)
         urls = {spec.served_name: [spec.url] for spec in given}
-        return Fleet.attached(urls, concurrency=concurrency, deadline=deadline)
+        return Fleet.attached(urls)
 
     monkeypatch.setattr(Fleet, "managed", managed)
     monkeypatch.setattr(fleets, "LOOK", 0.05)
@@ -228,7 +228,7 @@ def test_folders_are_published_without_a_manager(manager, tiny_folder, started, 
 
 @pytest.mark.parametrize(
     ("there", "placed", "share"),
-    [(0, [(), (), ()], None), (2, [(0,), (1,), (0,)], 0.45), (4, [(0,), (1,), (2,)], None)],
+    [(0, [(), (), ()], None), (2, [(0,), (1,), (0,)], 0.45), (4, [(0,), (1,), (2,)], 0.9)],
 )
 def test_servers_share_the_gpus_there_are(
     there, placed, share, started, port, tiny_folder, monkeypatch, caplog
