@@ -231,7 +231,7 @@ def cached(names):
 def served(names):
     status = names["lora_scheduler"].get_system_status()
     assert [*status["servers"]] == [8001, 8002, 8003, 8004]
-    assert all(entry["version"] is None for entry in status["adapters"].values())
+    assert all(entry["version"] == 0 for entry in status["adapters"].values())
     asyncio.run(names["lora_scheduler"].stop())
 
 
