@@ -56,8 +56,8 @@ class _Versioned:
         return self.request.conversation
 
 
-_Answers = Future[list[Sampled | BaseException]]
-"""Answers of one call, in the background loop."""
+_Answers = asyncio.Future[list[Sampled | BaseException]]
+"""Answers of one call."""
 
 
 class VLLMBackend:
@@ -149,7 +149,7 @@ class VLLMBackend:
                 sampled = Sampled(ids, (0.0,) * len(ids), ended=True)
             else:
                 answers, place = await self._batcher.submit(_Versioned(request, served))
-                received = (await asyncio.shield(asyncio.wrap_future(answers)))[place]
+                received = (await asyncio.shield(answers))[place]
                 if isinstance(received, BaseException):
                     raise received
                 sampled = received
@@ -193,7 +193,9 @@ class VLLMBackend:
         for indices in groups.values():
             for start in range(0, len(indices), PROMPTS_PER_CALL):
                 part = indices[start : start + PROMPTS_PER_CALL]
-                answers = background_loop.submit(self._answers([batch[n] for n in part]))
+                calling = background_loop.submit(self._answers([batch[n] for n in part]))
+                # One future for all, so that their next requests are made at the same time again.
+                answers = asyncio.wrap_future(calling)
                 places.update((index, (answers, place)) for place, index in enumerate(part))
         return [places[index] for index in range(len(batch))]
 
