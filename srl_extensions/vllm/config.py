@@ -65,6 +65,7 @@ class ManagedServersConfig(Section):
 class VLLMBackendConfig(BackendSection):
     """Models sample in vLLM servers, to which updates are published."""
 
+    PLACED_SERVERS: ClassVar = "srl_extensions.vllm.placed:PlacedServers"
     SAMPLERS: ClassVar = "srl_extensions.vllm.models:serve_models"
     IN_PROCESS: ClassVar = False
 
