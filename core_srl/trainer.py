@@ -31,6 +31,7 @@ from srl_train.engines import Engine
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import Progress
 from srl_train.plan import PlannedGames
+from srl_train.processes import is_main
 from srl_train.round import RoundResult, plan_round
 from srl_train.run import Run
 from srl_train.trainer import Trainer
@@ -376,7 +377,7 @@ class MultiModelTrainer:
         if self._by_episode:
             engine = run_config.engine.replaced(play_ahead=False)
             run_config = run_config.replaced(engine=engine)
-        notes = [note for note in config.here().told if note not in self._logged]
+        notes = [note for note in config.here().notes if note not in self._logged]
         if notes:
             log.warning("%s", "; ".join(notes))
         self._logged.update(notes)

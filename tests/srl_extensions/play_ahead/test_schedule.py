@@ -20,7 +20,7 @@ from tests.srl_train.engine.run_state import everything, play_round, same, witho
 SERVED = {
     "name": "vllm",
     "servers": ["http://127.0.0.1:1", "http://127.0.0.1:2"],
-    "publish": {"every": 2},
+    "publish_every": 2,
 }
 SECONDS = 60
 """Limit on the wait of a test."""
