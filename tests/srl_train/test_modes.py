@@ -46,11 +46,6 @@ def test_cooperative_blends_within_the_own_team():
     }
 
 
-@pytest.mark.parametrize(("strength", "expected"), [(0.0, [1.0]), (1.0, [2.0])])
-def test_cooperative_at_its_ends(strength, expected):
-    assert shaped(cooperative(strength), {"a": [1.0], "b": [3.0]})["a"] == expected
-
-
 def test_a_seat_that_left_early_is_out_of_later_means():
     rewards = {"a": [1.0], "b": [3.0, 5.0], "c": []}
     assert shaped(cooperative(0.5), rewards) == {"a": [1.5], "b": [2.5, 5.0], "c": []}
@@ -152,11 +147,6 @@ def test_hierarchical_has_a_leader_per_team():
 )
 def test_leaders_speak_first_and_their_own_followers_hear_them(leader, teams, expected):
     assert hierarchical(leader=leader).speaks_first(list(TEAMS), teams) == expected
-
-
-def test_in_the_other_modes_all_decide_at_once():
-    for mode in (cooperative(), competitive(), mixed()):
-        assert mode.speaks_first(list(TEAMS), TEAMS) == {}
 
 
 def test_a_leader_that_is_no_seat_is_named():

@@ -11,7 +11,7 @@ from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from srl_train.environment import build_env
-from srl_train.errors import CheckpointError, ConfigError
+from srl_train.errors import ConfigError
 from srl_train.trainer import Trainer
 from srl_train.updates import UpdateStrategy, chain, synchronized
 
@@ -82,15 +82,6 @@ def test_its_state_is_in_the_checkpoint(tmp_path):
     for name, learner in whole.run.learners.items():
         for parameter, tensor in second.run.learners[name].weights().items():
             assert torch.equal(tensor, learner.weights()[parameter])
-
-
-def test_resuming_without_it_is_refused(tmp_path):
-    first = trainer_in(tmp_path, strategy=fading())
-    first.train_round()
-    first.save_checkpoint()
-    first.close()
-    with pytest.raises(CheckpointError, match=r"updates\.strategy = 'custom'"):
-        trainer_in(tmp_path).load_checkpoint()
 
 
 def test_settings_that_it_would_not_read_are_refused(tmp_path):

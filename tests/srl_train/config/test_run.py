@@ -21,7 +21,7 @@ from srl_train.config.run import RolloutConfig, RunConfig
 from srl_train.config.section import Section
 from srl_train.config.yaml_file import dump, from_tree, load, to_tree
 from srl_train.errors import ConfigError
-from srl_train.modes import HierarchicalConfig, ModeConfig
+from srl_train.modes import HierarchicalConfig
 
 ROOT = Path(run_module.__file__).parents[2]
 
@@ -149,27 +149,6 @@ def test_overrides_go_on_top():
     assert config.seats == {"agent_1": "model_0"}
     assert config.rounds == 3
     assert tree == {"rollout": {"group_size": 4}, "models": {"count": 2}}, "the tree was changed"
-
-
-@pytest.mark.parametrize(
-    "overrides, says",
-    [
-        ({"rollout.size": 1}, "rollout.size: unknown: did you mean 'group_size'"),
-        ({"rounds.x": 1}, "rounds.x: 'rounds' holds 3, not a section"),
-        ({"": 1}, ": unknown: known: environment"),
-    ],
-)
-def test_wrong_overrides(overrides, says):
-    with pytest.raises(ConfigError, match=says):
-        from_tree({"rounds": 3}, overrides)
-
-
-def test_the_names_in_the_types_are_those_of_the_tables():
-    from srl_train.modes import MODES
-
-    kinds = get_args(get_args(ModeConfig)[0])
-    named = [get_args(kind.model_fields["name"].annotation) for kind in kinds]
-    assert {name for names in named for name in names} == set(MODES)
 
 
 def test_configurations_are_frozen_and_light():

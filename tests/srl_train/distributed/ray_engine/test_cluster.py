@@ -21,7 +21,7 @@ from srl_train.distributed.ray_engine.standing import WorkerLost
 from srl_train.errors import ConfigError
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
-from tests.srl_train.engine.run_state import everything, same, without_times
+from tests.srl_train.run_state import everything, same, without_times
 
 pytestmark = pytest.mark.ray
 pytest.importorskip("ray")

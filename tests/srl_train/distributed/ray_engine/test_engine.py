@@ -18,7 +18,7 @@ from srl_train.evaluation import evaluate
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.distributed.ray_engine.direct import DirectPlaces, direct_engine
-from tests.srl_train.engine.run_state import everything, same, without_times
+from tests.srl_train.run_state import everything, same, without_times
 from tests.srl_train.updates.test_population import unequal
 
 # Other strategies where workers die on the way: below.

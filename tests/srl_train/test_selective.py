@@ -1,0 +1,250 @@
+"""Scores of models, and updates of the best ones."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import tensor
+
+from srl_agents.episode import AgentStep, Decision, Episode
+from srl_envs import staged_v0, team_battle_v0
+from srl_train.errors import ConfigError, UpdateError
+from srl_train.scores import CERTAIN, model_scores, roles_of
+from srl_train.updates import TEMPERATURE, RoundContext, federated, score_weights, selective
+
+
+def gradients_of(models):
+    return {model: {"w": tensor([1.0])} for model in models}
+
+
+def rounds(strategy, scores_of_rounds, models="abcd", start=0, state=None):
+    """Who updated in each round, and the last state."""
+    state = strategy.init(tuple(models)) if state is None else state
+    updated = []
+    for number, scores in enumerate(scores_of_rounds, start):
+        context = RoundContext(number, 0, scores)
+        given, state = strategy.on_gradients(gradients_of(models), state, context)
+        updated.append("".join(model for model in models if given[model] is not None))
+    return updated, state
+
+
+ABCD = {"a": 20.0, "b": 15.0, "c": 10.0, "d": 5.0}  # far apart, in standard errors
+
+
+@pytest.mark.parametrize(
+    ("fraction", "expected"),
+    [(0.5, "ab"), (0.74, "ab"), (0.75, "abc"), (1.0, "abcd"), (0.1, "a"), (0.0, "a")],
+)
+def test_the_top_fraction_updates_and_at_least_one(fraction, expected):
+    assert rounds(selective(fraction), [ABCD])[0] == [expected]
+
+
+def test_floats_do_not_lose_a_place():
+    models = [f"m{i:03d}" for i in range(100)]  # 0.29 * 100 is 28.999999999999996
+    strategy = selective(0.29)
+    context = RoundContext(0, 0, {model: 10.0 * i for i, model in enumerate(models)})
+    given, _ = strategy.on_gradients(gradients_of(models), strategy.init(models), context)
+    assert sum(own is not None for own in given.values()) == 29
+
+
+def test_the_floor_lets_everyone_learn():
+    updated, state = rounds(selective(0.5, patience=2), [ABCD] * 6)
+    # c and d are passed over in rounds 0 and 1, update in 2 beside the top, then wait again
+    assert updated == ["ab", "ab", "abcd", "ab", "ab", "abcd"]
+    assert state["waited"] == {"a": 0, "b": 0, "c": 0, "d": 0}
+
+
+def test_ties_go_to_whoever_waited_longest_then_by_name():
+    equal = dict.fromkeys("abcd", 1.0)
+    assert rounds(selective(0.5, patience=99), [equal] * 4)[0] == ["ab", "cd", "ab", "cd"]
+    assert rounds(selective(0.25, patience=99), [equal] * 5)[0] == ["a", "b", "c", "d", "a"]
+
+
+def test_differences_within_noise_are_none():
+    close = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}  # each within 3 of the best
+    assert rounds(selective(0.5, patience=99), [close] * 4)[0] == ["ab", "cd", "ab", "cd"]
+    # d is far off, and comes only after the others.
+    far = {**close, "d": -9.0}
+    assert rounds(selective(0.5, patience=99), [far] * 3)[0] == ["ab", "ac", "ab"]
+
+
+def test_one_choice_per_round_kept_through_its_steps():
+    strategy = selective(0.5)
+    state = strategy.init(("a", "b"))
+    seen = []
+    for number, step, scores in [
+        (0, 0, {"a": 9.0, "b": 1.0}),
+        (0, 1, {"a": 1.0, "b": 9.0}),  # scores do not change in a round; even then
+        (1, 0, {"a": 1.0, "b": 9.0}),
+        (1, 1, {"a": 1.0, "b": 9.0}),
+    ]:
+        context = RoundContext(number, step, scores)
+        given, state = strategy.on_gradients(gradients_of("ab"), state, context)
+        seen.append(next(model for model in "ab" if given[model] is not None))
+    assert seen == ["a", "a", "b", "b"]
+    assert state["waited"] == {"a": 1, "b": 0}
+
+
+def test_a_round_played_again_chooses_again():
+    strategy = selective(0.5)
+    _, state = rounds(strategy, [{"a": 9.0, "b": 1.0}], models="ab")
+    assert rounds(strategy, [{"a": 1.0, "b": 9.0}], models="ab", state=state)[0] == ["b"]
+
+
+def test_models_without_a_score_or_gradient_are_no_candidates_and_do_not_wait():
+    strategy = selective(0.5, patience=1)
+    state = strategy.init(tuple("abcd"))
+    gradients = {**gradients_of("abd"), "c": None}
+    context = RoundContext(0, 0, {"a": 1.0, "b": 6.0, "c": 9.0})  # d has no score
+    given, state = strategy.on_gradients(gradients, state, context)
+    assert {model for model, own in given.items() if own is not None} == {"b"}
+    assert state["waited"] == {"a": 1, "b": 0, "c": 0, "d": 0}
+
+
+def test_a_nan_model_that_is_not_selected_leaks_nothing():
+    strategy = selective(0.5)
+    weights = {model: torch.nn.Parameter(tensor([1.0])) for model in "ab"}
+    optimizers = {model: torch.optim.AdamW([weights[model]], lr=0.1) for model in "ab"}
+    state = strategy.init(("a", "b"))
+    for number in range(3):
+        gradients = {"a": {"w": tensor([1.0])}, "b": {"w": tensor([math.nan])}}
+        context = RoundContext(number, 0, {"a": 9.0, "b": 0.0})
+        given, state = strategy.on_gradients(gradients, state, context)
+        assert given["b"] is None
+        for model, own in given.items():
+            weights[model].grad = None if own is None else own["w"]
+            optimizers[model].step()
+    assert weights["a"].item() < 1.0
+    assert weights["b"].item() == 1.0  # to the bit: no momentum, no decay
+
+
+def test_state_is_not_changed_in_place_and_continues_after_json():
+    strategy = selective(0.5, patience=2)
+    whole, _ = rounds(strategy, [ABCD] * 6)
+    head, state = rounds(strategy, [ABCD] * 4)
+    stored = json.dumps(state)
+    rounds(strategy, [ABCD], start=4, state=state)
+    assert json.dumps(state) == stored
+    tail, _ = rounds(strategy, [ABCD] * 2, start=4, state=json.loads(stored))
+    assert head + tail == whole
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"fraction": 1.1}, "selective fraction is 1.1: give 0 to 1"),
+        ({"patience": 0}, "selective patience is 0: give 1 or more"),
+    ],
+)
+def test_settings_out_of_bounds_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        selective(**settings)
+
+
+def test_a_score_that_is_not_finite_is_refused():
+    with pytest.raises(UpdateError, match="score of b must be finite, got nan"):
+        rounds(selective(), [{"a": 1.0, "b": math.nan}], models="ab")
+
+
+MODELS = {f"agent_{i}": f"model_{i}" for i in range(4)}
+LIKE = dict.fromkeys(MODELS, "agent")
+
+
+def played(returns, seed=0):
+    """A game of one turn that pays each agent so."""
+    steps = tuple(AgentStep(a, None, Decision(0), float(r)) for a, r in returns.items())
+    return Episode("game", seed, dict.fromkeys(returns, ""), (steps,))
+
+
+def scored(games, models, roles):
+    """The scores where `models` play those agents, agent -> model."""
+    seated = [replace(e, seats={agent: models[agent] for agent in e.seats}) for e in games]
+    return model_scores(seated, set(models.values()), roles)
+
+
+def a_round(rng, better=0.0, places=0.0, starts=2, games=8):
+    """Returns of four agents, of deviation 1; agent_0 earns `better` more, and each start gives
+    each agent something of deviation `places`."""
+    found = []
+    for start in range(starts):
+        place = places * rng.standard_normal(4)
+        for _ in range(games):
+            own = rng.standard_normal(4) + place + [better, 0, 0, 0] + rng.standard_normal()
+            found.append(played(dict(zip(MODELS, own, strict=True)), start))
+    return found
+
+
+def shares(rng, **how):
+    scores = scored(a_round(rng, **how), MODELS, LIKE)
+    return np.array(list(score_weights(scores, TEMPERATURE).values()))
+
+
+def test_scores_by_hand():
+    # Excesses of a: (4 - 2) / 2 = 1, then 3: mean 2, deviation sqrt 2, error sqrt 2 / sqrt 2 = 1.
+    games = [played({"a": 4, "b": 2}), played({"a": 7, "b": 1})]
+    scores = scored(games, {"a": "x", "b": "y"}, {"a": "agent", "b": "agent"})
+    assert scores == pytest.approx({"x": 2.0, "y": -2.0})
+    # The same from two starts each: over starts the error is 1, over the four games 1 / sqrt 3.
+    games = [played({"a": 2 * e, "b": 0}, start) for e, start in ((1, 0), (1, 0), (3, 1), (3, 1))]
+    scores = scored(games, {"a": "x", "b": "y"}, {"a": "agent", "b": "agent"})
+    assert scores == pytest.approx({"x": 2.0, "y": -2.0})
+
+
+def test_whoever_holds_the_better_place_gains_nothing():
+    games = [played({"hunter_0": 90 + i, "hare_0": i % 3}) for i in range(6)]
+    models = {"hunter_0": "x", "hare_0": "y"}
+    assert scored(games, models, {"hunter_0": "hunter", "hare_0": "hare"}) == {"x": 0, "y": 0}
+    # Where two models hold both roles, each is compared with its like.
+    games = [played({"hunter_0": 90 + i % 2, "hunter_1": 80, "hare_0": 5}) for i in range(6)]
+    models = {"hunter_0": "x", "hunter_1": "y", "hare_0": "y"}
+    roles = {"hunter_0": "hunter", "hunter_1": "hunter", "hare_0": "hare"}
+    scores = scored(games, models, roles)
+    assert scores["x"] > 20 > -20 > scores["y"]
+
+
+def test_ends_of_what_can_be_told():
+    roles = {"a": "agent", "b": "agent"}
+    models = {"a": "x", "b": "y"}
+    assert scored([], models, roles) == {}
+    assert scored([played({"a": 1, "b": 0})], models, roles) == {"x": 0, "y": 0}
+    sure = [played({"a": 0.3, "b": 0.1})] * 4
+    assert scored(sure, models, roles) == {"x": CERTAIN, "y": -CERTAIN}
+    same = [played({"a": 0.1, "b": 0.1, "c": 0.1})] * 4
+    three = scored(same, {**models, "c": "z"}, {**roles, "c": "agent"})
+    assert three == {"x": 0, "y": 0, "z": 0}
+
+
+def test_roles_are_the_environments_the_teams_or_the_names():
+    assert roles_of(team_battle_v0.parallel_env(team_size=2)) == {
+        "red_0": "team_a red_", "red_1": "team_a red_",
+        "blue_0": "team_b blue_", "blue_1": "team_b blue_",
+    }  # fmt: skip
+    assert roles_of(staged_v0.parallel_env(num_agents=4)) == {
+        "agent_0": "adversary", "agent_1": "player", "agent_2": "player", "agent_3": "player",
+    }  # fmt: skip
+
+
+def test_equal_models_weigh_nearly_the_same_and_a_better_one_more():
+    """Sixteen games a round, 400 rounds: the greatest share of four equal models."""
+    rng = np.random.default_rng(0)
+    equal = np.array([shares(rng) for _ in range(400)])
+    assert np.allclose(equal.mean(axis=0), 0.25, atol=0.01)
+    assert equal.max(axis=1).mean() < 0.33
+    assert np.quantile(equal.max(axis=1), 0.95) < 0.45
+    # Places that starts give out, twice as large as all other luck: few starts tell little of it.
+    placed = [shares(rng, places=2.0).max() for _ in range(400)]
+    assert np.mean(placed) < 0.46
+    assert np.mean([shares(rng, places=2.0, starts=8, games=2).max() for _ in range(400)]) < 0.36
+    better = np.array([shares(rng, better=1.5) for _ in range(400)])
+    assert better[:, 0].mean() > 0.4 and (better[:, 0] > better[:, 1:].max(axis=1)).mean() > 0.95
+
+
+def test_federated_by_samples_is_mcmahan():
+    after = {"a": {"w": torch.tensor([4.0])}, "b": {"w": torch.tensor([8.0])}}
+    strategy = federated()
+    context = RoundContext(0, 0, {"a": 99.0, "b": -99.0}, {"a": 16, "b": 48})
+    taken, _ = strategy.on_weights(after, after, strategy.init("ab"), context)
+    assert taken["a"]["w"].item() == taken["b"]["w"].item() == 7.0  # (16 * 4 + 48 * 8) / 64
