@@ -14,8 +14,6 @@ from srl_train.build import build_run
 from srl_train.data.demonstrations import demonstration
 from srl_train.data.preferences import preferences
 from srl_train.errors import ConfigError
-from srl_train.player_names import parse_player
-from srl_train.players import Resolver, SamplingOverrides
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from srl_train.trajectory import shaped_game
@@ -99,21 +97,6 @@ def test_it_is_evaluated_without_torch(server, tmp_path):
     [*episodes] = read_jsonl(tmp_path / f"{PAVLOV}.jsonl")
     assert "openai:m" in episodes[0].seats.values()
     assert {body["max_tokens"] for body in server.bodies} == {2048}
-
-
-def test_how_a_model_answers_can_be_set(server):
-    from srl_envs.scenarios import scenario
-
-    def resolved(name, **overrides):
-        resolver, player = Resolver(overrides=SamplingOverrides(**overrides)), parse_player(name)
-        resolver.policies(player, scenario(PAVLOV).make)
-        return resolver.record(player)
-
-    assert resolved("anthropic:m", max_new_tokens=9)["sampling"]["max_new_tokens"] == 9
-    with pytest.raises(ConfigError, match=r"temperature is 0\.5"):
-        resolved("anthropic:m", temperature=0.5)
-    with pytest.raises(ConfigError, match=r"--constrained .* openai:m"):
-        resolved("openai:m", constrained=True)
 
 
 def test_a_missing_key_is_told_before_anything_is_played(server, monkeypatch, capsys, short_run):

@@ -81,17 +81,6 @@ def test_damaged_weights_are_refused(trained):
         load_all(parse_player(str(saved)).sources, make_env, Loading("cpu"))
 
 
-def test_a_critic_is_learned_and_does_not_play(short_run, tmp_path):
-    trainer = Trainer(short_run(models__count=1, algorithm__name="ppo", rounds=1), tmp_path / "run")
-    trainer.fit()
-    [saved] = trainer.files.checkpoints.iterdir()
-    weights = trainer.run.learners["model_0"].weights()
-    [(_, backend, _)] = load_all(parse_player(str(saved)).sources, make_env, Loading("cpu"))
-    parameters = dict(backend.model.named_parameters())
-    assert weights.keys() > parameters.keys()
-    assert all(torch.equal(own, weights[name]) for name, own in parameters.items())
-
-
 def test_a_run_without_models_yet_names_its_newest_checkpoint(short_run, tmp_path):
     trainer = Trainer(short_run(rounds=1), tmp_path / "run")
     trainer.fit()

@@ -73,12 +73,6 @@ def test_team_joint_by_hand():
     assert scaled["r1"] == pytest.approx([1 / (math.sqrt(2) + FLOOR)], rel=1e-12)
 
 
-def test_team_joint_without_teams_takes_all_seats_as_one():
-    group = [game({"a": [3], "b": [1]}), game({"a": [0], "b": [0]})]  # means 2, 0
-    [first, _] = advantages("team_joint", [group], TWO, scale="none")[0]
-    assert first == {"a": [1.0], "b": [1.0]}
-
-
 def test_leave_one_out_by_hand():
     # 1 - (2 + 6) / 2 = -3, 2 - 3.5 = -1.5, 6 - 1.5 = 4.5
     [found] = advantages("leave_one_out", [alone([1], [1, 1], [6])])
@@ -166,12 +160,6 @@ def test_several_environments_have_a_baseline_each():
     led_by_a = AgentRoles(("a",), leaders={"a": ()})
     found = advantages("hierarchical", groups, led_by_a, scale="none")
     assert [[own["a"] for own in group] for group in found] == [[[1.0], [-1.0]], [[1.0], [-1.0]]]
-
-
-def test_a_state_is_not_changed_in_place():
-    made, state = assignment("role"), {"a": 1.0}
-    made([alone([5])], ONE, state)
-    assert state == {"a": 1.0}
 
 
 def test_advantage_alignment_by_hand():

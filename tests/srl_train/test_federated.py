@@ -45,19 +45,6 @@ def test_temperature_divides_the_scores_and_mix_keeps_a_part():
     assert_close(taken["b"]["w"], tensor([6.5]))  # (5 + 8) / 2
 
 
-def test_a_model_without_a_score_counts_nothing_and_takes_the_mean():
-    after = {"a": {"w": tensor([4.0])}, "b": {"w": tensor([8.0])}, "c": {"w": tensor([1e9])}}
-    taken = met(after, {"a": 1.0, "b": 1.0})
-    assert [taken[model]["w"].item() for model in "abc"] == [6.0, 6.0, 6.0]
-
-
-def test_absent_models_stay_absent_and_without_scores_nothing_moves():
-    after = {"a": {"w": tensor([4.0])}, "b": None}
-    assert met(after, {"a": 1.0, "b": 5.0})["b"] is None
-    assert met(after, {}) == after
-    assert met({}, {}) == {}
-
-
 def test_a_model_of_no_weight_cannot_spoil_the_mean():
     # exp(-1000 / 0.1) is 0 in floats, and 0 * NaN would be NaN
     taken = met(
@@ -199,15 +186,6 @@ def test_the_proximal_term_is_the_gradient_of_the_loss_that_fedprox_writes():
         weights = {model: dict(own) for model, own in weights.items()}
         if number % 2:
             common = weights["a"]["w"].clone()
-
-
-def test_without_a_gradient_nothing_holds_a_model_back():
-    strategy = federated(proximal=1.0)
-    weights = {model: {"w": tensor([1.0])} for model in "ab"}
-    context = RoundContext(0, 0, {}, weights=weights.__getitem__)
-    gradients = {"a": {"w": tensor([1.0])}, "b": None}
-    applied, _ = strategy.on_gradients(gradients, strategy.init("ab"), context)
-    assert applied["b"] is None
 
 
 WAYS = ([0.5, -2.0, 0.01], [0.25, 1.0, 0.02], [-1.0, 1.0, 0.0])

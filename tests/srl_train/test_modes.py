@@ -3,7 +3,6 @@ import json
 import pytest
 
 from srl_train.config.run import RunConfig
-from srl_train.errors import ConfigError
 from srl_train.modes import (
     BALANCE_RATE,
     MODES,
@@ -16,7 +15,6 @@ from srl_train.modes import (
     hierarchical,
     mixed,
     rank_bonuses,
-    raw,
     zero_sum,
 )
 
@@ -149,11 +147,6 @@ def test_leaders_speak_first_and_their_own_followers_hear_them(leader, teams, ex
     assert hierarchical(leader=leader).speaks_first(list(TEAMS), teams) == expected
 
 
-def test_a_leader_that_is_no_seat_is_named():
-    with pytest.raises(ConfigError, match=r"mode\.leader.*a, b.*'x'"):
-        hierarchical(leader="x").speaks_first(["a", "b"], None)
-
-
 @pytest.mark.parametrize("name", sorted(MODES))
 def test_every_named_mode_builds_and_keeps_shapes_and_inputs(name):
     mode = MODES[name](RunConfig(mode={"name": name}).mode)
@@ -181,11 +174,6 @@ def test_zero_sum_pays_the_own_teams_lead():
     # without teams each against all others: 1 - (2 + 6) / 2, ...
     alone = {"a": [1.0], "b": [2.0], "c": [6.0, 5.0]}
     assert shaped(zero_sum(), alone) == {"a": [-3.0], "b": [-1.5], "c": [4.5, 5.0]}
-
-
-def test_raw_rewards_stay_as_they_are():
-    rewards = {"r0": [1.0, 4.0], "r1": [3.0], "b0": [0.0], "b1": []}
-    assert raw().shape(rewards, TEAMS, {}) == rewards
 
 
 def test_the_table_hands_on_the_settings():

@@ -73,15 +73,6 @@ def test_the_first_snapshot_and_the_newest_are_kept():
     ]  # fmt: skip
 
 
-def test_snapshots_are_copies_taken_when_due():
-    made, _ = pool(every=3)
-    live = {"w": torch.tensor(1.0)}
-    for rounds in range(5):
-        made.grow(rounds, {"a": live})
-        live["w"] += 1
-    assert [(s.round, float(s.weights["w"])) for s in made.snapshots] == [(0, 1.0), (3, 4.0)]
-
-
 def test_draws():
     made, sat = pool("latest", of=("a", "b"))
     made.grow(0, weights(1))
@@ -191,21 +182,6 @@ def test_snapshots_whose_games_fail_are_not_taken():
     assert list(run.pools["past"].snapshots[1].leads) == ["model_0@0"]
 
 
-def test_a_round_against_the_past():
-    run = build_run(from_tree(SELF_PLAY))
-    started = copy.deepcopy(dict(run.learners["model_0"].weights()))
-    for number in range(3):
-        result = train_round(run, number)
-        run.next_round = number + 1
-    assert [s.name for s in run.pools["past"].snapshots] == ["model_0@0", "model_0@2"]
-    assert all(e.extra["opponents"] == {"past": run.pools["past"].seated}
-               for e in result.episodes)  # fmt: skip
-    assert result.episodes[0].seats["blue_0"] == "past"
-    first = run.pools["past"].snapshots[0].weights
-    assert all(torch.equal(first[n], started[n]) for n in started)
-    assert sum(s.games for s in run.pools["past"].snapshots) == 3 * 2
-
-
 @pytest.mark.parametrize("adapters", [None, {"rank": 4}])
 def test_the_seated_snapshot_is_what_plays(adapters):
     tree = {**SELF_PLAY, "models": {"count": 2, "adapters": adapters}}
@@ -258,10 +234,8 @@ def test_a_frozen_model_plays_and_keeps_its_weights():
     assert all(torch.equal(before[n], p) and p.grad is None for n, p in model.named_parameters())
 
 
-@pytest.mark.parametrize(
-    "settings", [{"draw_each": "round"}, {"draw_each": "group", "draw": "nash", "nash_games": 2}]
-)
-def test_resuming_meets_the_same_opponents(tmp_path, settings):
+def test_resuming_meets_the_same_opponents(tmp_path):
+    settings = {"draw_each": "group", "draw": "nash", "nash_games": 2}
     tree = copy.deepcopy(SELF_PLAY) | {"checkpoints": {"every": 3}}
     tree["opponent_pools"]["past"] |= settings
     config = from_tree(tree)
@@ -281,7 +255,7 @@ def test_resuming_meets_the_same_opponents(tmp_path, settings):
     known, other = [[(s.name, s.games, s.won, s.leads) for s in p.snapshots] for p in pools]
     assert known == other
     assert [name for name, *_ in known] == ["model_0@0", "model_0@2", "model_0@4"]
-    assert list(known[2][3]) == (["model_0@0", "model_0@2"] if "nash_games" in settings else [])
+    assert list(known[2][3]) == (["model_0@0", "model_0@2"])
     last = "episodes/round_00000003.jsonl"  # records and all: who answered is in them
     assert (tmp_path / "part" / last).read_text() == (tmp_path / "whole" / last).read_text()
     assert '"model": "past", "version": "model_0@' in (tmp_path / "whole" / last).read_text()
@@ -315,7 +289,7 @@ def test_a_pool_of_adapters_is_not_called_like_what_holds_them():
     seats = {**SELF_PLAY["seats"], "blue_0": name, "blue_1": name}
     tree = {**SELF_PLAY, "opponent_pools": {name: {}}, "seats": seats}
     config = from_tree({**tree, "models": {"count": 2, "adapters": {"rank": 2}}})
-    with pytest.raises(ConfigError, match=f"opponent_pools: got '{name}', which adapters cannot"):
+    with pytest.raises(ConfigError, match=f"opponent_pools.*{name}"):
         build_run(config)
 
 

@@ -110,13 +110,6 @@ def test_what_is_asked_for_takes_the_place_of_it_in_every_seat(run_folder):
     assert record["opponent_notes"] is False
 
 
-def test_models_by_their_folder_answer_as_the_configuration_says(run_folder):
-    run = run_folder(models={"sampling": {"max_new_tokens": 64}, "opponent_notes": True})
-    found = asked(collected(f"{run}/models/model_0", models={"sampling": {"top_k": 5}}))
-    assert found["agent_0"][0] == Sampling(top_k=5, max_new_tokens=4)
-    assert not any("so far" in prompt for prompt in found["agent_0"][1])
-
-
 def test_notes_that_a_game_has_not_are_refused_with_a_way_out(run_folder):
     run = run_folder(models={"opponent_notes": True})
     says = r"models\.opponent_notes: .*maze_v0's observations.*give a folder, .*/models/model_0"
@@ -135,7 +128,7 @@ def test_settings_that_nobody_would_answer_by_are_refused(key, value, run_folder
     words = ["collect", "--environment", "coop_compete_pair_v0", "--set", f"{key}={value}"]
     out = ["--out", str(tmp_path / "games.jsonl")]
     assert main([*words, "--players", str(run_folder()), *out]) == 2
-    assert f"--set {key}: a run's models answer as they trained" in capsys.readouterr().err
+    assert f"--set {key}: " in capsys.readouterr().err
 
 
 def test_a_pool_is_told_apart_from_nobody():

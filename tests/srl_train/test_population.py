@@ -51,13 +51,6 @@ def test_too_few_starts_and_noise_say_nothing():
     assert sum(significantly_better(one + 2, other) for one, other in pairs) > 800
 
 
-def test_a_model_that_did_not_play_is_compared_once_it_has():
-    strategy = population(every=1)
-    assert exchanged(strategy, [{"a": [1.0] * 6}])[0] == [{}]
-    [copies], _ = exchanged(strategy, [{"a": [1.0] * 6, "c": [0.0] * 6}], "abc")
-    assert copies.keys() == {"c"}
-
-
 class Unequal(BaseParallelWrapper):
     """The first agent earns 1 a turn and the other nothing, but for an earning of both."""
 

@@ -107,7 +107,6 @@ def test_a_model_with_a_critic_cannot_be_averaged_with_one_without(short_run):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"algorithm__critic": "shared", "updates__strategy": "synchronized"},
         {
             "algorithm__critic": "central",
             "algorithm__value_normalisation": "running",
@@ -120,7 +119,7 @@ def test_a_model_with_a_critic_cannot_be_averaged_with_one_without(short_run):
             "models__adapters": {"rank": 2},
         },
     ],
-    ids=["shared", "central and stale", "separate adapters by token"],
+    ids=["central and stale", "separate adapters by token"],
 )
 def test_stopped_after_every_round_and_resumed(settings, short_run, tmp_path):
     config = short_run(

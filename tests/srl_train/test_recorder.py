@@ -53,21 +53,6 @@ def test_the_record_grows_with_the_game_and_is_read_as_it_grows(record, follower
     assert follower.run().notes == ()
 
 
-def test_one_game_at_a_time_is_watched(record, follower, monkeypatch):
-    first = record.spectator()
-    shown(first, episode(), 0)
-    assert record.spectator() is None
-    first(episode(), True)
-    second = record.spectator()
-    shown(second, dataclasses.replace(episode(), seed=9), 0)
-    assert seen(follower).seed == 9
-    monkeypatch.setattr(recorder, "PATIENCE", 0.0)  # it has been silent for long: lost, say
-    third = record.spectator()
-    shown(second, episode(), 1)
-    shown(third, dataclasses.replace(episode(), seed=10), 0)
-    assert seen(follower).seed == 10 and seen(follower).turns == ()
-
-
 def test_the_record_is_bounded(record, follower, monkeypatch):
     monkeypatch.setattr(recorder, "MOST_TURNS", 5)
     watch = record.spectator()

@@ -1,6 +1,5 @@
 """A run that is stopped and resumed equals an uninterrupted run to the bit."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -155,34 +154,6 @@ def test_a_finished_run_goes_on_with_more_rounds(short_run, finished, tmp_path):
     assert same(everything(longer.run), everything(whole.run))
 
 
-def test_a_finished_run_is_done(short_run, trained, finished):
-    again = Trainer(short_run(), finished)
-    again.load_checkpoint()
-    results = again.fit()
-    assert results["training_completed"] and results["training_metrics"]["episodes"] == []
-    assert same(weights(trained.run), weights(again.run))
-    assert list_checkpoints(finished / "checkpoints") == ["final_round_00000002"]
-
-
-def test_only_the_newest_checkpoints_are_kept(short_run, tmp_path):
-    config = short_run(rounds=4, checkpoints={"every": 1, "keep": 2})
-    results = Trainer(config, tmp_path / "run").fit()
-    kept = list_checkpoints(tmp_path / "run" / "checkpoints")
-    assert kept == ["final_round_00000004", "round_00000003"]
-    assert sorted(results["checkpoints_saved"]) == sorted(kept)
-
-
-def test_what_a_checkpoint_tells(short_run, trained, finished):
-    metadata = checkpoint.load_metadata(finished / "checkpoints", "final_round_00000002")
-    assert metadata["round"] == 2
-    assert metadata["model_states"] == json.loads(
-        json.dumps(trained.get_model_performance_summary())
-    )
-    assert metadata["global_metrics"]["total_episodes"] == 8
-    assert 0 <= metadata["global_metrics"]["avg_cooperation"] <= 1
-    assert yaml_file.from_tree(metadata["config"]) == short_run()
-
-
 @pytest.mark.parametrize(
     "settings, says",
     [
@@ -218,25 +189,6 @@ def test_fewer_rounds_than_were_played_are_refused(short_run, finished):
     with pytest.raises(CheckpointError, match=says):
         other.load_checkpoint()
     assert yaml_file.load(finished / "config.yaml").rounds == 2
-
-
-def test_what_was_evaluated_before_training_is_kept(short_run, tmp_path):
-    config = short_run(rounds=2, checkpoints__every=1, logging__evaluation_episodes=2)
-    stopped = Trainer(config, tmp_path / "stopped")
-    stopped.train_round()
-    stopped.close()
-    before = dict(stopped.run.evaluations)
-    for name, summary in {"gone": None, "cut": "{", "empty": "{}"}.items():
-        folder = shutil.copytree(tmp_path / "stopped", tmp_path / name)
-        told = folder / "summary.json"
-        told.unlink()
-        if summary is not None:
-            told.write_text(summary)
-        resumed = Trainer(config, folder)
-        resumed.load_checkpoint()
-        measured = resumed.fit()["evaluation"]
-        assert list(measured) == ["before", "after"] and measured["before"] == before["before"]
-        assert json.loads(told.read_text())["evaluation"] == measured, name
 
 
 @pytest.mark.parametrize("stage", [None, "sft"])
@@ -321,39 +273,3 @@ def test_killed_at_up_to_ten_random_moments(adapters, short_run, tmp_path):
     killed, _ = killed_and_resumed(config, tmp_path, kills=10, seed=1)
     assert killed >= 4  # a run whose rounds are quick is done before its last killers come
     check_nothing_was_lost(config, tmp_path)
-
-
-SFT = {"data_policy": "uniform", "episodes": 6, "epochs": 2, "batch_size": 4, "learning_rate": 5e-3}
-
-
-@pytest.mark.parametrize("adapters", [None, {"rank": 4, "alpha": 8.0}])
-def test_rounds_are_held_to_the_models_as_the_stages_left_them(adapters, short_run, tmp_path):
-    """Also after a stop: the reference is neither the loaded models nor those of the checkpoint."""
-    config = short_run(
-        sft=SFT,
-        models__adapters=adapters,
-        algorithm__beta=0.1,
-        algorithm__learning_rate=1e-2,
-        rounds=3,
-        checkpoints__every=1,
-    )
-    whole = Trainer(config, tmp_path / "whole", record_metrics=False)
-    loaded = {name: own.clone() for name, own in whole.run.learners["model_0"].reference().items()}
-    whole.train_stages()
-    left = whole.run.learners["model_0"]
-    assert same(left.reference(), left.weights()) and not same(left.reference(), loaded)
-    held = {name: own.clone() for name, own in left.reference().items()}
-    first = whole.train_round().row["models"]["model_0"]
-    assert abs(first["kl"]) < 1e-6
-    later = whole.train_round().row["models"]["model_0"]
-    assert later["kl"] > 1e-5
-    name = whole.save_checkpoint()
-    assert same(left.reference(), held) and not same(left.reference(), left.weights())
-    end = whole.train_round().row["models"]["model_0"]
-    whole.close()
-
-    again = Trainer(config, tmp_path / "whole", record_metrics=False)
-    again.load_checkpoint(name)
-    assert same(again.run.learners["model_0"].reference(), held)
-    assert again.train_round().row["models"]["model_0"]["kl"] == end["kl"]
-    assert same(weights(again.run), weights(whole.run))

@@ -1,7 +1,5 @@
 """Files of a run: one Trainer writes at a time, and sinks receive all results."""
 
-import json
-import math
 import os
 import subprocess
 import sys
@@ -12,7 +10,6 @@ import pytest
 from srl_train import cli
 from srl_train.config import yaml_file
 from srl_train.errors import ConfigError
-from srl_train.run_files import RunFiles
 from srl_train.trainer import Trainer
 
 HOLDER = """
@@ -107,9 +104,3 @@ def test_a_sink_that_watches_gets_all_games_and_evaluations(short_run, tmp_path)
     assert kept.got == [
         ("before", 3), ("row", 0), (0, 4, 2), ("row", 1), (1, 4, 2), "closed", ("after", 3)
     ]  # fmt: skip
-
-
-def test_a_summary_is_json_whatever_was_measured(tmp_path):
-    RunFiles(tmp_path, tmp_path).write_summary({"evaluation": {"before": {"error": math.nan}}})
-    text = (tmp_path / "summary.json").read_text()
-    assert json.loads(text, parse_constant=str) == {"evaluation": {"before": {"error": None}}}

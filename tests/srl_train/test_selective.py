@@ -4,7 +4,6 @@ import json
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from torch import tensor
@@ -13,7 +12,7 @@ from srl_agents.episode import AgentStep, Decision, Episode
 from srl_envs import staged_v0, team_battle_v0
 from srl_train.errors import ConfigError, UpdateError
 from srl_train.scores import CERTAIN, model_scores, roles_of
-from srl_train.updates import TEMPERATURE, RoundContext, federated, score_weights, selective
+from srl_train.updates import RoundContext, federated, selective
 
 
 def gradients_of(models):
@@ -88,12 +87,6 @@ def test_one_choice_per_round_kept_through_its_steps():
     assert state["waited"] == {"a": 1, "b": 0}
 
 
-def test_a_round_played_again_chooses_again():
-    strategy = selective(0.5)
-    _, state = rounds(strategy, [{"a": 9.0, "b": 1.0}], models="ab")
-    assert rounds(strategy, [{"a": 1.0, "b": 9.0}], models="ab", state=state)[0] == ["b"]
-
-
 def test_models_without_a_score_or_gradient_are_no_candidates_and_do_not_wait():
     strategy = selective(0.5, patience=1)
     state = strategy.init(tuple("abcd"))
@@ -102,23 +95,6 @@ def test_models_without_a_score_or_gradient_are_no_candidates_and_do_not_wait():
     given, state = strategy.on_gradients(gradients, state, context)
     assert {model for model, own in given.items() if own is not None} == {"b"}
     assert state["waited"] == {"a": 1, "b": 0, "c": 0, "d": 0}
-
-
-def test_a_nan_model_that_is_not_selected_leaks_nothing():
-    strategy = selective(0.5)
-    weights = {model: torch.nn.Parameter(tensor([1.0])) for model in "ab"}
-    optimizers = {model: torch.optim.AdamW([weights[model]], lr=0.1) for model in "ab"}
-    state = strategy.init(("a", "b"))
-    for number in range(3):
-        gradients = {"a": {"w": tensor([1.0])}, "b": {"w": tensor([math.nan])}}
-        context = RoundContext(number, 0, {"a": 9.0, "b": 0.0})
-        given, state = strategy.on_gradients(gradients, state, context)
-        assert given["b"] is None
-        for model, own in given.items():
-            weights[model].grad = None if own is None else own["w"]
-            optimizers[model].step()
-    assert weights["a"].item() < 1.0
-    assert weights["b"].item() == 1.0  # to the bit: no momentum, no decay
 
 
 def test_state_is_not_changed_in_place_and_continues_after_json():
@@ -149,10 +125,6 @@ def test_a_score_that_is_not_finite_is_refused():
         rounds(selective(), [{"a": 1.0, "b": math.nan}], models="ab")
 
 
-MODELS = {f"agent_{i}": f"model_{i}" for i in range(4)}
-LIKE = dict.fromkeys(MODELS, "agent")
-
-
 def played(returns, seed=0):
     """A game of one turn that pays each agent so."""
     steps = tuple(AgentStep(a, None, Decision(0), float(r)) for a, r in returns.items())
@@ -163,23 +135,6 @@ def scored(games, models, roles):
     """The scores where `models` play those agents, agent -> model."""
     seated = [replace(e, seats={agent: models[agent] for agent in e.seats}) for e in games]
     return model_scores(seated, set(models.values()), roles)
-
-
-def a_round(rng, better=0.0, places=0.0, starts=2, games=8):
-    """Returns of four agents, of deviation 1; agent_0 earns `better` more, and each start gives
-    each agent something of deviation `places`."""
-    found = []
-    for start in range(starts):
-        place = places * rng.standard_normal(4)
-        for _ in range(games):
-            own = rng.standard_normal(4) + place + [better, 0, 0, 0] + rng.standard_normal()
-            found.append(played(dict(zip(MODELS, own, strict=True)), start))
-    return found
-
-
-def shares(rng, **how):
-    scores = scored(a_round(rng, **how), MODELS, LIKE)
-    return np.array(list(score_weights(scores, TEMPERATURE).values()))
 
 
 def test_scores_by_hand():
@@ -225,21 +180,6 @@ def test_roles_are_the_environments_the_teams_or_the_names():
     assert roles_of(staged_v0.parallel_env(num_agents=4)) == {
         "agent_0": "adversary", "agent_1": "player", "agent_2": "player", "agent_3": "player",
     }  # fmt: skip
-
-
-def test_equal_models_weigh_nearly_the_same_and_a_better_one_more():
-    """Sixteen games a round, 400 rounds: the greatest share of four equal models."""
-    rng = np.random.default_rng(0)
-    equal = np.array([shares(rng) for _ in range(400)])
-    assert np.allclose(equal.mean(axis=0), 0.25, atol=0.01)
-    assert equal.max(axis=1).mean() < 0.33
-    assert np.quantile(equal.max(axis=1), 0.95) < 0.45
-    # Places that starts give out, twice as large as all other luck: few starts tell little of it.
-    placed = [shares(rng, places=2.0).max() for _ in range(400)]
-    assert np.mean(placed) < 0.46
-    assert np.mean([shares(rng, places=2.0, starts=8, games=2).max() for _ in range(400)]) < 0.36
-    better = np.array([shares(rng, better=1.5) for _ in range(400)])
-    assert better[:, 0].mean() > 0.4 and (better[:, 0] > better[:, 1:].max(axis=1)).mean() > 0.95
 
 
 def test_federated_by_samples_is_mcmahan():

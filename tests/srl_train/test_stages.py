@@ -10,7 +10,7 @@ from srl_agents.episode import read_jsonl, write_jsonl
 from srl_train.checkpoints import checkpoint
 from srl_train.cli import main
 from srl_train.config.yaml_file import dump, from_tree
-from srl_train.data.collect import filtered, play_games, scripted_player
+from srl_train.data.collect import play_games, scripted_player
 from srl_train.engine.offline.stage import Stage
 from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError, DataError
@@ -161,19 +161,6 @@ def test_data_of_own_seats_or_of_all(short_run, tmp_path):
     assert not (tmp_path / "own" / "data").exists()
 
 
-def test_filters_of_a_stage(short_run, tmp_path):
-    everyone = {"episodes": 8, "epochs": 1}
-    trainer = Trainer(short_run(sft=everyone, rounds=0), tmp_path / "every")
-    trainer.fit()
-    every = trainer.run.stages.reports[0]
-    best = Trainer(short_run(sft={**everyone, "top_fraction": 0.25}, rounds=0), tmp_path / "best")
-    best.fit()
-    [few] = best.run.stages.reports
-    assert [own["samples"] for own in few["models"].values()] == [2, 2]
-    assert every["games_reward"] == every["kept_reward"]
-    assert few["kept_reward"] > few["games_reward"]
-
-
 @pytest.mark.parametrize("reference", ["stage", "base"])
 def test_rounds_are_held_to_the_model_of_the_stages_or_to_the_base(reference, short_run, tmp_path):
     config = short_run(
@@ -228,44 +215,6 @@ def test_preferences_of_a_file(short_run, tmp_path):
 
 
 # ---- they teach ----------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_preferences_take_models_above_the_mean_of_their_games(short_run, tmp_path):
-    # Here cooperating pays whatever the others do: 0.7 for competing, up to 0.95 for cooperating.
-    game = {"num_agents": 4, "cooperation_level": 1.0, "max_cycles": 2}
-    config = short_run(
-        environment__options=game,
-        dpo={"episodes": 64, "epochs": 6, "batch_size": 8, "learning_rate": 3e-3},
-        rollout__group_size=16,
-        rounds=0,
-        logging__evaluation_episodes=32,
-    )
-    results = Trainer(config, tmp_path).fit()
-    mean = results["stages"][0]["games_reward"]
-    assert mean < 0.86
-    assert results["evaluation"]["after"]["raw_reward"] > mean + 0.05
-
-
-def test_a_model_without_data_is_left_as_it_is(short_run, tmp_path):
-    make_env = partial(build_env, short_run())
-    expert = scripted_player("always_cooperate", make_env())
-    policies = dict.fromkeys(("agent_0", "agent_1"), expert)
-    games = filtered(play_games(make_env, policies, 4, 0), agents=["agent_0"])
-    write_jsonl(tmp_path / "games.jsonl", games)
-    sft = {"data": [str(tmp_path / "games.jsonl")]}
-    trainer = Trainer(short_run(sft=sft, rounds=0), tmp_path / "run")
-    before = weights(trainer.run)
-    trainer.fit()
-    after = weights(trainer.run)
-    assert same(before["model_1"], after["model_1"])
-    assert not same(before["model_0"], after["model_0"])
-    assert trainer.run.versions == {"model_0": 1, "model_1": 0}
-    shared = short_run(sft=sft, rounds=0, updates__strategy="synchronized")
-    together = Trainer(shared, tmp_path / "together")
-    together.fit()
-    one, other = weights(together.run).values()
-    assert same(one, other) and same(one, after["model_0"])
 
 
 @pytest.mark.slow

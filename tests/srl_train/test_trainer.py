@@ -2,15 +2,12 @@
 
 import asyncio
 import json
-import shutil
 import sys
 import threading
 
 import pytest
-from transformers import AutoModelForCausalLM
 
 from srl_agents.episode import read_jsonl
-from srl_agents.errors import BackendError
 from srl_train.checkpoints.checkpoint import list_checkpoints
 from srl_train.config import yaml_file
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
@@ -18,9 +15,7 @@ from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
 from tests.srl_train.run_state import (
     everything,
-    replace_policies,
     same,
-    weights,
     without_times,
 )
 
@@ -75,37 +70,6 @@ def test_what_a_run_returns_and_leaves(short_run, tmp_path):
     assert (summary["mode"], summary["strategy"]) == ("cooperative", "asynchronous")
     assert "trl" in summary["versions"]
     assert not [p for p in folder.rglob("*") if "partial" in p.name or p.name.startswith(".")]
-
-
-def test_the_saved_models_are_the_trained_ones(short_run, tmp_path):
-    trainer = trainer_for(short_run(), tmp_path)
-    trainer.fit()
-    for name, expected in weights(trainer.run).items():
-        saved = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "models" / name)
-        found = dict(saved.named_parameters())
-        assert same(expected, {n: found[n].detach() for n in expected})
-
-
-@pytest.mark.parametrize(
-    ("strategy", "mode"), [("federated", "mixed"), ("selective", "competitive")]
-)
-def test_counts_and_means_of_models_agree_with_the_recorded_rounds(
-    strategy, mode, short_run, tmp_path
-):
-    results = trainer_for(short_run(updates__strategy=strategy, mode__name=mode), tmp_path).fit()
-    counts = results["training_metrics"]["weight_update_counts"]
-    rows = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    for model, count in counts.items():
-        assert count == sum(row["models"][model]["updated"] for row in rows)
-        state = results["final_model_states"][model]
-        assert state["update_count"] == count
-        assert state["total_episodes"] == 8
-        assert 0 <= state["win_rate"] <= 1
-        assert 0 <= state["cooperation_score"] <= 1
-        assert state["avg_reward"] == pytest.approx(
-            sum(row["models"][model]["raw_reward"] for row in rows) / 2
-        )
-    assert sum(counts.values()) >= 2
 
 
 def test_the_same_configuration_gives_the_same_run(short_run, tmp_path):
@@ -247,23 +211,6 @@ def test_another_run_is_not_overwritten(short_run, tmp_path):
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == metrics
 
 
-def test_without_records_a_run_is_not_overwritten_either(short_run, tmp_path):
-    first = trainer_for(short_run(), tmp_path, record_metrics=False)
-    first.fit()
-    for other in (short_run(seed=7), short_run()):
-        again = trainer_for(other, tmp_path, record_metrics=False)
-        for write in (again.fit, again.save_models, again.save_checkpoint):
-            with pytest.raises(ConfigError, match="already holds a run: resume it"):
-                write()
-    shutil.rmtree(tmp_path / "run" / "checkpoints")
-    with pytest.raises(ConfigError, match="stopped before its first checkpoint: start it again"):
-        trainer_for(short_run(), tmp_path, record_metrics=False).fit()
-    saved = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "models" / "model_0")
-    found = dict(saved.named_parameters())
-    expected = weights(first.run)["model_0"]
-    assert same(expected, {n: found[n].detach() for n in expected})
-
-
 def test_a_run_stopped_before_its_first_checkpoint_starts_again(short_run, tmp_path):
     stopped = trainer_for(short_run(), tmp_path)
     stopped.train_round()
@@ -300,20 +247,3 @@ def test_the_configuration_is_settled_once_training_began(short_run, tmp_path):
     trainer.config = short_run(models__count=1, rollout__group_size=2)
     asyncio.run(trainer.shutdown())
     assert trainer.run.next_round == 1
-
-
-def test_a_failed_round_leaves_the_files_closed_and_readable(short_run, tmp_path):
-    class Broken:
-        def start(self, seed):
-            return None
-
-        def act(self, seen, states):
-            raise BackendError("gone")
-
-    trainer = trainer_for(short_run(rounds=3), tmp_path)
-    trainer.train_round()
-    replace_policies(trainer.run, agent_0=Broken())
-    with pytest.raises(TrainingError, match=r"4 of 4 episodes failed.*BackendError: gone"):
-        trainer.fit()
-    assert not trainer.is_training
-    assert [r["round"] for r in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [0]

@@ -1,12 +1,11 @@
 """Update strategies: chains, and the mean of gradients."""
 
-import copy
 import json
 
 import pytest
 import torch
 from pydantic import TypeAdapter
-from torch import nn, tensor
+from torch import tensor
 from torch.testing import assert_close
 
 from srl_train.config.learning.updates import UpdatesConfig
@@ -153,12 +152,6 @@ def test_a_model_without_a_gradient_is_left_out_of_the_mean_and_still_applies_it
     assert [given[model]["w"].item() for model in "abc"] == [2.5, 2.5, 2.5]
 
 
-def test_no_gradient_anywhere_stays_none_and_one_model_keeps_its_own():
-    assert combined({"a": None, "b": None}) == {"a": None, "b": None}
-    assert combined({"a": {"w": tensor([7.0])}})["a"]["w"].item() == 7.0
-    assert combined({}) == {}
-
-
 def test_every_model_gets_a_copy_of_its_own():
     given = combined({"a": {"w": tensor([2.0])}, "b": {"w": tensor([4.0])}})
     given["a"]["w"].mul_(0.5)  # as clipping does
@@ -222,33 +215,3 @@ def test_models_that_differ_are_named_with_the_first_mismatch():
     synchronized((("a",), ("b",), ("c",))).check(shapes)
     with pytest.raises(UpdateError, match="a and b"):
         combined({"a": {"w": tensor([1.0])}, "b": {"w": tensor([1.0, 2.0])}})
-
-
-def test_equal_starts_stay_equal_to_the_bit_under_adamw():
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
-    nets = {"a": net, "b": copy.deepcopy(net), "c": copy.deepcopy(net)}
-    optimizers = {
-        model: torch.optim.AdamW(own.parameters(), lr=0.1, weight_decay=0.1)
-        for model, own in nets.items()
-    }
-    strategy = synchronized()
-    state = strategy.init(tuple(nets))
-    for step in range(6):
-        gradients = {}
-        for model, own in nets.items():
-            own.zero_grad()
-            own(torch.randn(4, 3)).square().mean().backward()  # each its own samples
-            gradients[model] = {name: p.grad for name, p in own.named_parameters()}
-        if step == 3:
-            gradients["b"] = None  # b gathered no samples
-        given, state = strategy.on_gradients(gradients, state, CONTEXT._replace(step=step))
-        for model, own in nets.items():
-            for name, parameter in own.named_parameters():
-                parameter.grad = given[model][name]
-            nn.utils.clip_grad_norm_(own.parameters(), 0.1)
-            optimizers[model].step()
-    for name, parameter in nets["a"].named_parameters():
-        assert not torch.equal(parameter, net.state_dict()[name] * 0)
-        for other in "bc":
-            assert torch.equal(parameter, nets[other].get_parameter(name))

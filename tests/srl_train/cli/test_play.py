@@ -57,15 +57,6 @@ def test_leaving_early_tells_the_score_so_far(play, typed):
     assert "agent_0 (human): 0.850" in out
 
 
-def test_an_interrupt_at_the_prompt_leaves_the_game(play, monkeypatch):
-    def interrupted(prompt):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("builtins.input", interrupted)
-    code, out, _ = play([], "bandit_v0", "--set", "max_cycles=3")
-    assert code == 0 and "agent_0 left the game" in out
-
-
 @pytest.mark.parametrize(
     ("typed", "words", "said"),
     [
@@ -101,19 +92,6 @@ def test_an_interrupt_at_the_prompt_leaves_the_game(play, monkeypatch):
 def test_every_kind_of_game(play, typed, words, said):
     code, out, err = play(typed, *words)
     assert (code, err) == (0, "") and said in out and "The game is over" in out
-
-
-def test_words_reach_the_others(play, tmp_path):
-    record = tmp_path / "games.jsonl"
-    typed = ["say deal with me", "pass", "pass"]
-    code, out, _ = play(
-        typed, "social_negotiation_v0", "--set", "messages=true", "--set", "obs_mode=llm",
-        "--set", "max_cycles=2", "--record", str(record), "--no-picture",
-    )  # fmt: skip
-    assert code == 0 and 'agent_0 (you): "deal with me" pass' in out
-    assert "social_negotiation_v0 round" not in out
-    [episode] = read_jsonl(record)
-    assert episode.steps_of("agent_1")[1].observation["messages"] == 'agent_0 says: "deal with me"'
 
 
 def test_several_games_are_recorded_and_play_again(play, tmp_path):

@@ -54,12 +54,6 @@ def test_progress_is_shown_unless_it_should_be_quiet(config_path, tmp_path, caps
     assert len(loud.out + loud.err) > len(quiet.out + quiet.err)
 
 
-def test_the_folder_is_named_after_the_file(config_path, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["train", str(config_path), "--quiet", "--set", "rounds=1"]) == 0
-    assert (tmp_path / "runs" / "pair" / "metrics.jsonl").exists()
-
-
 def test_a_run_is_resumed(config_path, tmp_path, capsys):
     parts, whole = tmp_path / "parts", tmp_path / "whole"
     assert cli.main(["train", str(config_path), "--out", str(parts), "--quiet"]) == 0
@@ -74,21 +68,6 @@ def test_a_run_is_resumed(config_path, tmp_path, capsys):
     rows = [read_metrics(folder / "metrics.jsonl") for folder in (parts, whole)]
     assert [row["round"] for row in rows[0]] == [0, 1, 2]
     assert [r["models"] for r in rows[0]] == [r["models"] for r in rows[1]]
-
-
-def test_a_checkpoint_that_is_not_whole_is_passed_over_and_told(config_path, tmp_path, capsys):
-    out = tmp_path / "out"
-    words = ["train", str(config_path), "--out", str(out), "--set", "checkpoints.every=1"]
-    assert cli.main([*words, "--quiet"]) == 0
-    newest = out / "checkpoints" / "final_round_00000002"
-    (newest / "state.json").unlink()
-    capsys.readouterr()
-    assert cli.main(["train", "--resume", "--out", str(out), "--quiet"]) == 0
-    told = capsys.readouterr()
-    assert f"passed over, for it is not whole: {newest} (remove it)" in told.err
-    assert "resuming at round 1 of 2" in told.out
-    assert cli.main(["train", "--resume", "--out", str(out), "--quiet"]) == 0
-    assert "passed over" not in capsys.readouterr().err
 
 
 REFUSED = [

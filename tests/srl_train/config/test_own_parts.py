@@ -17,7 +17,7 @@ from srl_train.updates import UpdateStrategy, chain, synchronized
 
 CONFIG = RunConfig(
     environment=EnvironmentConfig(
-        name="coop_compete_v0", options={"num_agents": 4, "max_cycles": 8}
+        name="coop_compete_v0", options={"num_agents": 2, "max_cycles": 2}
     ),
     models=ModelsConfig(count=2, device="cpu"),
     rollout=RolloutConfig(group_size=4, groups_per_round=1),
@@ -39,7 +39,7 @@ def fading():
 
 
 def game():
-    return make("coop_compete_v0", num_agents=4, max_cycles=8)
+    return make("coop_compete_v0", num_agents=2, max_cycles=2)
 
 
 def trainer_in(folder, **parts):

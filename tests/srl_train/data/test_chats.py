@@ -1,7 +1,5 @@
 """Games as plain chats, and chats as something to learn from."""
 
-import json
-
 import pytest
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
@@ -10,7 +8,7 @@ from srl_train.cli import main
 from srl_train.data.chats import as_lines, lesson, messages_of, read_chats
 from srl_train.data.collect import play_games, scripted_player
 from srl_train.data.demonstrations import demonstration
-from srl_train.errors import ConfigError, DataError
+from srl_train.errors import DataError
 from srl_train.trainer import Trainer
 
 CHAT = [
@@ -34,11 +32,6 @@ def backend(tiny_folder):
 def games():
     policies = dict.fromkeys(make_env().possible_agents, scripted_player("uniform", make_env()))
     return play_games(make_env, policies, 2, 0)
-
-
-def written(path, chats):
-    path.write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in chats))
-    return str(path)
 
 
 def test_a_game_as_messages_is_what_a_player_was_told(games):
@@ -104,20 +97,3 @@ def test_what_is_no_chat_is_refused_with_its_line(line, what, tmp_path):
     with pytest.raises(DataError, match="line 1") as error:
         read_chats(path)
     assert what in str(error.value)
-
-
-@pytest.mark.parametrize("line", ['{"text": "hi"}', ""])
-def test_a_file_of_something_else_says_what_is_wanted(line, short_run, tmp_path):
-    path = tmp_path / "data.jsonl"
-    path.write_text(line + "\n")
-    config = short_run(sft={"data": [str(path)], "epochs": 1}, rounds=0)
-    with pytest.raises(DataError, match=r"data.jsonl.*give a line of JSON per game, .*messages"):
-        Trainer(config, tmp_path / "run").fit()
-
-
-def test_what_chooses_among_games_is_refused_for_chats(short_run, tmp_path):
-    path = written(tmp_path / "chats.jsonl", [CHAT])
-    with pytest.raises(ConfigError, match=r"top_fraction is 0.5"):
-        Trainer(
-            short_run(sft={"data": [path], "top_fraction": 0.5}, rounds=0), tmp_path / "run"
-        ).fit()

@@ -5,7 +5,7 @@ import pytest
 from srl_agents.episode import read_jsonl, to_json
 from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
-from srl_envs import bandit_v0, coop_compete_v0
+from srl_envs import coop_compete_v0
 from srl_envs.scenarios import scenario
 from srl_extensions.judging.scenarios import play_scenario
 from srl_train.cli import main
@@ -18,9 +18,6 @@ SEATS = ("agent_0", "agent_1")
 
 def make_env():
     return coop_compete_v0.parallel_env(variant="pair", max_cycles=3)
-
-
-VIEW = make_env().unwrapped.text_view
 
 
 def classic(name):
@@ -179,11 +176,6 @@ def test_where_nothing_can_be_written_nothing_is_played(out, tmp_path, capsys, m
     error = capsys.readouterr().err
     assert "--out: cannot write" in error and "give another place" in error
     assert not list(tmp_path.rglob("*.partial"))
-
-
-def test_tit_for_tat_says_which_games_it_cannot_read():
-    with pytest.raises(ConfigError, match="tit_for_tat"):
-        scripted_player("tit_for_tat", bandit_v0.parallel_env())
 
 
 def test_who_is_kept_for_evaluation_is_not_learned_from():

@@ -79,20 +79,6 @@ def test_tokens_of_another_tokenizer_are_written_anew(played, backend, view):
     )
 
 
-def test_a_scripted_game_reads_like_one_that_the_model_played(backend, view):
-    # The same situations and answers, once sampled and once only recorded as actions.
-    chosen = TextPolicy(
-        backend, view, sampling=Sampling(temperature=1.0, max_new_tokens=4), constrained=True
-    )
-    [sampled] = play_many(make_env, dict.fromkeys(SEATS, chosen), [7])
-    silent = [
-        dataclasses.replace(step, decision=Decision(step.decision.action))
-        for step in sampled.steps_of("agent_0")
-    ]
-    found = conversation(silent, view, backend.chat)
-    assert found == conversation(sampled.steps_of("agent_0"), view, backend.chat)
-
-
 def test_what_is_learned_of_a_conversation(backend, view):
     [episode] = scripted(1)
     one = demonstration(episode, "agent_0", view, backend.chat)

@@ -4,12 +4,9 @@ import json
 
 import pytest
 
-from srl_extensions.pages.figures import SLOTS
-from srl_extensions.pages.figures import activity as lanes
 from srl_train.metrics import activity
 from srl_train.metrics.activity import Activity, Span, read_activity
 from srl_train.metrics.errors import MetricsError
-from srl_train.metrics.run_folder import load
 
 
 @pytest.fixture
@@ -62,17 +59,3 @@ def test_what_is_no_span_is_refused(wrong, tmp_path):
     path.write_text("\n".join(json.dumps(one) for one in (span, {**span, **wrong}, span)))
     with pytest.raises(MetricsError, match="line 2"):
         read_activity(path)
-
-
-def test_the_report_has_a_lane_for_play_and_for_each_model(tmp_path):
-    (tmp_path / "summary.json").write_text('{"models": {"model_0": {}}}')
-    row = {"round": 0, "environment": {"name": "x"}, "models": {"model_0": {}}}
-    (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
-    assert not lanes(load(tmp_path))
-    spans = [Span("play", 0, 0.0, 4.0), Span("model_0", 0, 3.0, 8.0)]
-    (tmp_path / "activity.jsonl").write_text("".join(json.dumps(vars(s)) + "\n" for s in spans))
-    [drawn] = lanes(load(tmp_path))
-    assert [(who, busy[0], busy[-1], len(busy)) for who, busy in drawn.rows] == [
-        ("play", 0, SLOTS // 2 - 1, SLOTS // 2),
-        ("model_0", SLOTS * 3 // 8, SLOTS - 1, SLOTS * 5 // 8),
-    ]

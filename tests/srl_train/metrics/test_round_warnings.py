@@ -2,7 +2,6 @@
 
 import json
 import logging
-from dataclasses import replace
 
 import pytest
 
@@ -13,9 +12,7 @@ from srl_extensions.pages.report import notes
 from srl_train.metrics import read_metrics
 from srl_train.metrics.document import Notes
 from srl_train.metrics.headline import in_words
-from srl_train.metrics.round_warnings import _all_equal
 from srl_train.metrics.run_folder import load
-from srl_train.samples import TokenSample
 from srl_train.trainer import Trainer
 
 NOISE = {"temperature": 1000.0, "max_new_tokens": 2}  # all tokens are about equally likely
@@ -77,13 +74,6 @@ def test_parse_failures_are_reported_once(short_run, tmp_path, caplog, evaluated
     assert notes(run)[0] == Notes("Warnings of the run.", tuple(warnings))
 
 
-def test_complete_answers_without_an_action_are_quoted(short_run, tmp_path, monkeypatch):
-    monkeypatch.setattr("srl_train.metrics.round_warnings._is_cut_off", lambda *_: False)
-    warnings, _ = trained(short_run(models__sampling=NOISE), tmp_path)
-    assert all("such as '" in line and "max_new_tokens" not in line for line in warnings)
-    assert len(warnings) == 2
-
-
 def constant_rewards():
     return CustomRewards(CoopCompete(variant="pair", max_cycles=2), lambda answer, context: 1.0)
 
@@ -109,16 +99,3 @@ def test_updates_without_a_complete_answer_are_reported_once(short_run, tmp_path
     warnings, rows = trained(config, tmp_path)
     assert not any(own["updates"] for own in rows[-1]["models"].values())
     assert "mask_truncated_completions" in warnings[0] and len(warnings) == 1
-
-
-def test_returns_are_compared_within_their_group():
-    one = TokenSample(
-        prompt_ids=(1,), completion_ids=(2,), mask=(1,), logprobs=(-1.0,), allowed=None,
-        turns=((0, 1),), elapsed=(1,), rewards=(1.0,), episode_return=1.0, group=(0, 0, "a"),
-        version=0,
-    )  # fmt: skip
-    other = replace(one, episode_return=2.0)
-    assert _all_equal([one, one, other, other], 2)
-    assert not _all_equal([one, other], 2)
-    assert not _all_equal([replace(one, advantages=(0.5,))], 1)
-    assert _all_equal([replace(one, advantages=(0.0,))], 1)
