@@ -10,7 +10,6 @@ from srl_envs import registry
 from srl_train.build import build_run
 from srl_train.config.yaml_file import from_tree
 from srl_train.errors import ConfigError
-from srl_train.evaluation import evaluate
 from srl_train.metrics import read_metrics
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
@@ -95,15 +94,6 @@ def test_ratings_and_games_stand_in_the_rows_and_a_resumed_run_goes_on(drawn, tm
     assert games == ratings.games and sum(games.values()) == 4 * 2 * 2 * 2
 
 
-def test_evaluations_seat_all_models_and_always_the_same(drawn):
-    run = build_run(drawn("rating"))
-    found, episodes = evaluate(run, 5)
-    assert all(value is not None for value in found["per_model"].values())
-    played(run, 1)
-    assert [e.seats for e in evaluate(run, 5)[1]] == [e.seats for e in episodes]
-    assert {e.seats["agent_0"] for e in episodes} == set(run.learners)
-
-
 class Unequal(BaseParallelWrapper):
     """The first agent earns 1 a turn and the other nothing, whatever they do."""
 
@@ -136,8 +126,6 @@ def test_rotation_takes_a_places_advantage_away(short_run):
 @pytest.mark.parametrize(
     "change, told",
     [
-        ({"matchmaking": {"name": "elo"}}, "matchmaking.name: got 'elo'"),
-        ({"matchmaking": {"rotate": True}}, "rotate: unknown"),
         ({}, "seats: model_2 plays no agent.*have models drawn"),
         ({"matchmaking": {"name": "rating"}, "models": {"count": 2}}, "2 models to match"),
         (

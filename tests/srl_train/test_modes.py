@@ -6,10 +6,6 @@ from srl_train.config.run import RunConfig
 from srl_train.modes import (
     BALANCE_RATE,
     MODES,
-    CompetitiveConfig,
-    CooperativeConfig,
-    HierarchicalConfig,
-    MixedConfig,
     competitive,
     cooperative,
     hierarchical,
@@ -80,16 +76,6 @@ def test_equal_rewards_in_another_order_tie():
     given = competitive(1.0).shape(rewards, None, {})
     assert given["a"][-1] - 0.3 == pytest.approx(0.25)
     assert given["b"][-1] - 0.1 == pytest.approx(0.25)
-
-
-def test_competitive_ranks_over_all_seats_and_skips_who_never_played():
-    rewards = {"r0": [1.0], "r1": [2.0], "b0": [3.0], "b1": []}
-    assert shaped(competitive(3.0), rewards, TEAMS) == {
-        "r0": [1.0],  # rank 3 of 3: 0
-        "r1": [3.0],  # 3 * 1/3
-        "b0": [5.0],  # 3 * 2/3
-        "b1": [],
-    }
 
 
 def test_mixed_blends_both_by_the_balance():
@@ -174,15 +160,3 @@ def test_zero_sum_pays_the_own_teams_lead():
     # without teams each against all others: 1 - (2 + 6) / 2, ...
     alone = {"a": [1.0], "b": [2.0], "c": [6.0, 5.0]}
     assert shaped(zero_sum(), alone) == {"a": [-3.0], "b": [-1.5], "c": [4.5, 5.0]}
-
-
-def test_the_table_hands_on_the_settings():
-    rewards = {"a": [1.0], "b": [3.0]}
-    settings = {"cooperation_strength": 1.0, "competition_intensity": 2.0}
-    together = CooperativeConfig(cooperation_strength=1.0)
-    assert shaped(MODES["cooperative"](together), rewards)["a"] == [2.0]
-    against = CompetitiveConfig(competition_intensity=2.0)
-    assert shaped(MODES["competitive"](against), rewards)["b"] == [4.0]
-    assert shaped(MODES["mixed"](MixedConfig(**settings)), rewards)["b"] == [3.0]
-    leading = HierarchicalConfig(cooperation_strength=0.0, leader="b")
-    assert shaped(MODES["hierarchical"](leading), rewards) == {"a": [1.0], "b": [2.0]}

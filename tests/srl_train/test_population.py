@@ -125,13 +125,6 @@ def test_resumed_it_goes_on_to_the_bit(evolving, tmp_path):
     assert [row["models"]["model_1"]["copied_from"] for row in rows] == [None, "model_0"] * 2
 
 
-def test_models_of_unlike_places_are_not_compared(evolving):
-    run = build_run(evolving(), unequal)
-    run.roles = {"agent_0": "first", "agent_1": "second"}
-    rows = train_round(run, 0).row["models"]
-    assert [own["copied_from"] for own in rows.values()] == [None, None]
-
-
 @pytest.mark.parametrize(
     ("settings", "told"),
     [

@@ -6,8 +6,6 @@ from srl_agents.episode import from_json, to_json
 from srl_envs.games import coop_compete as coop_compete_v0
 from srl_train.build import build_run
 from srl_train.errors import ConfigError, UpdateError
-from srl_train.learners.trl_grpo import GrpoLearner
-from srl_train.learners.trl_ppo import PpoLearner
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.run_state import everything, play_round, same, weights
@@ -83,18 +81,6 @@ def test_stopped_models_leave_the_others_alone(short_run):
     train_round(run, 0)
     assert [one.counters()["global_step"] for one in run.learners.values()] == [4, 4]
     assert same(weights(run)["model_0"], weights(run)["model_1"])
-
-
-def test_algorithms_side_by_side_take_steps_of_their_own(short_run):
-    run = build_run(
-        short_run(algorithms={"model_0": {"name": "ppo"}}, algorithm__scale_rewards="none")
-    )
-    assert isinstance(run.learners["model_0"], PpoLearner)
-    assert isinstance(run.learners["model_1"], GrpoLearner)
-    row = train_round(run, 0).row
-    assert [one.counters()["global_step"] for one in run.learners.values()] == [4, 1]
-    assert "value_loss" in row["models"]["model_0"]
-    assert "value_loss" not in row["models"]["model_1"]
 
 
 def test_a_model_with_a_critic_cannot_be_averaged_with_one_without(short_run):

@@ -9,14 +9,12 @@ from bitsandbytes.functional import dequantize_4bit
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import shared_states
-from srl_train.build import build_run
 from srl_train.config.models import AdapterConfig
 from srl_train.environment import build_env
 from srl_train.learners.critics import SeparateCritic
 from srl_train.learners.lora import adapter_models, side_by_side
 from srl_train.player_names import parse_player
 from srl_train.players import Resolver
-from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.run_state import everything, same
 
@@ -182,22 +180,6 @@ def test_resumed_to_the_bit_and_evaluated_on_the_same_base(kind, short_run, tmp_
     assert torch.equal(logits(backend.model), logits(trained))
     size = sum(f.stat().st_size for f in (tmp_path / "whole/models/model_1").glob("*.safetensors"))
     assert 0 < size < weight_bytes(backend.model), "the base went into the adapter's folder"
-
-
-def test_frozen_models_are_quantised_beside_full_ones(short_run, tiny_folder):
-    config = short_run(
-        models__count=1,
-        models__quantization="nf4",
-        models__frozen_models={"stranger": tiny_folder},
-        seats={"agent_1": "stranger"},
-    )
-    run = build_run(config)
-    stranger = run.players.backends["stranger"].model
-    before = held(stranger)
-    train_round(run, 0)
-    assert torch.uint8 in {p.dtype for p in stranger.parameters()}
-    assert same(held(stranger), before)
-    assert {p.dtype for p in run.players.modules["model_0"].parameters()} == {torch.float32}
 
 
 def test_the_missing_package_is_named(tiny_folder, monkeypatch):

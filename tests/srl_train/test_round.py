@@ -115,17 +115,6 @@ def test_the_rewards_trained_on_are_the_modes_and_those_shown_are_raw(short_run)
         assert result.row["models"][model]["raw_return"] == pytest.approx(sum(returns) / 4)
 
 
-def test_returns_are_discounted(short_run):
-    run = build_run(short_run(rollout__discount=0.0, mode__cooperation_strength=0.0))
-    taken = []
-    run.buffers["model_0"].add = taken.extend
-    episodes = train_round(run, 0).episodes
-    for sample, episode in zip(taken, episodes, strict=True):
-        first = episode.steps_of("agent_0")[0]
-        unread = first.decision.parse_failure is not None
-        assert sample.episode_return == pytest.approx(first.reward - 0.1 * unread)
-
-
 class Breaks(coop_compete_v0.CoopCompete):
     """Fails in the second turn of the games numbered in `broken`, in the order of their resets."""
 

@@ -60,16 +60,6 @@ def test_what_was_sampled_is_what_the_learner_computes(settings, short_run):
         assert all(one["updated"] for one in train_round(run, number).row["models"].values())
 
 
-def test_constrained_seats_never_write_what_cannot_be_read(short_run):
-    run = build_run(short_run(models__constrained=True))
-    for number in range(2):
-        row = train_round(run, number).row
-        assert row["environment"]["parse_failures"] == 0.0
-    steps = [s for e in play_round(run, 2) for t in e.turns for s in t]
-    assert {s.decision.text for s in steps} == {"compete", "cooperate"}
-    assert all(s.decision.tokens.allowed is not None for s in steps)
-
-
 def test_adapters_learn_and_their_base_does_not(short_run):
     run = build_run(short_run(models__adapters={"rank": 4}))
     policy = run.engine.policies_of(run.seats)["agent_0"]

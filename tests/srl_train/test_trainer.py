@@ -228,13 +228,6 @@ def test_a_run_stopped_before_its_first_checkpoint_starts_again(short_run, tmp_p
     assert without_times(rows[0]) == without_times(rows[1])
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_training(short_run, tmp_path):
-    (tmp_path / "file").write_text("")
-    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(ConfigError, match=r"the run's folder: cannot write .*config\.yaml"):
-            Trainer(short_run(), folder, record_metrics=False).train_round()
-
-
 def test_the_configuration_is_settled_once_training_began(short_run, tmp_path):
     trainer = trainer_for(short_run(), tmp_path)
     assert len(trainer.run.learners) == 2

@@ -14,7 +14,6 @@ from srl_train.updates import (
     STRATEGIES,
     RoundContext,
     UpdateStrategy,
-    asynchronous,
     chain,
     check_compatible,
     no_state,
@@ -58,16 +57,6 @@ def plus_one() -> UpdateStrategy:
     )
 
 
-def test_asynchronous_passes_the_very_same_values_on():
-    strategy = asynchronous()
-    state = strategy.init(MODELS)
-    gradients = {"a": {"w": tensor([1.0])}, "b": None}
-    assert strategy.on_gradients(gradients, state, CONTEXT) == (gradients, state)
-    before, after = {"a": {"w": tensor([0.0])}}, {"a": {"w": tensor([1.0])}}
-    taken, _ = strategy.on_weights(before, after, state, CONTEXT)
-    assert taken is after
-
-
 def test_chain_runs_in_order_on_gradients_and_weights():
     values = {"a": {"w": tensor([3.0])}}
     first, then = chain(doubled(), plus_one()), chain(plus_one(), doubled())
@@ -105,13 +94,6 @@ def test_chained_state_is_kept_apart_and_survives_json():
     _, later = strategy.on_weights({}, gradients, state, CONTEXT)
     assert (later[0], later[1][1]) == ({"calls": 103}, {"calls": 103})
     assert state[1][0]["waited"] == {"a": 0, "b": 1}  # passed over, overdue, passed over
-
-
-def test_chain_checks_what_its_members_check():
-    unlike = {"a": {"w": tensor([[1.0, 2.0]])}, "b": {"w": tensor([[1.0], [2.0]])}}
-    chain(selective(), asynchronous()).check(unlike)
-    with pytest.raises(UpdateError, match="a and b cannot be averaged"):
-        chain(selective(), synchronized()).check(unlike)
 
 
 @pytest.mark.parametrize("name", ["synchronized", "asynchronous", "federated", "selective"])

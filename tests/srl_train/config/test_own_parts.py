@@ -6,7 +6,6 @@ import torch
 from srl_envs import make
 from srl_train.build import build_run
 from srl_train.config import yaml_file
-from srl_train.config.learning.updates import FederatedConfig
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
@@ -82,15 +81,6 @@ def test_its_state_is_in_the_checkpoint(tmp_path):
     for name, learner in whole.run.learners.items():
         for parameter, tensor in second.run.learners[name].weights().items():
             assert torch.equal(tensor, learner.weights()[parameter])
-
-
-def test_settings_that_it_would_not_read_are_refused(tmp_path):
-    config = CONFIG.replaced(updates=FederatedConfig(mix=0.5))
-    trainer = Trainer(config, tmp_path, strategy=fading())
-    with pytest.raises(
-        ConfigError, match=r"updates: got 'federated' in addition to a strategy object"
-    ):
-        trainer.fit()
 
 
 def test_an_environment_of_ones_own_is_recorded_as_such(tmp_path):

@@ -26,10 +26,6 @@ def test_a_preset_sets_what_it_says_and_reads_back_as_it_was(name):
     assert f"| `{name}` |" in (DOCS / "training" / "credit.md").read_text(encoding="utf-8")
 
 
-def test_every_preset_has_its_name():
-    assert set(PRESETS) == set(get_args(PresetName))
-
-
 def test_what_is_said_goes_before_the_preset():
     config = from_tree(
         {
@@ -48,24 +44,17 @@ def test_what_is_said_goes_before_the_preset():
     ("tree", "message"),
     [
         ({"preset": "gspo", "algorithm": {"name": "ppo"}}, "algorithm.name: got 'ppo', and the"),
-        ({"preset": "mappo", "algorithm": {"name": "grpo"}}, "algorithm.name: got 'grpo', and the"),
         ({"preset": "rloo", "credit": {"name": "role"}}, "credit.name: got 'role', and the preset"),
         (
             {"preset": "gspo", "algorithm": {"loss": "sapo"}},
             "algorithm.loss: got 'sapo', which does",
         ),
-        ({"preset": "dapo", "algorithm": {"loss": "vespo"}}, "algorithm.loss: got 'vespo', which"),
-        ({"preset": "gspo", "algorithm": {"loss": "x"}}, "algorithm.loss: got 'x': give one of"),
         (
             {"preset": "grpo", "algorithm": {"beta": 0.0}},
             "algorithm.beta: got 0.0, which does not read all that the preset 'grpo' sets",
         ),
-        ({"preset": "grpo", "algorithm": {"beta": -1}}, "algorithm.beta: got -1"),
         ({"preset": "grop"}, "preset: got 'grop': give one of 'grpo'"),
-        ({"preset": ["grpo"]}, "preset: got"),
         ({"preset": "gspo", "algorithm": 3}, "algorithm: got 3"),
-        ({"preset": "gspo", "algorithm": {"trl": 5}}, "algorithm.trl: got 5"),
-        ({"preset": "grpo", "algorithm": {"trl": "x"}}, "algorithm.trl: got 'x'"),
         ({"preset": "dapo", "algorithm": {"trl": None}}, "algorithm.trl: got None"),
     ],
 )

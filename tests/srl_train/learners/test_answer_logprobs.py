@@ -190,21 +190,6 @@ def test_the_gradient_is_that_of_the_renormalised_choice(temperature):
     )
 
 
-@pytest.mark.parametrize("minibatches", [1, 2, 4])
-def test_every_row_finds_its_own_constraint_after_shuffling(minibatches):
-    model = small_model()
-    exact = double(model)
-    samples = constrained_samples()
-    one = learner(model, minibatches=minibatches)
-    total = None
-    for _ in range(one.begin_update(samples, 5, 0)):
-        part = {n: g.double() / minibatches for n, g in one.compute_gradients().items()}
-        one.apply_gradients(None)
-        total = part if total is None else {n: total[n] + part[n] for n in total}
-    expected, _ = gradients_of(exact, samples, advantages(samples, 4, "group"))
-    assert relative_error(total, expected) < EXACT
-
-
 def test_plain_trl_gives_the_same_numbers_at_the_chosen_tokens():
     trainer = learner(temperature=0.8)._trainer
     ids = torch.tensor([[41, 1, 2, 10, 11, 41], [3, 1, 2, 10, 11, 12]])

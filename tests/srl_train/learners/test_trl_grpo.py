@@ -43,17 +43,6 @@ def test_the_gradient_is_that_of_the_formula(loss, scale):
     assert one.end_update()["loss"] == pytest.approx(loss_value, abs=1e-5)
 
 
-def test_the_gradient_at_another_temperature():
-    model = small_model()
-    exact = double(model)
-    samples = some_samples()
-    found = first_gradients(learner(model, temperature=0.7), samples)
-    expected, _ = gradients_of(exact, samples, advantages(samples, 4, "group"), temperature=0.7)
-    assert relative_error(found, expected) < EXACT
-    other, _ = gradients_of(exact, samples, advantages(samples, 4, "group"))
-    assert relative_error(found, other) > 0.1
-
-
 @pytest.mark.parametrize("shift, clip", [(0.05, 0.2), (0.5, 0.2), (0.5, 0.9), (0.05, 0.01)])
 def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled(shift, clip):
     model = small_model()

@@ -1,7 +1,6 @@
 """The PPO learner's gradients are the formula's, and its critics are what they say."""
 
 import dataclasses
-import itertools
 
 import pytest
 import torch
@@ -23,7 +22,6 @@ from tests.srl_train.learners.small_learner import (
     copied,
     equal,
     first_gradients,
-    optimizer_tensors,
     update,
 )
 
@@ -116,30 +114,6 @@ def test_normalised_values_learn_by_the_formula(critic):
     assert one.end_update()["loss"] == pytest.approx(loss, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    "split",
-    [
-        {"minibatches": 2},
-        {"minibatches": 4},
-        {"gradient_accumulation_steps": 2},
-        {"minibatches": 2, "gradient_accumulation_steps": 2},
-    ],
-)
-@pytest.mark.parametrize("critic", CRITICS)
-def test_parts_make_up_the_whole(critic, split):
-    samples = played()
-    whole = first_gradients(ppo_learner(critic=critic), samples)
-    one = ppo_learner(critic=critic, **split)
-    found = []
-    for _ in range(one.begin_update(samples, 3, 0)):
-        found.append(one.compute_gradients())
-        one.apply_gradients(None)
-    assert all(not equal(a, b) for a, b in itertools.pairwise(found))
-    mean = {n: sum(g[n].double() for g in found) / len(found) for n in whole}
-    for mine, theirs in zip(parts(mean), parts(whole), strict=True):
-        assert relative_error(mine, theirs) < EXACT
-
-
 def test_the_value_loss_reaches_the_backbone_of_a_shared_critic_only():
     for critic in CRITICS:
         policy = {}
@@ -214,27 +188,6 @@ def test_joint_states_say_who_asks():
         joint_states([dataclasses.replace(played()[0], states=None)], AGENTS)
     with pytest.raises(TrainingError, match="changes its length"):
         joint_states([dataclasses.replace(played()[0], states=((1.0,), (1.0, 2.0)))], AGENTS)
-
-
-@pytest.mark.parametrize("critic", CRITICS)
-def test_a_restored_learner_goes_on_to_the_bit(critic):
-    settings = {"critic": critic, "minibatches": 2, "num_iterations": 2, "schedule": "linear",
-                "value_normalisation": "running"}  # fmt: skip
-    whole = ppo_learner(planned_updates=4, **settings)
-    for seed in range(2):
-        update(whole, played(), seed=seed)
-    restored = ppo_learner(small_model(seed=9), planned_updates=4, seed=4, **settings)
-    restored.set_weights(copied(whole.weights()))
-    state = whole.optimizer_state()
-    saved = {
-        k: {n: torch.as_tensor(t).clone() for n, t in e.items()} for k, e in state["state"].items()
-    }
-    restored.load_optimizer_state({"state": saved, "param_groups": state["param_groups"]})
-    restored.load_counters(whole.counters())
-    for one in (whole, restored):
-        update(one, played(), seed=2)
-    assert equal(whole.weights(), restored.weights())
-    assert equal(optimizer_tensors(whole), optimizer_tensors(restored))
 
 
 @pytest.mark.parametrize("critic", CRITICS)

@@ -6,16 +6,10 @@ import random
 import numpy as np
 import pytest
 import torch
-from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from srl_train.config.models import AdapterConfig
 from srl_train.errors import TrainingError
-from srl_train.learners.lora import adapter_models
 from srl_train.learners.trl_stepped import isolated_randomness
-from srl_train.learners.upstream_warnings import quiet_upstream
 from tests.srl_train.learners.reference.grpo import (
-    END,
     advantages,
     double,
     gradients_of,
@@ -164,31 +158,6 @@ def test_the_global_generators_are_left_alone():
     assert global_generators() == before, "by a failure"
 
 
-@pytest.mark.parametrize(
-    "grpo", [{}, {"schedule": "linear", "warmup_steps": 3}, {"schedule": "cosine"}]
-)
-def test_a_restored_learner_goes_on_to_the_bit(grpo):
-    whole = learner(minibatches=2, planned_updates=4, **grpo)
-    for seed in range(2):
-        update(whole, some_samples(), seed=seed)
-    restored = learner(small_model(seed=9), minibatches=2, planned_updates=4, **grpo)
-    restored.set_weights(copied(whole.weights()))
-    state = whole.optimizer_state()
-    saved = {
-        k: {n: torch.as_tensor(t).clone() for n, t in e.items()} for k, e in state["state"].items()
-    }
-    restored.load_optimizer_state({"state": saved, "param_groups": state["param_groups"]})
-    restored.load_counters(whole.counters())
-    for seed in range(2, 4):
-        metrics = [update(one, some_samples(), seed=seed) for one in (whole, restored)]
-        for one in metrics:
-            del one["step_time"], one["num_tokens"]  # of this process; nobody reads them
-        assert metrics[0] == metrics[1]
-    assert equal(whole.weights(), restored.weights())
-    assert equal(optimizer_tensors(whole), optimizer_tensors(restored))
-    assert whole.counters() == restored.counters()
-
-
 def test_the_schedule_spans_the_planned_updates():
     one = learner(schedule="linear", planned_updates=2, minibatches=2, learning_rate=1.0)
     rates = []
@@ -207,29 +176,6 @@ def test_metrics_are_means_over_the_update_and_then_forgotten():
         metrics
     )
     assert one.end_update() == {}
-
-
-@pytest.mark.parametrize("adapters", [False, True])
-def test_a_saved_model_is_what_its_users_load(adapters, tmp_path):
-    base = small_model()
-    model = base
-    if adapters:
-        model = adapter_models(base, ["model_0"], AdapterConfig(rank=2), 0)["model_0"]
-    # With beta, TRL keeps a reference adapter beside ours; it is nobody's business.
-    one = learner(model, **({"beta": 0.1} if adapters else {}))
-    update(one, some_samples())
-    one.save_model(tmp_path / "saved")
-    if adapters:
-        assert not (tmp_path / "saved" / "ref").exists()
-        with quiet_upstream():
-            loaded = PeftModel.from_pretrained(small_model(), tmp_path / "saved")
-    else:
-        loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
-    ids = torch.tensor([[1, 2, 10]])
-    with torch.no_grad():
-        assert torch.equal(loaded.eval()(ids).logits, model.eval()(ids).logits)
-        assert not torch.equal(loaded(ids).logits, small_model()(ids).logits)
-    assert AutoTokenizer.from_pretrained(tmp_path / "saved").eos_token_id == END
 
 
 @pytest.mark.parametrize("kind", ["grpo", "grpo adapters", "ppo adapters"])

@@ -97,8 +97,6 @@ def test_rounds_written_twice_are_shown_once_and_told(tmp_path):
             RunFolderError,
             "line 1 holds 3 for model_0",
         ),
-        ("config.yaml", "a: [", RunFolderError, "config.yaml is not YAML"),
-        ("metrics.jsonl", '{"a": 1}\n', RunFolderError, "line 1 is not a round"),
         ("metrics.jsonl", "x\n{}\n", MetricsError, "line 1 is damaged"),
         (
             "metrics.jsonl",
@@ -106,7 +104,6 @@ def test_rounds_written_twice_are_shown_once_and_told(tmp_path):
             MetricsError,
             "names no place",
         ),
-        ("metrics.jsonl", '{"not_finite": 3}\n', MetricsError, "names no place"),
         ("summary.json", '{"evaluation": "x"}', RunFolderError, "evaluation is 'x', no mapping"),
         (
             "metrics.jsonl",
@@ -154,14 +151,6 @@ def test_episodes_that_are_no_plain_files_are_left_out(tmp_path):
     os.mkfifo(folder / "episodes/a.jsonl")
     (folder / "episodes/z.jsonl").mkdir()
     assert [sample_label(sample.path) for sample in load(folder).samples] == ["round 0", "round 39"]
-
-
-def test_damaged_episodes_are_noted_and_the_others_read(tmp_path):
-    folder = write_run(tmp_path / "run")
-    (folder / "episodes/round_00000.jsonl").write_text('{"schema_version": 99}\n')
-    run = load(folder)
-    assert [sample_label(sample.path) for sample in run.samples] == ["round 39"]
-    assert any("schema version 99" in note for note in run.notes)
 
 
 def test_no_run_is_an_error(tmp_path):
