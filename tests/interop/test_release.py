@@ -87,7 +87,7 @@ def test_the_base_plays_games(installed, tmp_path):
 
 
 @pytest.mark.parametrize("extra", NEEDS)
-def test_what_is_missing_says_what_installs_it(installed, extra, tmp_path):
+def test_missing_packages_name_the_install_command(installed, extra, tmp_path):
     told = run(installed / "python", "-c", NEEDS[extra], cwd=tmp_path)
     assert told.returncode == 1
     assert told.stderr.splitlines()[-1].endswith(f': pip install "core-srl[{extra}]"')

@@ -42,7 +42,7 @@ def test_it_is_the_vectorised_game_seat_by_seat():
     vec.close()
 
 
-def test_what_it_cannot_do_is_refused():
+def test_unsupported_calls_are_refused():
     with pytest.raises(EnvConfigError, match="autoreset_mode is 'NextStep': give 'SameStep'"):
         seats(mode="NextStep")
     vec = seats()

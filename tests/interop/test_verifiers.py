@@ -106,7 +106,7 @@ def in_text(name, agent, partners, options, seed, said):
     return heard, told, reward, unread
 
 
-def test_what_is_held_out_is_refused_for_training(server):
+def test_held_out_partners_are_refused_for_training(server):
     with pytest.raises(PolicyError, match="kept for evaluation"):
         list(environment(partners={"agent_1": "pavlov"}).taskset)
     assert len(list(environment(partners={"agent_1": "pavlov"}, evaluation=True).taskset)) == 2

@@ -32,7 +32,7 @@ def server():
 
 
 @pytest.mark.parametrize("adapters", [None, {"rank": 2}], ids=["full", "adapters"])
-def test_two_models_learn_beside_one_that_is_asked(server, short_run, adapters):
+def test_models_learn_next_to_an_api_model(server, short_run, adapters):
     own = {"agent_2": {"max_new_tokens": 64, "temperature": 0.5}}
     run = build_run(short_run(**COACH, models__adapters=adapters, models__agent_sampling=own))
     assert list(run.learners) == ["model_0", "model_1"] and server.bodies == []
@@ -60,7 +60,7 @@ def test_two_models_learn_beside_one_that_is_asked(server, short_run, adapters):
         ({**COACH, "models__constrained": True}, "models.constrained: .* openai:m"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(short_run, settings, said):
+def test_api_models_are_refused_for_training_and_constraints(short_run, settings, said):
     with pytest.raises(ConfigError, match=said) as caught:
         short_run(**settings)
     assert "\n" not in str(caught.value)
@@ -76,7 +76,7 @@ def test_settings_that_the_api_does_not_know_are_refused_before_anything_is_play
     assert server.bodies == []
 
 
-def test_it_is_evaluated_without_torch(server, tmp_path):
+def test_api_models_are_evaluated_without_torch(server, tmp_path):
     out = tmp_path / "scores.json"
     words = ["eval", "--policy", "openai:m", "--scenario", PAVLOV, "--episodes", "2"]
     script = (
@@ -99,7 +99,7 @@ def test_it_is_evaluated_without_torch(server, tmp_path):
     assert {body["max_tokens"] for body in server.bodies} == {2048}
 
 
-def test_a_missing_key_is_told_before_anything_is_played(server, monkeypatch, capsys, short_run):
+def test_a_missing_key_is_reported_before_the_first_episode(server, monkeypatch, capsys, short_run):
     monkeypatch.delenv("OPENAI_API_KEY")
     assert cli.main(["eval", "--policy", "openai:m", "--scenario", PAVLOV]) == 2
     assert "openai:m needs a key: set OPENAI_API_KEY" in capsys.readouterr().err
@@ -116,7 +116,7 @@ def collected(server, tmp_path, *words):
     return [*read_jsonl(file)]
 
 
-def test_what_it_wrote_is_learned_from_as_text(server, tmp_path, short_run):
+def test_answers_of_api_models_are_trained_on_as_text(server, tmp_path, short_run):
     games = collected(
         server, tmp_path, "--players", "openai:m", "--episodes", "6", "--group-size", "6"
     )
@@ -141,7 +141,7 @@ def test_what_it_wrote_is_learned_from_as_text(server, tmp_path, short_run):
     assert pairs and pairs[0].chosen_ids != pairs[0].rejected_ids
 
 
-def test_collecting_seats_the_frozen_ones_of_a_config(server, short_run):
+def test_collection_uses_the_frozen_models_of_a_configuration(server, short_run):
     from srl_train.data.collect import build_policies
     from srl_train.environment import build_env
 
@@ -156,7 +156,7 @@ def test_collecting_seats_the_frozen_ones_of_a_config(server, short_run):
         build_policies(constrained, partial(build_env, constrained), everyone)
 
 
-def test_what_was_asked_is_in_the_summary(server, short_run, tmp_path):
+def test_the_summary_contains_the_api_usage(server, short_run, tmp_path):
     Trainer(short_run(**COACH, rounds=1), tmp_path / "run").fit()
     summary = json.loads((tmp_path / "run" / "summary.json").read_text("utf-8"))
     assert summary["api_usage"]["coach"]["answers"] == len(server.bodies) > 0

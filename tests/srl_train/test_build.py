@@ -66,7 +66,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("settings, kind, says", WRONG)
-def test_what_does_not_fit_together_is_refused_in_one_line(settings, kind, says, short_run):
+def test_inconsistent_configurations_are_refused(settings, kind, says, short_run):
     with pytest.raises(kind, match=says) as error:
         build_run(short_run(**settings))
     assert "\n" not in str(error.value)
@@ -117,7 +117,7 @@ def my_games(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_srl_train_reaches_it(my_games, tiny_folder, tmp_path):
+def test_srl_train_uses_an_environment_by_module(my_games, tiny_folder, tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG.format(folder=tiny_folder))
     assert main(["train", str(config), "--out", str(tmp_path / "run")]) == 0
@@ -135,7 +135,7 @@ def test_srl_train_reaches_it(my_games, tiny_folder, tmp_path):
     assert texts <= {"rot", "gelb", "blau"} and len(texts) > 1
 
 
-def test_a_run_on_a_server_learns_what_it_learns_here(tiny_folder, tmp_path):
+def test_a_remote_environment_gives_the_same_weights(tiny_folder, tmp_path):
     game = "coop_compete_pair_v0"
     settings = CONFIG.split("\n", 2)[2].format(folder=tiny_folder)
     weights = []
@@ -160,19 +160,19 @@ def test_a_run_on_a_server_learns_what_it_learns_here(tiny_folder, tmp_path):
         ("games_of_mine:colours", {"words": ["a"]}, "environment: answers for player_0 are"),
     ],
 )
-def test_what_is_wrong_is_a_config_error(my_games, name, options, said):
+def test_wrong_environments_raise_config_errors(my_games, name, options, said):
     with pytest.raises(ConfigError) as refused:
         build_env(RunConfig(environment=EnvironmentConfig(name=name, options=options)))
     assert str(refused.value).startswith(said) and "\n" not in str(refused.value)
 
 
-def test_what_makes_the_environment_can_be_sent_to_another_process():
+def test_environment_builders_can_be_pickled():
     environment = EnvironmentConfig(name="coop_compete_v0", options={"num_agents": 6})
     make_env = partial(build_env, RunConfig(environment=environment))
     assert len(pickle.loads(pickle.dumps(make_env))().possible_agents) == 6
 
 
-def test_srl_eval_plays_it_with_every_seat_focal(my_games, tiny_folder, tmp_path, capsys):
+def test_srl_eval_scores_an_environment_by_module(my_games, tiny_folder, tmp_path, capsys):
     out = tmp_path / "scores.json"
     words = ["eval", "--environment", "games_of_mine:colours", "--episodes", "2", "--out", str(out)]
 
@@ -195,7 +195,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_errors_of_an_own_environment_keep_their_traceback(my_games, tmp_path, command):
+def test_errors_of_custom_environments_keep_their_traceback(my_games, tmp_path, command):
     game = "games_of_mine:faulty"
     config = tmp_path / "config.yaml"
     config.write_text(f"environment: {{name: '{game}'}}\nmodels: {{base: tiny, count: 2}}\n")

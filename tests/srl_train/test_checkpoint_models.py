@@ -92,9 +92,7 @@ def test_a_run_without_models_yet_names_its_newest_checkpoint(short_run, tmp_pat
 
 
 @pytest.mark.usefixtures("one_model")
-def test_an_environment_of_its_own_code_is_made_only_for_those_who_trust_it(
-    short_run, tmp_path, capsys, monkeypatch
-):
+def test_environments_named_by_records_need_trust(short_run, tmp_path, capsys, monkeypatch):
     (tmp_path / "brief_game.py").write_text(
         "from srl_envs.games.coop_compete import parallel_env\n"
         "def game():\n    return parallel_env(variant='pair', num_agents=2, max_cycles=2)\n"
@@ -191,7 +189,7 @@ def test_a_pool_is_named_as_a_player_of_commands(pooled, tmp_path, capsys):
     )
 
 
-def test_what_is_no_pool_is_refused(pooled, short_run, tmp_path):
+def test_wrong_pool_names_are_refused(pooled, short_run, tmp_path):
     _, run = pooled
     with pytest.raises(
         ConfigError, match="no model 'pats', only model_0, and its opponent pools are past"
@@ -219,7 +217,7 @@ def test_what_is_no_pool_is_refused(pooled, short_run, tmp_path):
         ("unknown", "model_0@0: '../weights' is no tensor of it"),
     ],
 )
-def test_pools_of_others_are_data(pooled, tmp_path, damage, told):
+def test_damaged_pools_in_checkpoints_are_refused(pooled, tmp_path, damage, told):
     trainer, run = pooled
     [saved] = (run / "checkpoints").iterdir()
     whole = checkpoint.load(saved)
@@ -273,7 +271,7 @@ def damaged(state, damage):
     return state
 
 
-def test_models_of_others_are_data(pooled, tmp_path):
+def test_damaged_weights_in_checkpoints_are_refused(pooled, tmp_path):
     trainer, run = pooled
     [saved] = (run / "checkpoints").iterdir()
     whole = checkpoint.load(saved)

@@ -47,7 +47,7 @@ def test_agent_turn_by_hand():
     assert found[2]["a"] == pytest.approx([2 / scale], rel=1e-12)
 
 
-def test_two_games_that_are_left_are_not_blown_up():
+def test_small_late_differences_are_not_amplified():
     """Most games end in turn 0, worth 0 to 10; the two that go on differ by a hundredth there."""
     group = alone([0], [10], [0], [10], [5, 1.00], [5, 1.01])
     [found] = advantages("agent_turn", [group])
@@ -55,7 +55,7 @@ def test_two_games_that_are_left_are_not_blown_up():
     assert late[1] == pytest.approx(-late[0]) and 0 < late[1] < 0.01
 
 
-def test_agent_turn_keeps_what_came_before_out():
+def test_agent_turn_ignores_earlier_rewards():
     # The first turn's luck says nothing of the second's answer.
     [found] = advantages("agent_turn", [alone([9, 1], [0, 1])], scale="none")
     assert [own["a"] for own in found] == [[4.5, 0.0], [-4.5, 0.0]]
@@ -87,7 +87,7 @@ def test_difference_compares_gains_turn_by_turn():
     assert scaled[2]["a"] == pytest.approx([4 / (math.sqrt(28 / 3) + FLOOR)], rel=1e-12)
 
 
-def test_counterfactual_takes_gains_as_they_are():
+def test_counterfactual_uses_gains_directly():
     group = alone([1, -2], [2], [0])
     [found] = advantages("counterfactual", [group], scale="none")
     assert [own["a"] for own in found] == [[1.0, -2.0], [2.0], [0.0]]
@@ -132,7 +132,7 @@ def test_role_by_hand():
     assert found == [[{"a": [-0.0625]}]] and state == {"a": 3.046875}
 
 
-def test_role_is_the_team_then_who_leads_then_the_seat():
+def test_roles_are_teams_leaders_or_agents():
     assert [TEAMS.role(seat) for seat in TEAMS.agents] == ["red", "red", "blue", "blue"]
     assert [led(TEAMS).role(seat) for seat in TEAMS.agents] == ["red", "red", "blue", "blue"]
     assert [led(TWO).role(seat) for seat in TWO.agents] == ["leader", "follower"]
@@ -218,7 +218,7 @@ def test_seats_may_leave_early_or_never_play(name):
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_the_order_of_mappings_says_nothing(name):
+def test_the_order_of_agents_does_not_matter(name):
     one = {"r0": [1, 2], "r1": [0.3, 4], "b0": [1, 1], "b1": [2, 0.1]}
     other = {"r0": [0, 1], "r1": [2, 2], "b0": [5, 1], "b1": [2, 2]}
     turned = [game(dict(reversed(own.items()))) for own in (one, other)]

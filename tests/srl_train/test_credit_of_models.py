@@ -41,7 +41,7 @@ def test_per_agent_is_what_trl_computes(short_run, scale):
 
 
 @pytest.mark.parametrize("name", sorted(set(CREDIT_SCHEMES) - {"per_agent"}))
-def test_every_assignment_trains_on_its_own_advantages(short_run, name):
+def test_every_credit_scheme_trains_on_its_advantages(short_run, name):
     mode = "hierarchical" if name == "hierarchical" else "cooperative"
     run = build_run(short_run(credit__name=name, mode__name=mode))
     batches, start = watched(run), weights(run)
@@ -63,7 +63,7 @@ def test_every_assignment_trains_on_its_own_advantages(short_run, name):
     assert not same(weights(run)["model_0"], start["model_0"])
 
 
-def test_a_role_s_average_goes_on_where_a_checkpoint_left_it(short_run, tmp_path):
+def test_the_average_of_a_role_is_restored_from_a_checkpoint(short_run, tmp_path):
     config = short_run(credit__name="role", credit__decay=0.5, rounds=3)
     straight = build_run(config)
     for number in range(3):
@@ -103,7 +103,7 @@ def test_notes_reach_the_models_and_are_trained_on(short_run):
         assert f"after you {('compete', 'cooperate')[first]}: {first} of 1" in told[2]
 
 
-def test_notes_are_refused_where_nothing_tells_of_the_others(short_run):
+def test_notes_need_observations_of_other_agents(short_run):
     with pytest.raises(ConfigError, match=r"models\.opponent_notes: .*maze_v0's observations"):
         build_run(
             short_run(

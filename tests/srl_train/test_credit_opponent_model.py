@@ -34,7 +34,7 @@ def test_luck_by_hand():
     assert rewards_without_luck(group, "a", TWO) == [[1.0], [0.5], [4.0], [2.0]]
 
 
-def test_shares_are_of_the_whole_course():
+def test_shares_depend_on_the_whole_history():
     # The second turns of games 0 and 1 share all that was chosen before; game 2 stands alone.
     group = group_of(
         ([1, 1], [1, 1], [0.0, 3.0]),
@@ -47,7 +47,7 @@ def test_shares_are_of_the_whole_course():
     assert rewards_without_luck(group, "a", TWO) == [[0.0, 4.5], [0.0, -0.75], [0.0, 5.0]]
 
 
-def test_others_are_counted_by_side():
+def test_choices_of_other_agents_are_counted_by_team():
     seating = AgentRoles(("r0", "r1", "b0", "b1"), {"r0": "r", "r1": "r", "b0": "b", "b1": "b"})
 
     def one(mate, rivals, reward):
@@ -73,7 +73,7 @@ def test_a_partner_that_follows_from_the_round_before_has_no_luck():
     assert rewards_without_luck(group, "a", TWO) == [list(g["a"].shaped) for g in group]
 
 
-def test_it_is_agent_turn_of_what_is_left():
+def test_opponent_model_is_agent_turn_without_luck():
     group = group_of(([1], [1], [4.0]), ([1], [0], [0.0]), ([1], [1], [6.0]), ([0], [0], [2.0]))
     made = CREDIT_SCHEMES["opponent_model"](credit_section(name="opponent_model"), 1.0, "group")
     [found], _ = made([group], TWO, {})
@@ -108,7 +108,7 @@ def gradient(name, group):
     return sum(pushes) / len(pushes)
 
 
-def test_the_gradient_keeps_its_mean_and_loses_noise():
+def test_the_gradient_is_unbiased_with_less_noise():
     groups = [played(np.random.default_rng(seed), 16) for seed in range(400)]
     plain = np.array([gradient("agent_turn", group) for group in groups])
     left = np.array([gradient("opponent_model", group) for group in groups])

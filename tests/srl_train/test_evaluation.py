@@ -41,7 +41,7 @@ def test_the_mean_is_over_turns_not_over_games():
     assert mean_of_all([[0.5], [0.5, 0.5]]) == (0.5, 0.0)
 
 
-def test_one_model_alone_earned_what_the_whole_did(short_run):
+def test_the_mean_of_a_single_model_is_the_overall_mean(short_run):
     run = build_run(
         short_run(
             environment__name="multitask_v0",
@@ -61,7 +61,7 @@ def test_one_model_alone_earned_what_the_whole_did(short_run):
     ("seats", "known"),
     [({}, True), ({"agent_1": "always_compete"}, False)],
 )
-def test_baselines_are_told_where_all_that_play_learn(
+def test_baselines_are_reported_if_all_agents_learn(
     seats, known, short_run, tiny_folder, tmp_path, capsys
 ):
     count = 1 if seats else 2
@@ -109,7 +109,7 @@ def finished(tiny_folder, tmp_path_factory):
     return Trainer(config, folder).fit(), folder
 
 
-def test_each_round_tells_of_each_environment(finished):
+def test_rounds_record_each_environment(finished):
     _, folder = finished
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
     assert len(rows) == 3
@@ -131,7 +131,7 @@ def test_each_round_tells_of_each_environment(finished):
         assert all(model["weight_change"] > 0 for model in row["models"].values())
 
 
-def test_evaluations_and_the_report_tell_of_each(finished):
+def test_evaluations_and_reports_list_each_environment(finished):
     results, folder = finished
     for when in ("before", "after"):
         told = results["evaluation"][when]["by_environment"]

@@ -55,7 +55,7 @@ def test_a_model_of_no_weight_cannot_spoil_the_mean():
     assert (taken["a"]["w"].item(), taken["b"]["w"].item()) == (4.0, 4.0)
 
 
-def test_groups_meet_apart():
+def test_groups_are_averaged_apart():
     after = {
         model: {"w": tensor([value])}
         for model, value in zip("abcd", (1.0, 3.0, 10.0, 20.0), strict=True)
@@ -231,7 +231,7 @@ SERVERS = {
 
 
 @pytest.mark.parametrize("name", sorted(SERVERS))
-def test_common_weights_take_the_papers_course(name):
+def test_server_optimizers_match_the_papers(name):
     server, paper = SERVERS[name]
     strategy = federated(server=server)
     start = torch.tensor([1.0, 2.0, 3.0])

@@ -13,7 +13,7 @@ from srl_train.players import refuse_levels, refuse_partners
 PAIR = registry.make("coop_compete_pair_v0")
 
 
-def test_a_held_out_partner_is_refused_and_the_offered_are_told(short_run):
+def test_a_held_out_partner_is_refused_with_the_allowed_ones(short_run):
     with pytest.raises(ConfigError) as error:
         build_run(short_run(models__count=1, seats={"agent_1": "grim_trigger"}))
     said = str(error.value)
@@ -29,7 +29,7 @@ def test_every_held_out_partner_is_refused(who):
         refuse_partners({"agent_0": who}, ("model_0",), PAIR)
 
 
-def test_the_others_may_train():
+def test_other_partners_may_train():
     for who in ("model_0", *names(PAIR, holdout=False)):
         refuse_partners({"agent_0": who}, ("model_0",), PAIR)
 
@@ -39,7 +39,7 @@ def test_a_partner_of_another_game_is_refused(short_run):
         build_run(short_run(models__count=1, seats={"agent_1": "explorer"}))
 
 
-def test_each_of_several_environments_is_looked_at():
+def test_every_member_of_several_environments_is_checked():
     sums = {"name": "math_v0", "options": {"families": "arithmetic"}}
     kept = {"name": "math_v0", "options": {"split": "test"}}
 
@@ -68,7 +68,7 @@ def spoiled(obs_mode="llm", render_mode=None):
 
 
 @pytest.mark.parametrize("wrap", [False, True])
-def test_a_function_that_makes_them_is_looked_into(wrap):
+def test_environments_made_by_functions_are_checked(wrap):
     name = f"{__name__}:spoiled"
     env, section = registry.make(name), EnvironmentConfig(name=name)
     if wrap:
@@ -84,7 +84,7 @@ def test_a_function_that_makes_them_is_looked_into(wrap):
 @pytest.mark.parametrize(
     ("name", "options"), [("bandit_v0", RIGHT_SPOILS), ("debate_v0", {"split": "test"})]
 )
-def test_an_object_that_the_catalogue_made_is_looked_at(name, options, wrap):
+def test_environment_objects_are_checked(name, options, wrap):
     env = wrap(registry.make(name, **options))
     with pytest.raises(ConfigError, match=f"scenario {name}"):
         refuse_levels(EnvironmentConfig(name="custom:object"), env)

@@ -34,7 +34,7 @@ CHATTY = "{% if add_generation_prompt and not brief %}{{ 'at length: ' }}{% endi
 
 
 @pytest.mark.parametrize("adapters", [None, {"rank": 2}])
-def test_attention_and_what_templates_are_told_reach_every_model(
+def test_attention_and_template_arguments_reach_all_models(
     adapters, short_run, tiny_folder, tmp_path
 ):
     from transformers import AutoModelForCausalLM
@@ -60,7 +60,7 @@ def test_attention_and_what_templates_are_told_reach_every_model(
         assert "at length" not in backend.chat.render([("user", "hello")])
 
 
-def test_a_revision_is_asked_of_the_hub_and_folders_may_have_such_names(tmp_path, monkeypatch):
+def test_revisions_are_passed_to_the_hub_but_not_for_folders(tmp_path, monkeypatch):
     asked = []
 
     def from_pretrained(name, **how):
@@ -146,7 +146,7 @@ def loaded(folder):
     return AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
 
 
-def test_the_very_object_learns(tiny_folder, tmp_path):
+def test_a_model_object_is_trained_in_place(tiny_folder, tmp_path):
     model, tokenizer = loaded(tiny_folder)
     before = {name: one.detach().clone() for name, one in model.named_parameters()}
     models = {**SMALL["models"], "base": [tiny_folder, "tiny"]}
@@ -197,7 +197,7 @@ def no_game():
     raise AssertionError("only the embedded model needs a game")
 
 
-def test_what_was_trained_on_a_base_without_a_template_carries_the_runs(bare, short_run, tmp_path):
+def test_saved_models_contain_the_chat_template_of_the_run(bare, short_run, tmp_path):
     config = short_run(
         models__base=bare,
         models__chat_template="plain",
@@ -294,7 +294,7 @@ def test_a_gguf_file_is_a_model_by_its_path(gguf_file):
         parse_player("small.gguf:model_3")
 
 
-def test_a_templates_file_is_found_from_wherever_a_run_goes_on(short_run, tmp_path, monkeypatch):
+def test_paths_of_template_files_are_absolute(short_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     own = resolved(short_run(models__chat_template="own.jinja"))
     assert own.models.chat_template == str(tmp_path / "own.jinja")

@@ -39,7 +39,7 @@ def played(run, rounds):
 
 
 @pytest.mark.parametrize("adapters", [None, {"rank": 2}])
-def test_who_plays_learns_from_its_own_games(drawn, adapters):
+def test_drawn_models_learn_from_their_own_episodes(drawn, adapters):
     run = build_run(drawn(models__adapters=adapters, rollout__groups_per_round=1))
     before = weights(run)
     [result] = played(run, 1)
@@ -71,7 +71,7 @@ def test_every_update_strategy_has_models_that_do_not_play(drawn, strategy):
         assert sum(run.versions.values()) == (4 if strategy == "asynchronous" else 2)
 
 
-def test_ratings_and_games_stand_in_the_rows_and_a_resumed_run_goes_on(drawn, tmp_path):
+def test_ratings_are_recorded_and_restored(drawn, tmp_path):
     config = drawn("rating", rounds=4, checkpoints__every=2)
     whole = Trainer(config, tmp_path / "whole")
     whole.fit()
@@ -103,7 +103,7 @@ class Unequal(BaseParallelWrapper):
         return seen, {agent: float(agent == "agent_0") for agent in agents}, *rest
 
 
-def test_rotation_takes_a_places_advantage_away(short_run):
+def test_rotation_balances_unequal_agents(short_run):
     def make():
         return Unequal(registry.make("coop_compete_pair_v0", num_agents=2, max_cycles=2))
 
@@ -139,7 +139,7 @@ def test_rotation_takes_a_places_advantage_away(short_run):
         ),
     ],
 )  # fmt: skip
-def test_what_does_not_fit(change, told):
+def test_wrong_settings_are_refused(change, told):
     tree = {"models": {"count": 3}, "environment": {"options": {"num_agents": 2}}}
     with pytest.raises(ConfigError, match=told):
         build_run(from_tree(copy.deepcopy(tree) | change))

@@ -30,7 +30,7 @@ def test_cooperative_blends_each_turn_with_the_mean_of_all():
     }
 
 
-def test_cooperative_blends_within_the_own_team():
+def test_cooperative_blends_within_a_team():
     rewards = {"r0": [1.0], "r1": [3.0], "b0": [10.0], "b1": [30.0]}  # means 2 and 20
     assert shaped(cooperative(0.5), rewards, TEAMS) == {
         "r0": [1.5],
@@ -129,7 +129,7 @@ def test_hierarchical_has_a_leader_per_team():
         ("b1", TEAMS, {"b1": ("b0",), "r0": ("r1",)}),
     ],
 )
-def test_leaders_speak_first_and_their_own_followers_hear_them(leader, teams, expected):
+def test_leaders_act_first_and_their_followers_see_it(leader, teams, expected):
     assert hierarchical(leader=leader).speaks_first(list(TEAMS), teams) == expected
 
 
@@ -151,7 +151,7 @@ def test_every_named_mode_builds_and_keeps_shapes_and_inputs(name):
     assert json.loads(json.dumps(mode.update(state, 0.5))) == mode.update(state, 0.5)
 
 
-def test_zero_sum_pays_the_own_teams_lead():
+def test_zero_sum_pays_the_lead_of_a_team():
     rewards = {"r0": [1.0, 4.0], "r1": [3.0], "b0": [0.0, 1.0], "b1": [2.0, 3.0]}
     # turn 0: red 2, blue 1; turn 1: red 4 (r0 alone is left), blue 2
     assert shaped(zero_sum(), rewards, TEAMS) == {

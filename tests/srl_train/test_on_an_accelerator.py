@@ -41,7 +41,7 @@ def test_models_learn_there(way, short_run, tmp_path):
 @pytest.mark.parametrize("adapters", [None, {"rank": 4}], ids=["whole", "adapters"])
 @pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
 @pytest.mark.parametrize(("dtype", "most"), [("float32", 1e-3), ("bfloat16", 0.3)])
-def test_what_was_sampled_is_what_the_learner_computes(
+def test_sampled_and_recomputed_log_probabilities_agree(
     dtype, most, constrained, adapters, short_run
 ):
     run = build_run(
@@ -58,7 +58,7 @@ def test_what_was_sampled_is_what_the_learner_computes(
     assert max(abs(told - own) for told, own in pairs) < most
 
 
-def test_a_run_goes_on_from_its_checkpoint(short_run, tmp_path):
+def test_a_run_resumes_from_its_checkpoint(short_run, tmp_path):
     config = short_run(models__device=DEVICE, rounds=3, checkpoints__every=1)
     whole = Trainer(config, tmp_path / "whole")
     whole.fit()

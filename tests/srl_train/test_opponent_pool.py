@@ -89,7 +89,7 @@ def test_draws():
     assert uniform.chances() == [0.25] * 4
 
 
-def test_prioritized_draws_prefer_whom_one_loses_to():
+def test_prioritized_draws_prefer_strong_opponents():
     made, _ = pool("prioritized")
     for rounds in range(3):
         made.grow(rounds, weights(rounds))
@@ -183,7 +183,7 @@ def test_snapshots_whose_games_fail_are_not_taken():
 
 
 @pytest.mark.parametrize("adapters", [None, {"rank": 4}])
-def test_the_seated_snapshot_is_what_plays(adapters):
+def test_drawn_snapshots_play_with_their_weights(adapters):
     tree = {**SELF_PLAY, "models": {"count": 2, "adapters": adapters}}
     run = build_run(from_tree(tree))
     first = play_round(run, 0)
@@ -204,7 +204,7 @@ def test_the_seated_snapshot_is_what_plays(adapters):
 
 
 @pytest.mark.parametrize("adapters", [None, {"rank": 4}])
-def test_groups_meet_opponents_of_their_own(adapters):
+def test_each_group_draws_its_own_opponents(adapters):
     tree = copy.deepcopy(SELF_PLAY) | {"models": {"count": 2, "adapters": adapters}}
     tree["opponent_pools"]["past"] |= {"of": ["model_0", "model_1"], "draw_each": "group"}
     tree["rollout"] = {"group_size": 2, "groups_per_round": 6}
@@ -279,12 +279,12 @@ def test_resuming_meets_the_same_opponents(tmp_path):
         ),
     ],
 )  # fmt: skip
-def test_what_does_not_fit(change, told):
+def test_wrong_settings_are_refused(change, told):
     with pytest.raises(ConfigError, match=told):
         from_tree({**SELF_PLAY, **change})
 
 
-def test_a_pool_of_adapters_is_not_called_like_what_holds_them():
+def test_names_of_pools_of_adapters_cannot_be_attributes():
     name = "forward"
     seats = {**SELF_PLAY["seats"], "blue_0": name, "blue_1": name}
     tree = {**SELF_PLAY, "opponent_pools": {name: {}}, "seats": seats}
@@ -304,7 +304,7 @@ def test_a_pool_of_adapters_is_not_called_like_what_holds_them():
         {"round": 0, "leads": {"a@0": 0.0}},
     ],
 )
-def test_a_pool_takes_only_what_it_gave(change):
+def test_a_pool_loads_only_its_own_saved_state(change):
     made, _ = pool("nash")
     for rounds in range(2):
         made.grow(rounds, weights(rounds))

@@ -23,14 +23,14 @@ def listed(monkeypatch):
     monkeypatch.setattr(BACKENDS, "_all", BACKENDS._all | own)
 
 
-def test_it_plays_in_seats_of_a_run(short_run):
+def test_a_custom_backend_plays_in_a_run(short_run):
     run = build_run(short_run(models__count=1, seats={"agent_1": "echo:compete"}))
     result = train_round(run, 0)
     said = {one.decision.text for e in result.episodes for one in e.steps_of("agent_1")}
     assert said == {"compete"}
 
 
-def test_it_samples_for_a_model_in_training(short_run):
+def test_a_custom_backend_samples_for_a_model_in_training(short_run):
     config = short_run(
         models__count=1, backend={"name": "echo", "words": "compete"}, seats={"agent_1": "uniform"}
     )
@@ -43,7 +43,7 @@ def test_it_samples_for_a_model_in_training(short_run):
         assert {one.decision.tokens.model.version for one in steps} == {number}
 
 
-def test_it_is_evaluated_and_played_against(tmp_path, monkeypatch, capsys):
+def test_a_custom_backend_works_in_all_commands(tmp_path, monkeypatch, capsys):
     words = ["--environment", GAME, "--episodes", "2"]
     assert cli.main(["eval", "--policy", "echo:cooperate", *words]) == 0
     assert "echo:cooperate" in capsys.readouterr().out

@@ -46,7 +46,7 @@ def test_a_path_that_is_not_there_is_refused_at_once(name, here):
         base_named("models.base", name)
 
 
-def test_the_nearest_run_or_policy_of_one_word_is_told(here):
+def test_unknown_names_suggest_the_nearest_one(here):
     (here / "runs" / "demo" / "config.yaml").write_text("")
     for word, near in (("demoo", "runs/demo"), ("tit_for_tit", "tit_for_tat")):
         with pytest.raises(ConfigError, match=f"unknown player '{word}' .did you mean '{near}'"):
@@ -54,7 +54,7 @@ def test_the_nearest_run_or_policy_of_one_word_is_told(here):
 
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B@v1.0", "a/b@refs/pr/1"])
-def test_hub_names_stay_hub_names(name, here):
+def test_hub_names_are_unchanged(name, here):
     assert parse_player(name).kind == "hub"
     assert base_named("models.base", name) == name
 
@@ -114,7 +114,7 @@ def test_relative_bases_and_data_are_recorded_by_their_whole_path(
 
 
 @pytest.mark.parametrize("name", ["openai:m", "runs/demo", "runs/nobody", "Qwen/Qwen3-0.6B"])
-def test_a_record_of_others_names_nobody_outside_this_library(name, here):
+def test_an_untrusted_record_names_only_built_in_players(name, here):
     with loading.closed():
         assert [parse_player(one).kind for one in ("tit_for_tat", "tiny")] == ["scripted", "tiny"]
         with pytest.raises(UntrustedError, match=r"is a player that a record names.*--trust"):

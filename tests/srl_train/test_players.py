@@ -73,7 +73,7 @@ def scored(who, **answering):
 
 @pytest.mark.parametrize("seat", [scored, collected])
 @pytest.mark.parametrize("notes", [False, True])
-def test_models_are_told_the_notes_they_trained_with(notes, seat, run_folder):
+def test_models_receive_the_notes_of_training(notes, seat, run_folder):
     prompts = asked(seat(run_folder(models={"opponent_notes": notes})))["agent_0"][1]
     assert ["cooperating so far" in prompt for prompt in prompts] == [False, notes, notes]
 
@@ -88,7 +88,7 @@ def test_models_sample_as_they_trained(seat, run_folder):
 
 
 @pytest.mark.parametrize("seat", [scored, collected])
-def test_each_model_samples_as_in_the_seats_it_held(seat, run_folder):
+def test_models_keep_the_sampling_of_their_training_agents(seat, run_folder):
     cold = {"agent_0": {"temperature": 0.01}, "agent_1": {"temperature": 0.02}}
     run = run_folder(models={"agent_sampling": cold})
     temperatures = [one.temperature for one, _ in asked(seat(run)).values()]
@@ -101,7 +101,7 @@ def test_each_model_samples_as_in_the_seats_it_held(seat, run_folder):
         seat(run)
 
 
-def test_what_is_asked_for_takes_the_place_of_it_in_every_seat(run_folder):
+def test_overrides_replace_the_sampling_of_all_agents(run_folder):
     run = run_folder(models={"agent_sampling": {"agent_0": {"temperature": 0.01}}})
     found = asked(scored(run, temperature=0.7, max_new_tokens=2))
     assert {one for one, _ in found.values()} == {Sampling(0.7, max_new_tokens=2)}
@@ -110,7 +110,7 @@ def test_what_is_asked_for_takes_the_place_of_it_in_every_seat(run_folder):
     assert record["opponent_notes"] is False
 
 
-def test_notes_that_a_game_has_not_are_refused_with_a_way_out(run_folder):
+def test_notes_that_a_game_lacks_are_refused(run_folder):
     run = run_folder(models={"opponent_notes": True})
     says = r"models\.opponent_notes: .*maze_v0's observations.*give a folder, .*/models/model_0"
     alone = Scenario("maze", "maze_v0", "one seat", SEATS[:1], {}, {})
@@ -124,14 +124,14 @@ def test_notes_that_a_game_has_not_are_refused_with_a_way_out(run_folder):
 @pytest.mark.parametrize(
     "key, value", [("models.sampling.temperature", 0.5), ("models.constrained", "true")]
 )
-def test_settings_that_nobody_would_answer_by_are_refused(key, value, run_folder, tmp_path, capsys):
+def test_settings_that_would_have_no_effect_are_refused(key, value, run_folder, tmp_path, capsys):
     words = ["collect", "--environment", "coop_compete_pair_v0", "--set", f"{key}={value}"]
     out = ["--out", str(tmp_path / "games.jsonl")]
     assert main([*words, "--players", str(run_folder()), *out]) == 2
     assert f"--set {key}: " in capsys.readouterr().err
 
 
-def test_a_pool_is_told_apart_from_nobody():
+def test_a_pool_without_a_run_is_refused_for_collection():
     config = yaml_file.from_tree(
         {"models": {"count": 1}, "opponent_pools": {"past": {}}, "seats": {"agent_1": "past"}}
     )
@@ -139,7 +139,7 @@ def test_a_pool_is_told_apart_from_nobody():
         build_policies(config, make_env, {"agent_0": "uniform"})
 
 
-def test_a_run_of_others_seats_no_model_elsewhere_unless_trusted(run_folder, monkeypatch):
+def test_an_untrusted_run_seats_no_api_model(run_folder, monkeypatch):
     asked = []
     monkeypatch.setattr("srl_train.data.collect.models_of_run", lambda folder: {"model_0": "there"})
     ask = "srl_train.players.api_model"
@@ -159,7 +159,7 @@ def test_a_run_of_others_seats_no_model_elsewhere_unless_trusted(run_folder, mon
     assert asked == ["openai:gpt-5-mini"]
 
 
-def test_a_run_of_others_starts_no_code_to_collect(run_folder, tmp_path, capsys):
+def test_an_untrusted_run_starts_no_code_to_collect(run_folder, tmp_path, capsys):
     run = run_folder()
     (run / "config.yaml").write_text("environment: {name: 'os:getpid'}\n")
     assert main(["collect", str(run), "--out", str(tmp_path / "games.jsonl")]) == 2

@@ -26,7 +26,7 @@ def exchanged(strategy, returns_of_rounds, models="ab"):
     return found, state
 
 
-def test_the_clearly_worse_goes_on_from_the_better_every_few_rounds():
+def test_significantly_worse_models_copy_better_ones():
     strategy = population(every=2, perturb=("learning_rate", "beta"))
     rounds = [{"a": [1.0, 1.2, 0.9], "b": [-1.0, -1.1, -1.0]}] * 4
     [none, first, still_none, second], state = exchanged(strategy, rounds)
@@ -38,7 +38,7 @@ def test_the_clearly_worse_goes_on_from_the_better_every_few_rounds():
     assert exchanged(strategy, rounds)[0] == [none, first, none, second], "drawn from the seed"
 
 
-def test_too_few_starts_and_noise_say_nothing():
+def test_small_differences_are_not_significant():
     assert not significantly_better([5.0] * 4, [0.0] * 9), "four starts"
     assert significantly_better([5.0] * 5, [0.0] * 9)
     assert not significantly_better([0.1 + 0.2] * 5, [0.3] * 5), "rounding"
@@ -108,7 +108,7 @@ def test_weights_optimizer_and_settings_are_copied_and_changed(evolving, setting
     assert run.versions == {"model_0": 2, "model_1": 4}
 
 
-def test_resumed_it_goes_on_to_the_bit(evolving, tmp_path):
+def test_a_resumed_run_is_equal_to_the_bit(evolving, tmp_path):
     config = evolving(updates__every=2, rounds=4, checkpoints__every=1)
     whole = Trainer(config, tmp_path / "whole", make_env=unequal)
     whole.fit()
@@ -136,7 +136,7 @@ def test_resumed_it_goes_on_to_the_bit(evolving, tmp_path):
         ({"algorithms": {"model_1": {"name": "ppo", "beta": 0.1}}}, "models of several algorithms"),
     ],
 )
-def test_what_does_not_fit(evolving, settings, told):
+def test_wrong_settings_are_refused(evolving, settings, told):
     with pytest.raises(ConfigError, match=told):
         evolving(**settings)
 

@@ -62,7 +62,7 @@ def test_every_strategy_with_every_critic_and_kind_of_model(strategy, critic, ki
         assert run.versions == {"model_0": 3, "model_1": 2}
 
 
-def test_stopped_models_leave_the_others_alone(short_run):
+def test_early_stops_affect_one_model(short_run):
     run = build_run(short_run(**PPO, algorithm__target_kl=1e-9, algorithm__learning_rate=0.01))
     row = train_round(run, 0).row
     for model, learner in run.learners.items():

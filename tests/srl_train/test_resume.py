@@ -114,7 +114,7 @@ def test_a_moved_reference_is_part_of_a_checkpoint(adapters, short_run, tmp_path
     assert same(everything(resumed.run), everything(whole.run))
 
 
-def test_rounds_after_the_last_checkpoint_are_played_again_and_told_once(short_run, tmp_path):
+def test_rounds_after_the_last_checkpoint_are_repeated_and_recorded_once(short_run, tmp_path):
     config = short_run(rounds=4, checkpoints__every=2, logging__episodes=1)
     whole = Trainer(config, tmp_path / "whole")
     whole.fit()
@@ -145,7 +145,7 @@ def finished(trained, tmp_path):
     return shutil.copytree(trained.files.folder, tmp_path / "run")
 
 
-def test_a_finished_run_goes_on_with_more_rounds(short_run, finished, tmp_path):
+def test_a_finished_run_continues_with_more_rounds(short_run, finished, tmp_path):
     longer = Trainer(short_run(rounds=3), finished)
     longer.load_checkpoint()
     assert longer.fit()["training_metrics"]["episodes"] == [2]
@@ -168,7 +168,7 @@ def test_another_configuration_is_refused(settings, says, short_run, finished):
     assert "\n" not in str(error.value)
 
 
-def test_what_changes_no_number_may_differ(short_run, finished):
+def test_settings_without_effect_on_results_may_differ(short_run, finished):
     other = Trainer(
         short_run(rounds=7, checkpoints={"every": 3}, logging={"episodes": 1}, threads=2),
         finished,

@@ -39,7 +39,7 @@ def test_two_steps_by_hand():
     assert found.dtype == np.float64
 
 
-def test_what_comes_after_the_episode_counts():
+def test_a_bootstrap_value_is_discounted():
     # 2 + 0.5 * 4 - 1 = 3
     assert generalized_advantages([2.0], [1.0, 4.0], [0.5], 0.9).tolist() == [3.0]
 
@@ -139,7 +139,7 @@ def test_equal_returns_are_the_mean_and_nothing_is_divided_by_zero():
     assert scale.restore(np.zeros(1)) == pytest.approx(7.0)
 
 
-def test_what_is_restored_goes_on_alike():
+def test_a_restored_scale_continues_equally():
     one, other = ValueScale(), ValueScale()
     one.update(np.array([1.0, 4.0]))
     other.load_state(one.state())

@@ -33,7 +33,7 @@ def plays(episodes):
     ]
 
 
-def test_a_group_starts_alike_and_goes_its_own_ways(short_run):
+def test_episodes_of_a_group_share_the_start_and_differ_in_sampling(short_run):
     run = build_run(short_run(rollout__group_size=3, rollout__groups_per_round=2))
     episodes = play_round(run, 4)
     seeds = [e.seed for e in episodes]
@@ -45,7 +45,7 @@ def test_a_group_starts_alike_and_goes_its_own_ways(short_run):
     assert episodes[0].seats == {"agent_0": "model_0", "agent_1": "model_1"}
 
 
-def test_environments_are_told_the_number_of_their_episode(short_run):
+def test_environments_receive_the_number_of_their_episode(short_run):
     told = []
 
     class Told(coop_compete_v0.CoopCompete):
@@ -66,7 +66,7 @@ def test_environments_are_told_the_number_of_their_episode(short_run):
     # In the pair game both earn the same, so a contest teaches nothing.
     [*zip(cycle(sorted(STRATEGIES)), sorted(set(MODES) - {"zero_sum"}), strict=False)],
 )
-def test_a_model_is_said_to_update_where_its_weights_changed(strategy, mode, short_run):
+def test_recorded_updates_match_the_changes_of_weights(strategy, mode, short_run):
     run = build_run(short_run(updates__strategy=strategy, mode__name=mode))
     updates = dict.fromkeys(run.learners, 0)
     for number in range(2):
@@ -93,7 +93,7 @@ def test_a_model_is_said_to_update_where_its_weights_changed(strategy, mode, sho
     assert total == 2 if strategy == "selective" else total == 4
 
 
-def test_the_rewards_trained_on_are_the_modes_and_those_shown_are_raw(short_run):
+def test_training_uses_shaped_rewards_and_records_raw_ones(short_run):
     run = build_run(short_run(mode__cooperation_strength=1.0))
     taken = {}
     for model, buffer in run.buffers.items():
@@ -138,7 +138,7 @@ def broken_run(config, *broken):
     return build_run(config, lambda: kind(variant="pair", max_cycles=2))
 
 
-def test_failed_episodes_are_counted_and_kept_out_with_their_group(short_run, monkeypatch):
+def test_groups_of_failed_episodes_are_left_out(short_run, monkeypatch):
     run = broken_run(short_run(rollout__groups_per_round=2), 5)
     result = train_round(run, 0)
     environment = result.row["environment"]
@@ -182,7 +182,7 @@ class Flaky:
         return await self.policy.act(seen, states)
 
 
-def test_a_round_without_a_whole_group_teaches_nothing_and_the_next_goes_on(short_run):
+def test_a_round_without_a_complete_group_updates_nothing(short_run):
     run = build_run(short_run(max_failed_fraction=1.0))
     agent_1 = run.engine.policies_of(run.seats)["agent_1"]
     replace_policies(run, agent_1=Flaky(agent_1, {4, 5, 6, 7}))
@@ -226,7 +226,7 @@ def test_a_seat_without_a_turn_in_some_games_trains_on_its_whole_groups(algorith
 
 @pytest.mark.parametrize("credit", ["per_agent", "agent_turn"])
 @pytest.mark.parametrize("algorithm", ["grpo", "ppo"])
-def test_passes_of_games_in_turns_are_neither_asked_for_nor_learned(algorithm, credit, short_run):
+def test_agents_out_of_turn_are_not_sampled_or_trained(algorithm, credit, short_run):
     if (algorithm, credit) == ("ppo", "agent_turn"):
         pytest.skip("PPO's critic assigns credit itself")
     run = build_run(

@@ -49,7 +49,7 @@ def sampled_and_recomputed(run, number):
     ],
     ids=["free", "constrained adapters", "temperature"],
 )
-def test_what_was_sampled_is_what_the_learner_computes(settings, short_run):
+def test_sampled_and_recomputed_log_probabilities_agree(settings, short_run):
     run = build_run(short_run(**settings))
     for number in range(2):
         pairs = sampled_and_recomputed(run, number)

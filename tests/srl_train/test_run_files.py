@@ -82,7 +82,7 @@ def test_a_forked_child_does_not_keep_the_folder_locked(short_run, tmp_path):
         os.waitpid(child, 0)
 
 
-def test_a_sink_that_watches_gets_all_games_and_evaluations(short_run, tmp_path):
+def test_sinks_receive_all_episodes_and_evaluations(short_run, tmp_path):
     class Kept:
         def __init__(self):
             self.got = []

@@ -41,20 +41,20 @@ def test_the_top_fraction_updates_and_at_least_one(fraction, expected):
     assert rounds(selective(fraction), [ABCD])[0] == [expected]
 
 
-def test_the_floor_lets_everyone_learn():
+def test_patience_lets_every_model_update():
     updated, state = rounds(selective(0.5, patience=2), [ABCD] * 6)
     # c and d are passed over in rounds 0 and 1, update in 2 beside the top, then wait again
     assert updated == ["ab", "ab", "abcd", "ab", "ab", "abcd"]
     assert state["waited"] == {"a": 0, "b": 0, "c": 0, "d": 0}
 
 
-def test_ties_go_to_whoever_waited_longest_then_by_name():
+def test_ties_prefer_the_longest_wait_then_the_name():
     equal = dict.fromkeys("abcd", 1.0)
     assert rounds(selective(0.5, patience=99), [equal] * 4)[0] == ["ab", "cd", "ab", "cd"]
     assert rounds(selective(0.25, patience=99), [equal] * 5)[0] == ["a", "b", "c", "d", "a"]
 
 
-def test_differences_within_noise_are_none():
+def test_differences_within_noise_are_ignored():
     close = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}  # each within 3 of the best
     assert rounds(selective(0.5, patience=99), [close] * 4)[0] == ["ab", "cd", "ab", "cd"]
     # d is far off, and comes only after the others.
@@ -62,7 +62,7 @@ def test_differences_within_noise_are_none():
     assert rounds(selective(0.5, patience=99), [far] * 3)[0] == ["ab", "ac", "ab"]
 
 
-def test_one_choice_per_round_kept_through_its_steps():
+def test_the_selection_is_fixed_within_a_round():
     strategy = selective(0.5)
     state = strategy.init(("a", "b"))
     seen = []
@@ -128,7 +128,7 @@ def test_scores_by_hand():
     assert scores == pytest.approx({"x": 2.0, "y": -2.0})
 
 
-def test_whoever_holds_the_better_place_gains_nothing():
+def test_scores_compare_agents_of_one_role():
     games = [played({"hunter_0": 90 + i, "hare_0": i % 3}) for i in range(6)]
     models = {"hunter_0": "x", "hare_0": "y"}
     assert scored(games, models, {"hunter_0": "hunter", "hare_0": "hare"}) == {"x": 0, "y": 0}
@@ -140,7 +140,7 @@ def test_whoever_holds_the_better_place_gains_nothing():
     assert scores["x"] > 20 > -20 > scores["y"]
 
 
-def test_ends_of_what_can_be_told():
+def test_scores_without_enough_data_are_zero_or_certain():
     roles = {"a": "agent", "b": "agent"}
     models = {"a": "x", "b": "y"}
     assert scored([], models, roles) == {}

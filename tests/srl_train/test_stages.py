@@ -106,7 +106,7 @@ def test_stopped_after_every_pass_and_resumed(settings, short_run, tmp_path, mon
     assert reports(resumed) == reports(whole)
 
 
-def test_a_run_of_stages_alone_goes_on_with_rounds(short_run, tmp_path, capsys):
+def test_a_run_of_stages_alone_continues_with_rounds(short_run, tmp_path, capsys):
     alone = short_run(sft=SFT, rounds=0, logging__evaluation_episodes=4)
     config = tmp_path / "run.yaml"
     config.write_text(dump(alone))
@@ -137,7 +137,7 @@ def test_a_run_of_stages_alone_goes_on_with_rounds(short_run, tmp_path, capsys):
         other.load_checkpoint()
 
 
-def test_data_of_own_seats_or_of_all(short_run, tmp_path):
+def test_stages_use_data_of_their_own_or_of_all_agents(short_run, tmp_path):
     make_env = partial(build_env, short_run())
     policies = {
         f"agent_{i}": scripted_player(name, make_env())
@@ -162,7 +162,7 @@ def test_data_of_own_seats_or_of_all(short_run, tmp_path):
 
 
 @pytest.mark.parametrize("reference", ["stage", "base"])
-def test_rounds_are_held_to_the_model_of_the_stages_or_to_the_base(reference, short_run, tmp_path):
+def test_the_reference_is_the_model_after_stages_or_the_base(reference, short_run, tmp_path):
     config = short_run(
         models__count=1, sft=SFT, algorithm__beta=0.1, algorithm__reference=reference, rounds=1
     )

@@ -24,7 +24,7 @@ def trainer_for(config, folder, **settings):
     return Trainer(config, folder / "run", **settings)
 
 
-def test_what_a_run_returns_and_leaves(short_run, tmp_path):
+def test_results_and_files_of_a_run(short_run, tmp_path):
     config = short_run(
         rounds=5,
         checkpoints__every=2,

@@ -30,7 +30,7 @@ def test_synchronized_models_stay_equal_to_the_bit(short_run):
     assert same(first, second)
 
 
-def test_the_unselected_are_left_to_the_bit_and_wait_no_longer_than_patience(short_run):
+def test_unselected_models_are_unchanged_for_at_most_patience_rounds(short_run):
     run = build_run(short_run(updates__strategy="selective", updates__patience=1))
     seen = []
     for number in range(4):
@@ -91,7 +91,7 @@ def updates_per_round(run, number_of_rounds):
     return counted
 
 
-def test_a_ten_times_slower_model_delays_nobody(short_run):
+def test_a_slow_model_does_not_delay_other_models(short_run):
     small = {"rollout__group_size": 2}
     alone = updates_per_round(build_run(short_run(**small)), 10)
     run = build_run(short_run(**small, updates__sample_budget={"model_1": 20}))
@@ -173,7 +173,7 @@ def test_weights_that_are_not_finite_end_the_run_with_their_models_name(name, sh
 
 
 @pytest.mark.parametrize("made", [synchronized, federated])
-def test_averages_refuse_by_name_what_is_not_finite(made):
+def test_averages_name_the_model_that_is_not_finite(made):
     values = {"a": {"w": torch.ones(1)}, "b": {"w": torch.tensor([math.nan])}}
     strategy = made()
     context = RoundContext(0, 0, {}, {"a": 8, "b": 8})

@@ -31,7 +31,7 @@ def test_every_listed_name_is_there(compatibility):
         assert thing is not None
 
 
-def test_the_page_is_what_would_be_written(compatibility):
+def test_the_page_is_up_to_date(compatibility):
     if not compatibility.LISTS["mrlm"].is_file():
         pytest.skip("this copy is without compat/mrlm")
     assert compatibility.PAGE.read_text(encoding="utf-8") == compatibility.page()

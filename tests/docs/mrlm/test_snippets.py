@@ -129,7 +129,7 @@ def test_tools_are_real():
     assert "1024" in told.messages[-1].content and not told.done
 
 
-def test_an_environment_of_ones_own_needs_two_methods():
+def test_a_custom_environment_needs_two_methods():
     kind = run("custom environment")["MyEnvironment"]
     assert issubclass(kind, SimulatedEnvironment)
     assert as_parallel_env(kind()).possible_agents == ["agent_0"]

@@ -45,7 +45,7 @@ def trainer_in(folder, **parts):
     return Trainer(CONFIG, folder, **parts)
 
 
-def test_a_strategy_of_ones_own_is_used_and_recorded_as_such(tmp_path):
+def test_a_custom_strategy_is_used_and_recorded(tmp_path):
     calls = []
 
     def watched():
@@ -83,7 +83,7 @@ def test_its_state_is_in_the_checkpoint(tmp_path):
             assert torch.equal(tensor, learner.weights()[parameter])
 
 
-def test_an_environment_of_ones_own_is_recorded_as_such(tmp_path):
+def test_a_custom_environment_is_recorded(tmp_path):
     trainer = trainer_in(tmp_path, make_env=game)
     row = trainer.train_round().row
     trainer.close()

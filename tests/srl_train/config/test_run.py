@@ -69,7 +69,7 @@ FULL = RunConfig(
 
 
 @pytest.mark.parametrize("first", ["sampling", "agent_sampling"])
-def test_what_a_seat_leaves_out_is_as_in_the_models_own_sampling(first):
+def test_agent_sampling_inherits_from_the_model(first):
     seats = {"agent_0": {"temperature": 0.5}, "agent_1": {"top_k": 3, "max_new_tokens": 8}}
     tree = {"sampling": {"top_p": 0.9}, "agent_sampling": seats}
     models = from_tree({"models": dict(sorted(tree.items(), key=lambda e: e[0] != first))}).models
@@ -126,7 +126,7 @@ def test_numbers_are_read_however_they_are_written(written, tmp_path):
     assert type(config.algorithm.clip_range) is float
 
 
-def test_overrides_go_on_top():
+def test_overrides_replace_values():
     tree = {"rollout": {"group_size": 4}, "models": {"count": 2}}
     config = from_tree(
         tree,
@@ -192,7 +192,7 @@ def test_every_setting_is_described_and_read_somewhere():
             assert known, f"nobody reads {kind.__name__}.{name}"
 
 
-def test_a_critic_that_is_averaged_with_no_other_has_its_own_units():
+def test_a_critic_outside_of_any_average_may_normalize_values():
     tree = {
         "algorithm": {"name": "ppo", "value_normalisation": "running"},
         "updates": {"strategy": "federated", "groups": [["model_0"]]},
