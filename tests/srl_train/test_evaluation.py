@@ -26,7 +26,7 @@ def test_games_of_one_length_have_the_error_of_a_plain_mean():
 def test_the_error_of_games_of_many_lengths_is_that_of_games_played_again():
     rng = np.random.default_rng(1)
 
-    def played():  # who plays long earns less
+    def played():  # longer episodes earn less
         lengths = rng.integers(1, 12, size=60)
         return [rng.normal(1.0 / length + rng.normal(), 0.3, length).tolist() for length in lengths]
 
@@ -126,7 +126,7 @@ def test_rounds_record_each_environment(finished):
             steps.values()
         )
         assert row["environment"]["raw_reward"] == pytest.approx(whole)
-        # Difficulty takes up to .5 off what is earned: the two are told apart.
+        # Difficulty reduces the reward by up to .5: the environments differ.
         assert told["easy"]["raw_reward"] > told["hard"]["raw_reward"] + 0.2
         assert all(model["weight_change"] > 0 for model in row["models"].values())
 

@@ -79,7 +79,7 @@ def test_a_turn_is_one_action():
 def test_tokens_that_had_to_come_are_no_actions():
     chosen = replace(SAMPLE, mask=(1, 0, 0, 0, 0, 0, 0), rewards=(1.0, 3.0), elapsed=(2, 3))
     found = actions_of(chosen, "token", 0.5)
-    assert found.spans == ((0, 1), (6, 7))  # of an answer without a choice the last one stands
+    assert found.spans == ((0, 1), (6, 7))  # an answer without a choice keeps its last token
     assert (found.rewards, found.turns) == ((1.0, 3.0), (0, 1))
     assert found.discounts == (0.25, 0.125)
     assert actions_of(chosen, "turn", 0.5).discounts == (0.25, 0.125)

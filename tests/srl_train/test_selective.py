@@ -20,7 +20,7 @@ def gradients_of(models):
 
 
 def rounds(strategy, scores_of_rounds, models="abcd", start=0, state=None):
-    """Who updated in each round, and the last state."""
+    """Return the updated models of each round, and the last state."""
     state = strategy.init(tuple(models)) if state is None else state
     updated = []
     for number, scores in enumerate(scores_of_rounds, start):
@@ -43,7 +43,7 @@ def test_the_top_fraction_updates_and_at_least_one(fraction, expected):
 
 def test_patience_lets_every_model_update():
     updated, state = rounds(selective(0.5, patience=2), [ABCD] * 6)
-    # c and d are passed over in rounds 0 and 1, update in 2 beside the top, then wait again
+    # c and d are passed over in rounds 0 and 1, update in 2 together with the top, then wait again
     assert updated == ["ab", "ab", "abcd", "ab", "ab", "abcd"]
     assert state["waited"] == {"a": 0, "b": 0, "c": 0, "d": 0}
 

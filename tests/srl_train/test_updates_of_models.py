@@ -195,7 +195,7 @@ FEDERATED = {"updates__strategy": "federated"}
     ids=["grpo", "ppo", "adapters"],
 )
 def test_every_step_of_a_learner_has_the_proximal_term(settings, short_run):
-    """What reaches the optimizers, less what the losses gave, is mu (w - common) to the bit of
+    """Applied gradients differ from those of the loss by mu (w - common) to the precision of
     float32, before clipping; the common weights are those after the last mean."""
     mu = 0.5
     run = build_run(short_run(**FEDERATED, **settings, updates__proximal=mu, updates__period=2))
