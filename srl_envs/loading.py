@@ -173,7 +173,6 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "openskill": "judge",
     "starlette": "watch",
     "ray": "ray",
-    "shtab": "completion",
     "tensorboard": "tensorboard",
     "trackio": "trackio",
     "wandb": "wandb",

@@ -24,7 +24,6 @@ from srl_train.engine.offline.progress import planned
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.interrupts import Interrupts
-from srl_train.loading import ModelObject
 from srl_train.metrics import Progress, Sink, round_warnings
 from srl_train.pools import grow_pools
 from srl_train.recorder import Recorder
@@ -36,6 +35,8 @@ from srl_train.updates import UpdateStrategy
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+
+    from srl_train.loading import ModelObject
 
 
 class Trainer:

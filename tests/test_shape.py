@@ -45,6 +45,7 @@ PLACES = dict.fromkeys(
         "srl_train/config/*",
         "srl_extensions/*",
         "srl_train/saved_state.py",
+        "srl_train/learners/trl_grpo.py",
         "compat/mrlm/mrlm/config.py",
         "core_srl/*.py",
         "benchmarks/*",

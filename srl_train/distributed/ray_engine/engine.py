@@ -21,7 +21,6 @@ from srl_train.build import Parts, check_shares
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
-from srl_train.data.planned_games import PlannedGames
 from srl_train.distributed.processes import Rank
 from srl_train.distributed.ray_engine.player import PlayerWorker
 from srl_train.distributed.ray_engine.remote_learner import RemoteLearner, RemoteModel
@@ -30,9 +29,11 @@ from srl_train.distributed.ray_engine.standing import Places
 from srl_train.engines import Engine, RolloutSettings
 from srl_train.errors import ConfigError
 from srl_train.learners.learner import StageLearner
-from srl_train.loading import Players, WeightPublisher
 from srl_train.opponent_pool import OpponentPool
+from srl_train.plan import PlannedGames
 from srl_train.player_names import TINY, notes_of
+from srl_train.publisher import WeightPublisher
+from srl_train.run import Players
 
 if TYPE_CHECKING:
     from srl_train.distributed.ray_engine.served import Serving

@@ -14,7 +14,6 @@ from torch import Tensor
 from srl_extensions.vllm.config import VLLMBackendConfig
 from srl_extensions.vllm.models import TokenFacts, probe_of, servable
 from srl_extensions.vllm.publisher import write_weights
-from srl_train.build import build_learners
 from srl_train.checkpoints.tensor_tree import mapped
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
@@ -22,6 +21,7 @@ from srl_train.distributed import fsdp, processes
 from srl_train.engine.builders.stage_learners import build_stage_learner
 from srl_train.learners.learner import Learned, Learner, StageLearner, restore, state_of
 from srl_train.loading import learning_models
+from srl_train.local import build_learners
 from srl_train.players import build_sampling, matchmaking_of
 
 State = Mapping[str, Any]

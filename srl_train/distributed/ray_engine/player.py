@@ -14,10 +14,11 @@ from srl_agents.episode import Episode, ModelVersion
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.rollout import PlaySettings, play_many
 from srl_train.config.run import RunConfig
-from srl_train.data.planned_games import PlannedGames
-from srl_train.loading import ModelText, build_backends
+from srl_train.loading import build_backends
 from srl_train.modes import MODES
+from srl_train.plan import PlannedGames
 from srl_train.players import build_sampling, matchmaking_of, policies_by_seats
+from srl_train.run import ModelText
 
 if TYPE_CHECKING:
     from srl_extensions.vllm.backend import VLLMBackend

@@ -12,8 +12,7 @@ from srl_train.config.learning.offline import OfflineConfig
 from srl_train.data.preferences import Preference, References
 from srl_train.distributed.processes import Parallelism
 from srl_train.distributed.ray_engine.standing import StandingWorker, Worker
-from srl_train.learners.critics import without_critic
-from srl_train.learners.learner import Learned, Learner, StageLearner
+from srl_train.learners.learner import Learned, Learner, StageLearner, without_critic
 
 T = TypeVar("T")
 
@@ -200,7 +199,10 @@ class RemoteStageLearner(RemoteLearner):
 
     def reference_logprobs(self, samples: Sequence[Any]) -> References | None:
         """See StageLearner."""
-        return self._ask(StageLearner.reference_logprobs, self.model.put(samples))
+        found: References | None = self._ask(
+            StageLearner.reference_logprobs, self.model.put(samples)
+        )
+        return found
 
     def _keep(self, state: Mapping[str, Any]) -> None:
         super()._keep(state)

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from srl_agents.episode import Episode
 from srl_agents.llm.backends.chat_backend import Usage
-from srl_train.data.planned_games import PlannedGames
 from srl_train.distributed.ray_engine.player import Introduction
 from srl_train.distributed.ray_engine.standing import StandingWorker, Worker
-from srl_train.learners.critics import without_critic
-from srl_train.loading import WeightPublisher
+from srl_train.learners.learner import without_critic
+from srl_train.plan import PlannedGames
+from srl_train.publisher import WeightPublisher
 
 
 class RayPublisher(WeightPublisher):

@@ -12,7 +12,8 @@ from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.models import TokenFacts, backends_of
 from srl_train.config.run import RunConfig
 from srl_train.errors import TrainingError
-from srl_train.loading import Samplers, WeightPublisher
+from srl_train.loading import Samplers
+from srl_train.publisher import WeightPublisher
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ from srl_train.data.demonstrations import (
     parts_of,
     read_episodes,
 )
-from srl_train.data.planned_games import PlannedGames
 from srl_train.distributed import processes
 from srl_train.engine.offline.progress import ORDER, planned
 from srl_train.errors import CheckpointError, ConfigError, DataError
 from srl_train.learners.learner import StageLearner
+from srl_train.plan import PlannedGames
 from srl_train.player_names import notes_of
 from srl_train.round import update_models
 from srl_train.run import Run, UpdateStats

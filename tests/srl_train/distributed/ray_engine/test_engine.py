@@ -19,7 +19,7 @@ from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.distributed.ray_engine.direct import DirectPlaces, direct_engine
 from tests.srl_train.run_state import everything, same, without_times
-from tests.srl_train.updates.test_population import unequal
+from tests.srl_train.test_population import unequal
 
 # Other strategies where workers die on the way: below.
 CASES = {
@@ -217,7 +217,7 @@ def test_a_player_takes_no_trl(tiny_folder):
     code = (
         "import sys, functools\n"
         "from srl_train.config.yaml_file import from_tree\n"
-        "from srl_train.data.planned_games import PlannedGames\n"
+        "from srl_train.plan import PlannedGames\n"
         "from srl_train.distributed.ray_engine import engine, player\n"
         "from srl_train.environment import build_env\n"
         f"config = from_tree({{'models': {{'base': {tiny_folder!r}}}}})\n"

@@ -7,10 +7,40 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srl_agents.policy import Policy
-from srl_agents.rollout import MakeGame, PlaySettings
+from srl_agents.episode import Decision
+from srl_agents.policy import AgentObservation, Policy, SyncPolicy, waits
+from srl_agents.rollout import MakeGame, PlaySettings, policy_name
 from srl_envs.text import TextView
-from srl_train.data.collect import in_words
+
+
+class InWords:
+    """Policy whose actions are also recorded in the view's words, so that models can learn."""
+
+    def __init__(self, policy: SyncPolicy, view: TextView) -> None:
+        self.name = policy_name(policy)
+        self._policy, self._view = policy, view
+
+    def start(self, seed: int) -> Any:
+        """Return the policy's memory."""
+        return self._policy.start(seed)
+
+    def act(
+        self, seen: Sequence[AgentObservation], states: Sequence[Any]
+    ) -> tuple[list[Decision], list[Any]]:
+        """Return the policy's decisions with their words."""
+        decisions, memories = self._policy.act(seen, states)
+        said = [
+            choice
+            if choice.text is not None
+            else dataclasses.replace(choice, text=self._view.answers(one.agent)[int(choice.action)])
+            for one, choice in zip(seen, decisions, strict=True)
+        ]
+        return said, memories
+
+
+def in_words(policy: Policy, view: TextView) -> Policy:
+    """Return the policy with words for its actions; language models have their own."""
+    return policy if waits(policy) else InWords(policy, view)
 
 
 @dataclass(frozen=True)
