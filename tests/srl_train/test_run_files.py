@@ -104,3 +104,10 @@ def test_sinks_receive_all_episodes_and_evaluations(short_run, tmp_path):
     assert kept.got == [
         ("before", 3), ("row", 0), (0, 4, 2), ("row", 1), (1, 4, 2), "closed", ("after", 3)
     ]  # fmt: skip
+
+
+def test_a_file_in_place_of_a_folder_is_refused_before_training(short_run, tmp_path):
+    (tmp_path / "models").write_text("")
+    with pytest.raises(ConfigError, match="models must be a folder"):
+        Trainer(short_run(rounds=1), tmp_path).fit()
+    assert not (tmp_path / "metrics.jsonl").exists()

@@ -6,6 +6,7 @@ import torch
 from srl_envs import make
 from srl_train.build import build_run
 from srl_train.config import yaml_file
+from srl_train.config.learning.updates import FederatedConfig
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
@@ -91,3 +92,9 @@ def test_a_custom_environment_is_recorded(tmp_path):
     recorded = yaml_file.load(tmp_path / "config.yaml")
     with pytest.raises(ConfigError, match="there is no environment 'custom:coop_compete_v0'"):
         build_env(recorded)
+
+
+def test_a_strategy_object_and_settings_of_another_strategy_are_refused(tmp_path):
+    config = CONFIG.replaced(updates=FederatedConfig(mix=0.5))
+    with pytest.raises(ConfigError, match="updates: got 'federated'"):
+        Trainer(config, tmp_path, strategy=fading()).fit()

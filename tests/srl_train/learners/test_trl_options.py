@@ -10,6 +10,7 @@ from trl import GRPOConfig
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.learning.trl_options import TRL_OPTIONS
 from srl_train.errors import ConfigError
+from srl_train.learners.trl_grpo import grpo_arguments
 from tests.srl_train.learners.reference.grpo import relative_error, small_model, some_samples
 from tests.srl_train.learners.small_learner import EXACT, equal, first_gradients, learner, update
 
@@ -33,6 +34,11 @@ def test_what_cannot_be_handed_on(options, told):
     with pytest.raises(ConfigError, match=told) as error:
         GrpoConfig(trl=options)
     assert "\n" not in str(error.value)
+
+
+def test_a_value_of_another_type_than_trls_is_refused():
+    with pytest.raises(ConfigError, match=r"trl\.epsilon_high: .*, got '0.3'"):
+        grpo_arguments({"output_dir": "unused", "use_cpu": True}, {"epsilon_high": "0.3"})
 
 
 @pytest.mark.parametrize(
