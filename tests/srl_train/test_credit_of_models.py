@@ -9,7 +9,6 @@ import torch
 from srl_train import resume as resuming
 from srl_train.build import build_run
 from srl_train.credit import CREDIT_SCHEMES, normalize
-from srl_train.errors import ConfigError
 from srl_train.round import train_round
 from tests.srl_train.run_state import same, weights
 
@@ -101,15 +100,3 @@ def test_notes_reach_the_models_and_are_trained_on(short_run):
         # The partner began with 1 and then did what the model had done.
         assert f"so far: {1 + first} of 2; after you" in told[2]
         assert f"after you {('compete', 'cooperate')[first]}: {first} of 1" in told[2]
-
-
-def test_notes_need_observations_of_other_agents(short_run):
-    with pytest.raises(ConfigError, match=r"models\.opponent_notes: .*maze_v0's observations"):
-        build_run(
-            short_run(
-                models__opponent_notes=True,
-                environment__name="maze_v0",
-                environment__options={},
-                models__count=1,
-            )
-        )

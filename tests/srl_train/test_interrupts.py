@@ -83,16 +83,6 @@ def test_an_interrupted_run_resumes_to_the_same_weights(
     assert without_times(rows[0]) == without_times(rows[1])
 
 
-def test_an_interrupted_evaluation_ends_at_once(short_run, tmp_path, monkeypatch):
-    def interrupted(run, episodes):
-        os.kill(os.getpid(), signal.SIGINT)
-        pytest.fail("the evaluation went on")
-
-    monkeypatch.setattr("srl_train.trainer.evaluate", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        Trainer(short_run(logging__evaluation_episodes=2), tmp_path / "run").fit()
-
-
 def test_a_run_is_saved_by_time_too_and_that_changes_nothing(
     whole, short_run, tmp_path, monkeypatch
 ):

@@ -58,19 +58,6 @@ def test_drawn_models_learn_from_their_own_episodes(drawn, adapters):
     assert {m for m, n in run.versions.items() if n} == set(one.seats.values())
 
 
-@pytest.mark.parametrize("strategy", ["asynchronous", "synchronized", "federated", "selective"])
-def test_every_update_strategy_has_models_that_do_not_play(drawn, strategy):
-    run = build_run(drawn("round_robin", updates__strategy=strategy, rollout__groups_per_round=1))
-    results = played(run, 2)
-    assert all(len([m for m in r.row["models"].values() if m["games"]]) == 2 for r in results)
-    own = weights(run)
-    if strategy in ("synchronized", "federated"):  # who did not play takes the mean too
-        assert all(same(own[model], own["model_0"]) for model in own)
-        assert set(run.versions.values()) == {2}
-    else:
-        assert sum(run.versions.values()) == (4 if strategy == "asynchronous" else 2)
-
-
 def test_ratings_are_recorded_and_restored(drawn, tmp_path):
     config = drawn("rating", rounds=4, checkpoints__every=2)
     whole = Trainer(config, tmp_path / "whole")

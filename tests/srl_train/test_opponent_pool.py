@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion
+from srl_agents.episode import AgentStep, Decision, Episode
 from srl_train.build import build_run
 from srl_train.config.models import PoolConfig
 from srl_train.config.yaml_file import from_tree
@@ -219,19 +219,6 @@ def test_each_group_draws_its_own_opponents(adapters):
     assert {s.name: s.games for s in run.pools["past"].snapshots} == Counter(met)
     seeds = [episode.seed for episode in result.episodes]
     assert seeds == plan_round(build_run(from_tree(tree)), 0).games.env_seeds, "in their order"
-
-
-def test_a_frozen_model_plays_and_keeps_its_weights():
-    tree = {**SELF_PLAY, "opponent_pools": {},
-            "models": {"count": 2, "frozen_models": {"teacher": "tiny"}},
-            "seats": {"blue_0": "teacher", "blue_1": "teacher"}}  # fmt: skip
-    run = build_run(from_tree(tree))
-    model = run.engine.policies_of(run.seats)["blue_0"]._backend.model
-    before = {n: p.clone() for n, p in model.named_parameters()}
-    result = train_round(run, 0)
-    assert set(run.learners) == set(result.row["models"]) == {"model_0", "model_1"}
-    assert result.episodes[0].steps_of("blue_0")[0].decision.tokens.model == ModelVersion("teacher")
-    assert all(torch.equal(before[n], p) and p.grad is None for n, p in model.named_parameters())
 
 
 def test_resuming_meets_the_same_opponents(tmp_path):

@@ -79,15 +79,6 @@ def test_models_receive_the_notes_of_training(notes, seat, run_folder):
 
 
 @pytest.mark.parametrize("seat", [scored, collected])
-def test_models_sample_as_they_trained(seat, run_folder):
-    own = {"temperature": 0.5, "max_new_tokens": 9}
-    run = run_folder(models={"sampling": own, "constrained": True})
-    policies = seat(run)
-    assert {settings for settings, _ in asked(policies).values()} == {Sampling(**own)}
-    assert all(policy._constrained for policy in policies)
-
-
-@pytest.mark.parametrize("seat", [scored, collected])
 def test_models_keep_the_sampling_of_their_training_agents(seat, run_folder):
     cold = {"agent_0": {"temperature": 0.01}, "agent_1": {"temperature": 0.02}}
     run = run_folder(models={"agent_sampling": cold})

@@ -11,8 +11,7 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import shared_states
 from srl_train.config.models import AdapterConfig
 from srl_train.environment import build_env
-from srl_train.learners.critics import SeparateCritic
-from srl_train.learners.lora import adapter_models, side_by_side
+from srl_train.learners.lora import adapter_models
 from srl_train.player_names import parse_player
 from srl_train.players import Resolver
 from srl_train.trainer import Trainer
@@ -75,27 +74,6 @@ def test_the_linear_layers_are_stored_in_few_bits_and_all_else_as_before(kind, t
     # of 1 KiB shows in one as small as this).
     assert 0.8 < saved / (values * (3.5 if kind == "nf4" else 3)) < 1
     assert not torch.equal(logits(small), logits(full))
-
-
-@each_kind
-def test_models_share_the_base_scales_included(kind, tiny_folder):
-    base = loaded(tiny_folder, kind).model
-    config = AdapterConfig(rank=2)
-    models = adapter_models(base, ("model_0", "model_1"), config, seed=3)
-    together = side_by_side(base, models, config).eval()
-    own = {id(state) for state in shared_states(base)}
-    assert len(own) == 14
-    for model in (*models.values(), together):
-        assert {id(state) for state in shared_states(model)} == own
-        extra = sum(p.nbytes for n, p in model.named_parameters() if "lora_" in n)
-        assert weight_bytes(model) == weight_bytes(base) + extra
-    critic = SeparateCritic(models["model_0"])  # of PPO: an adapter of its own on the same base
-    assert {id(state) for state in shared_states(critic)} == own
-    for seed, model in enumerate(models.values()):
-        moved(model, seed)
-    mixed = logits(together, adapter_names=["model_1", "model_0"])
-    one, other = (logits(model.eval()) for model in models.values())
-    torch.testing.assert_close(mixed, torch.stack([other[0], one[1]]), rtol=1e-4, atol=1e-4)
 
 
 @each_kind

@@ -90,26 +90,6 @@ def test_info_lists_what_there_is(capsys):
         assert said in out
 
 
-def test_info_marks_environments_whose_extras_are_missing(capsys, monkeypatch):
-    def not_ready():
-        assert cli.main(["info"]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        return {
-            line.split()[0]: line.partition("(not ready: ")[2]
-            for line in lines
-            if "not read" in line
-        }
-
-    assert not_ready() == {}
-    for package in ("bm25s", "pyseccomp"):
-        monkeypatch.setitem(sys.modules, package, None)
-    assert not_ready() == {
-        "code_v0": 'pip install "core-srl[sandbox]")',
-        "tool_use_v0": 'pip install "core-srl[tasks]")',
-        "multitask_v0": 'pip install "core-srl[tasks,sandbox]")',
-    }
-
-
 def test_info_looks_for_devices_when_asked(capsys):
     assert cli.main(["info", "--devices"]) == 0
     assert "torch threads" in capsys.readouterr().out

@@ -7,7 +7,7 @@ import pytest
 
 from srl_agents.episode import AgentStep, Decision, End, Episode, ModelVersion, Tokens
 from srl_train.returns import actions_of, generalized_advantages
-from srl_train.samples import TokenSample, complete_groups, per_token, sample_of, samples_for
+from srl_train.samples import TokenSample, per_token, sample_of, samples_for
 from srl_train.trajectory import shaped_game
 
 FIRST = Tokens((1, 2, 3), (10, 11), (-0.5, -0.25), ModelVersion("m", 3))
@@ -147,10 +147,3 @@ def test_groups_in_which_a_seat_was_never_asked_are_left_out_for_it_alone():
         *[(0, start, "a") for start in (0, 0, 1, 1, 2, 2)], (0, 0, "b"), (0, 0, "b"),
     ]  # fmt: skip
     assert left_out == {"a": 0, "b": 4}
-
-
-@pytest.mark.parametrize("failures, left", [((), 0), ((0,), 2), ((1, 2), 4), ((0, 1), 2)])
-def test_how_many_are_left_out(failures, left):
-    played = [episode(failure="x" if i in failures else None) for i in range(6)]
-    kept, left_out = complete_groups(played, 2)
-    assert (len(kept), len(left_out)) == (6 - left, left)

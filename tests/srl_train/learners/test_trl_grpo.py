@@ -80,22 +80,6 @@ def sampled_by_another_engine(shift, version=5):
     return model, samples
 
 
-def test_another_engines_log_probabilities_are_in_the_ratio_and_told():
-    model, samples = sampled_by_another_engine(0.05)
-    exact = double(model)
-    old = [torch.tensor(one.logprobs) for one in samples]
-    weights = advantages(samples, 4, "group")
-    corrected, _ = gradients_of(exact, samples, weights, old=old, clip=0.2)
-    plain, _ = gradients_of(exact, samples, weights)
-    one = learner(model, max_divergence=0.06)
-    found = first_gradients(one, samples, version=5)
-    assert relative_error(found, corrected) < EXACT
-    assert relative_error(found, plain) > 0.02
-    metrics = one.end_update()
-    assert metrics["sampler_divergence/mean"] == pytest.approx(0.05, rel=1e-3)
-    assert metrics["sampler_divergence/max"] == pytest.approx(0.05, rel=1e-3)
-
-
 def test_an_engine_too_far_from_the_trainer_is_refused():
     model, samples = sampled_by_another_engine(0.05)
     with pytest.raises(TrainingError, match=r"differ by 0\.05 .*max_divergence is 0\.04"):
