@@ -18,8 +18,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from srl_train import processes
 from srl_train.config.learning.learners import PpoConfig
-from srl_train.distributed import processes
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import (
     CRITICS,
