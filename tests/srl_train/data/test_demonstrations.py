@@ -12,7 +12,6 @@ from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play_many
 from srl_agents.scripted.memory_one import Always
 from srl_envs import coop_compete_v0
-from srl_train.data.collect import InWords
 from srl_train.data.demonstrations import (
     KEPT,
     best_of,
@@ -22,6 +21,7 @@ from srl_train.data.demonstrations import (
     read_episodes,
 )
 from srl_train.errors import DataError
+from srl_train.plan import InWords
 
 SEATS = ("agent_0", "agent_1")
 
