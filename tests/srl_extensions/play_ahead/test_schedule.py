@@ -15,7 +15,7 @@ from srl_train.engines import Engine
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
-from tests.srl_train.engine.run_state import everything, play_round, same, without_times
+from tests.srl_train.run_state import everything, play_round, same, without_times
 
 SERVED = {
     "name": "vllm",
