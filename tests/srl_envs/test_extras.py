@@ -11,7 +11,6 @@ DISTRIBUTIONS = {
     "PIL": "pillow",
     "math_verify": "math-verify",
     "grpc": "grpcio",
-    "grpc_health": "grpcio-health-checking",
     "google": "protobuf",
 }
 """Package, as it is imported -> what pip calls it, where that is another name."""
