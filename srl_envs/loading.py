@@ -172,7 +172,6 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "openskill": "judge",
     "starlette": "watch",
     "ray": "ray",
-    "shtab": "completion",
     "tensorboard": "tensorboard",
     "trackio": "trackio",
     "wandb": "wandb",

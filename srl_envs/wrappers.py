@@ -27,16 +27,15 @@ from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import (
     LISTED,
     TO_MOVE,
-    Names,
     ParseFailure,
-    Reader,
     SpacesOfAgents,
     TextAction,
     any_of,
     beside,
+    check_readable,
     cost_of_unread,
+    in_words,
     parse_choice,
-    reader,
 )
 from srl_envs.validation import (
     Reset,
@@ -61,7 +60,6 @@ def with_text(
     *,
     rules: str | Mapping[str, str],
     answers: Sequence[str] | Mapping[str, Sequence[str]],
-    fields: Names = None,
     describe: Describe | None = None,
     default_action: int | None = None,
     parse_penalty: float = 0.1,
@@ -74,10 +72,9 @@ def with_text(
     of the game, in its order) are for all agents, or a mapping from every agent to its own. How to
     answer is said for you, and so is which answers are legal, where an observation has a mask.
 
-    Observations read as `describe(agent, observation)` says, or from their space alone with
-    `fields` for names (srl_envs.text.reader; for all agents, whose spaces must then
-    be alike). `default_action` (0) is played for an answer that could not be read, or the first
-    legal action where that is not legal, and `parse_penalty` taken off the reward that is learned
+    Observations read as `describe(agent, observation)` says, by default from their space alone
+    (srl_envs.text.in_words). `default_action` (0) is played for an answer that could not be read,
+    or the first legal action where that is not legal, and `parse_penalty` taken off the reward that is learned
     from, in the game's own unit; in games in which agents take turns that is a pass, or the first
     legal move of who is to move, so they take no default action.
 
@@ -93,8 +90,6 @@ def with_text(
         raise EnvConfigError(
             f"default_action is {default_action!r}: in a turn-based game a pass is the default"
         )
-    if fields is not None and describe is not None:
-        raise EnvConfigError("describe= and fields= both say how observations read: give one")
     if describe is not None and not callable(describe):
         raise EnvConfigError(
             f"describe is {shown(describe)}: give a function (agent, observation) -> text"
@@ -117,8 +112,7 @@ def with_text(
         },
         choices=choices,
         describers={
-            agent: describe or _from_space(space, fields, agent)
-            for agent, space in observed.items()
+            agent: describe or _from_space(space, agent) for agent, space in observed.items()
         },
         default_action=whole_number(
             "default_action", 0 if default_action is None else default_action, 0, fewest - 1
@@ -365,19 +359,21 @@ def _observed(space: spaces.Space[Any], choices: int, in_turns: bool) -> spaces.
     return spaces.Dict({**parts, MASK: spaces.Box(0, 1, (choices,), np.int8)})
 
 
-def _from_space(space: spaces.Space[Any], fields: Names, whose: str) -> Describe:
-    """How observations of `space` read, the mask and what stands alone beside it not by name."""
-    where = f"the observation of {whose}"
-    if not (isinstance(space, spaces.Dict) and MASK in space.spaces):
-        return partial(_seen, reader(space, fields, where), False)
-    parts = {key: part for key, part in space.spaces.items() if key != MASK}
-    alone = list(parts) == ["observation"]
-    read = reader(parts["observation"] if alone else spaces.Dict(parts), fields, where)
-    return partial(_seen, read, alone)
+def _from_space(space: spaces.Space[Any], whose: str) -> Describe:
+    """Return a function that describes observations of `space` without their mask."""
+    alone = False
+    if isinstance(space, spaces.Dict) and MASK in space.spaces:
+        parts = {key: part for key, part in space.spaces.items() if key != MASK}
+        alone = list(parts) == ["observation"]
+        space = parts["observation"] if alone else spaces.Dict(parts)
+    check_readable(space, f"the observation of {whose}")
+    return partial(_seen, space, alone)
 
 
-def _seen(read: Reader, alone: bool, agent: str, observation: Any) -> str:
-    return f"You see:{beside(read(observation['observation'] if alone else observation))}"
+def _seen(space: spaces.Space[Any], alone: bool, agent: str, observation: Any) -> str:
+    return (
+        f"You see:{beside(in_words(space, observation['observation'] if alone else observation))}"
+    )
 
 
 class RewardContext(TypedDict):
