@@ -65,23 +65,23 @@ def with_text(
     parse_penalty: float = 0.1,
     tells_time: bool = False,
 ) -> GameWithText:
-    """`env`, any PettingZoo game with Discrete actions, as language models play and train on it.
+    """Add a text view to any PettingZoo game with Discrete actions.
 
-    An AECEnv goes through PettingZoo's own conversion to a ParallelEnv; GameWithText says what
-    becomes of games in which agents take turns. `rules` (said once) and `answers` (one per action
-    of the game, in its order) are for all agents, or a mapping from every agent to its own. How to
-    answer is said for you, and so is which answers are legal, where an observation has a mask.
+    Args:
+        env: A ParallelEnv, or an AECEnv, which PettingZoo's own conversion makes parallel. See
+            GameWithText for turn-based games.
+        rules: Rules, for all agents or by agent. The form of an answer is added.
+        answers: One answer per action in action order, for all agents or by agent.
+        describe: Function (agent, observation) -> text. By default observations are described from
+            their space (srl_envs.text.in_words).
+        default_action: Action for an answer that cannot be read, by default 0; if it is illegal,
+            the first legal action. Turn-based games have none.
+        parse_penalty: Amount subtracted from the shaped reward for such an answer.
+        tells_time: Whether the descriptions contain the remaining time. If not, PPO treats a
+            truncated episode as one that could have continued.
 
-    Observations read as `describe(agent, observation)` says, by default from their space alone
-    (srl_envs.text.in_words). `default_action` (0) is played for an answer that could not be read,
-    or the first legal action where that is not legal, and `parse_penalty` taken off the reward that is learned
-    from, in the game's own unit; in games in which agents take turns that is a pass, or the first
-    legal move of who is to move, so they take no default action.
-
-    `tells_time` says that the situations tell how long the game still goes on. Where they do not,
-    a game that is cut off (truncated) is learned by PPO as one that could have gone on.
-
-    Raises EnvConfigError for what does not fit the game, and for answers that cannot be read back.
+    Raises:
+        EnvConfigError: An argument does not fit the game, or an answer cannot be read back.
     """
     game = _parallel(env)
     agents = list(game.possible_agents)

@@ -70,15 +70,3 @@ def test_the_current_folder_is_searched_after_the_installed_packages(tmp_path, m
     assert srl_envs.make("a_game_here:nim").metadata["name"] == "nim_v0"
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     assert loading.code("colorsys:rgb_to_hsv")(0, 0, 0) == (0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "error"),
-    [
-        ("wants_more:nim", {}, ModuleNotFoundError),
-        ("my_own_games:sized", {"size": 1}, TypeError),
-    ],
-)
-def test_errors_of_own_code_pass_unchanged(my_games, name, options, error):
-    with pytest.raises(error):
-        srl_envs.make(name, **options)

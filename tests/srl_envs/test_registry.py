@@ -111,22 +111,6 @@ def test_an_entry_is_imported_as_a_module_by_either_statement():
     assert run(code).split() == ["2", "bandit_v0"]
 
 
-def test_importing_again_registers_once_and_without_a_warning():
-    code = (
-        "import importlib, pettingzoo, srl_envs.registry as c; importlib.reload(c);"
-        "print(sum(name.startswith('srl/') for name in pettingzoo.parallel_registry))"
-    )
-    assert run(code).strip() == str(len(registry.names()))
-
-
-def test_a_pettingzoo_without_a_registry_will_do():
-    code = (
-        "import pettingzoo; del pettingzoo.register; import srl_envs;"
-        "print(srl_envs.make('team_battle_v0').metadata['name'])"
-    )
-    assert run(code).strip() == "team_battle_v0"
-
-
 @pytest.mark.parametrize("name", registry.names())
 def test_the_documentation_names_every_parameter_and_field(name):
     module = importlib.import_module(registry.entry(name).module)
@@ -152,11 +136,6 @@ def test_an_unknown_argument_is_one_line_however_the_game_is_made(name, made_by)
     make = getattr(registry.as_module(name), made_by)
     with pytest.raises(EnvConfigError, match=r"no parameter 'obs_mod' \(did you mean 'obs_mode'"):
         make(obs_mod="vector")
-
-
-def test_an_argument_without_its_name_is_one_line():
-    with pytest.raises(EnvConfigError, match=r"arguments are given by name: .*max_cycles"):
-        importlib.import_module("srl_envs.tasks.mathematics.env").parallel_env(3)
 
 
 def test_installed_packages_add_environments(monkeypatch):

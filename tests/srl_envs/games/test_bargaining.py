@@ -55,16 +55,6 @@ def test_turns_alternate_until_one_accepts():
     assert begun.agreed == LOW_LATE and not begun.walked_away
 
 
-def test_nobody_accepts_nothing_or_oneself():
-    begun = bargain()
-    assert begun.play([ACCEPT, ACCEPT]) == [True, True]
-    assert begun.play([PASS, PASS]) == [False, False]
-    assert begun.play([propose(LOW_EARLY), PASS]) == [False, False]
-    assert begun.play([ACCEPT, PASS]) == [True, False]  # not its turn
-    assert begun.play([ACCEPT, PASS]) == [True, False]  # its own proposal
-    assert begun.agreed is None
-
-
 @pytest.mark.parametrize("offers", bargaining.OFFERS)
 def test_who_walks_away_ends_it(offers):
     begun = bargain(offers)
@@ -132,12 +122,6 @@ def test_an_end_by_hand(agreed, efficient, welfare, nash, rational):
     assert found["individually_rational"] == rational
     worth = (20, 20) if agreed is None else UTILITIES[agreed]
     assert found["utilities"] == [points / 100 for points in worth]
-
-
-@pytest.mark.parametrize(("agreed", "share"), [(None, 1.0), (0, 100 / 120)])
-def test_no_deal_counts_among_what_can_be_had(agreed, share):
-    found = bargaining.assessment([(10, 90), (90, 10)], [60, 60], agreed)
-    assert found["welfare_share"] == approx(share)
 
 
 def test_ends_agree_with_brute_force():

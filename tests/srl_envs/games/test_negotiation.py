@@ -117,16 +117,6 @@ def test_what_a_seat_reads():
     assert "There is a deal." in view.describe("agent_1", observations["agent_1"])
 
 
-def test_three_seats_read_who_agrees():
-    env = registry.make("social_negotiation_v0", num_agents=3, issues=ISSUES)
-    env.reset(seed=0, options={"first": 2})
-    say(env, "pass", "pass", "propose price=low delivery=late")
-    observations, *_ = say(env, "accept", "pass", "pass")
-    assert env.text_view.describe("agent_1", observations["agent_1"]).endswith(
-        "points for you). agent_0 agreed."
-    )
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -268,11 +258,3 @@ def test_the_common_name_makes_both_scenarios():
         registry.make("social_v0", scenario="war")
     with pytest.raises(EnvConfigError, match="social_trading_v0 has no parameter 'discount'"):
         registry.make("social_v0", discount=0.5)
-
-
-@pytest.mark.parametrize("first", ["x", 0])
-def test_nobody_is_first_where_both_move(first):
-    env = registry.make("social_negotiation_v0", offers="simultaneous")
-    env.reset(seed=0)
-    with pytest.raises(EnvConfigError, match=f"first is for alternating offers, got {first!r}"):
-        env.reset(options={"first": first})

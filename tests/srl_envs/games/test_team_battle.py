@@ -67,16 +67,6 @@ def test_the_episode_number_can_be_set():
         env.reset(options={"episode": -1})
 
 
-def test_a_warm_up_ends_at_max_cycles_as_a_draw():
-    env = battle(warmup_episodes=1, max_cycles=2)
-    assert not any(play(env, 4, 0)[3].values())
-    observations, _, terminations, truncations, infos = play(env, 4, 0)
-    assert all(truncations.values()) and not any(terminations.values())
-    assert env.agents == []
-    assert {info["winner"] for info in infos.values()} == {"draw"}
-    assert observations["red_0"][OBSERVATION_FIELDS.index("warmup")] == 1
-
-
 @pytest.mark.parametrize(
     ("rounds", "winner"),
     [

@@ -123,18 +123,6 @@ def test_what_a_seat_reads():
     )
 
 
-def test_a_losing_offer_is_told_as_one():
-    env, *_ = opened(max_cycles=9)
-    observations, *_ = say(env, "pass", "offer 1 apple for 1 bread to agent_0", "pass")
-    assert "1 apple for 1 bread (worth 7 more to you)" in env.text_view.describe(
-        "agent_0", observations["agent_0"]
-    )
-    env, *_ = opened(max_cycles=9)
-    observations, *_ = say(env, "pass", "offer 1 apple for 2 coin to agent_2", "pass")
-    said = env.text_view.describe("agent_2", observations["agent_2"])
-    assert "1 apple for 2 coin (worth 5 less to you)" in said
-
-
 def test_binding_agreements_know_no_deliveries():
     env, *_ = opened(agreements="binding")
     say(env, "offer 2 bread for 2 apple to agent_1", "pass", "pass")

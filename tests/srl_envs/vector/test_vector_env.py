@@ -186,8 +186,3 @@ def test_what_the_page_shows_runs(capsys):
 
 games_of_any = vector.make("coop_compete_v0", 2, "SameStep", num_agents=3, max_cycles=3)
 games_of_any.reset(0)
-
-
-def test_a_part_cannot_be_reset_before_the_whole():
-    with pytest.raises(EnvError, match="all environments before a part"):
-        vector.make("bandit_v0", 2).reset(mask=np.array([True, False]))

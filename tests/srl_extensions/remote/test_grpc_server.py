@@ -256,9 +256,3 @@ def test_tokens_are_read_from_a_file_or_the_environment_and_never_shown(tmp_path
     for wrong in (file, tmp_path / "none"):
         with pytest.raises(EnvConfigError, match="file of tokens"):
             read_tokens(wrong)
-
-
-def test_a_certificate_must_be_readable(tmp_path):
-    missing = ServerSettings(environments=GAME, certificate=tmp_path / "c", key=tmp_path / "k")
-    with pytest.raises(EnvConfigError, match="certificate cannot be read"), in_thread(missing):
-        pass
