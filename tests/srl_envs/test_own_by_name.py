@@ -44,15 +44,11 @@ def test_what_the_function_gives_is_made(my_games):
     ("name", "options", "said"),
     [
         ("my_own_game:nim", {}, "No module named 'my_own_game'; run the command in the folder"),
-        ("my_own_games:chess", {}, "module my_own_games has no function or class 'chess'"),
         ("my_own_games:A_NUMBER", {}, "has no function or class 'A_NUMBER'"),
         ("my_own_games:", {}, "'my_own_games:' is no 'module:function'"),
-        (":nim", {}, "':nim' is no 'module:function'"),
         ("my own:games", {}, "is no 'module:function'"),
-        ("my_own_games:nim:x", {}, "is no 'module:function'"),
         ("my_own_games:nim", {"masks": 1}, "'masks' (did you mean 'mask'?)"),
         ("my_own_games:sized", {}, "my_own_games:sized: missing a required argument: 'size'"),
-        ("my_own_games:turn_based", {}, "must give a PettingZoo ParallelEnv"),
         ("custom:nim_v0", {}, "there is no environment 'custom:nim_v0' to make: it was handed"),
     ],
 )

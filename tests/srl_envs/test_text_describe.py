@@ -14,11 +14,6 @@ from srl_envs.text import LARGEST, check_readable, in_words
         (spaces.Discrete(3), np.int64(2), "2"),
         (spaces.Box(-1, 1, (3,)), np.array([0.126, -0.001, 1.0]), "0.13 0 1"),
         (spaces.Box(0, 9, (2, 2), np.int8), np.array([[1, 2], [3, 4]]), "1 2\n3 4"),
-        (
-            spaces.Box(0, 1, (2, 2, 2), np.int8),
-            np.array([[[1, 0], [0, 0]], [[0, 0], [0, 1]]]),
-            "plane 1:\n1 0\n0 0\nplane 2:\n0 0\n0 1",
-        ),
         (spaces.MultiBinary(3), np.array([1, 0, 1]), "1 0 1"),
         (spaces.Text(9), "hello", "hello"),
         (

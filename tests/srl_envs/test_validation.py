@@ -15,11 +15,9 @@ HUGE = 10**400  # no float holds it
     [
         (number_between, ("size", HUGE, 0.0), "a number between 0 and 1e+30, got a number of 1329"),
         (number_between, ("size", -HUGE, 0.0, 1.0), "a number between 0 and 1, got a number of"),
-        (number_between, ("size", 1.1e30, 0.0), "a number between 0 and 1e+30, got 1.1e+30"),
         (number_between, ("size", float("nan"), 0.0), "a number at least 0, got nan"),
         (whole_number, ("size", HUGE, 1), "a whole number from 1 to 1.79769e+308, got a number of"),
         (whole_number, ("size", 10**5000, 1), "got a number of 16610 binary digits"),
-        (whole_number, ("size", 9, 1, 8), "a whole number from 1 to 8, got 9"),
         (whole_number, ("size", np.zeros((2, 1)), 1), "at least 1, got array([[0.], [0.]])"),
         (
             check_choice,
@@ -45,16 +43,11 @@ def test_seeds_of_any_usual_size_are_whole_numbers():
     ("name", "parameter"),
     [
         ("coop_compete_v0", "base_scale"),
-        ("coop_compete_v0", "noise_std"),
         ("coop_compete_v0", "num_agents"),
-        ("team_battle_v0", "cooperation_weight"),
         ("team_battle_v0", "max_cycles"),
-        ("staged_v0", "difficulty"),
         ("staged_v0", "warmup_episodes"),
         ("bandit_v0", "arm0_prob"),
-        ("maze_v0", "loop_share"),
         ("social_trading_v0", "max_quantity"),
-        ("social_negotiation_v0", "discount"),
         ("social_negotiation_v0", "max_cycles"),
     ],
 )

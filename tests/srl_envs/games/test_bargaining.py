@@ -177,13 +177,10 @@ def test_preferences_are_drawn_as_documented():
     ("issues", "said"),
     [
         ({}, "issues must be a mapping"),
-        (["price"], "issues must be a mapping"),
         ({"price": ["low"]}, "issue 'price' needs two or more different options"),
         ({"price": ["low", "low"]}, "issue 'price' needs two or more different options"),
         ({"price": [["low"], ["high"]]}, "issue 'price' needs two or more different options"),
-        ({"price": "low"}, "issue 'price' needs two or more different options"),
         ({"price": ["low", "Very High"]}, "issue 'price' needs two or more different options"),
-        ({"the price": ["low", "high"]}, "issue 'the price' needs two or more different options"),
         ({f"i{k}": ["a", "b"] for k in range(10)}, "combinations .* from 2 to 1000, got 1024"),
         ({"price": ["a" * 150, "b" * 150]}, "number of letters .* from 1 to 200, got 305"),
     ],

@@ -178,3 +178,17 @@ def test_what_is_handed_out_is_the_callers_to_change(name):
         kept.append((expected[0], {agent: seen.copy() for agent, seen in expected[0].items()}))
     for shown, as_it_was in kept:  # nothing that was handed out is written again
         assert all(np.array_equal(shown[agent], as_it_was[agent]) for agent in shown)
+
+
+def played_alike(env, twin, rounds):
+    """Return whether both environments give the same results in the next rounds."""
+    for turn in range(rounds):
+        actions = {a: (turn + place) % 3 % 2 for place, a in enumerate(env.agents)}
+        one, other = env.step(actions), twin.step(actions)
+        for agent in actions:
+            assert np.array_equal(one[0][agent], other[0][agent])
+            assert one[4][agent].keys() == other[4][agent].keys()
+            mask = one[4][agent]["action_mask"]
+            assert np.array_equal(mask, other[4][agent]["action_mask"])
+        assert one[1:4] == other[1:4]
+        assert np.array_equal(env.state(), twin.state())

