@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from srl_agents.episode import Episode
-from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.policy import Policy
 from srl_agents.rollout import PlaySettings, SpeaksFirst, Spectator, play_many, play_many_async
 from srl_envs.text import TextView
+from srl_train import processes
 from srl_train.config.learning.offline import OfflineConfig
-from srl_train.data.planned_games import PlannedGames
-from srl_train.distributed import processes
 from srl_train.learners.learner import StageLearner
+from srl_train.plan import PlannedGames
 
 if TYPE_CHECKING:
-    from srl_train.loading import Players
+    from srl_train.run import Players
 
 T = TypeVar("T")
 
@@ -103,7 +102,7 @@ class Engine:
         module, backend = self._players.modules[model], self._players.backends[model]
         return build_stage_learner(section, model, module, backend.tokenizer, planned_steps, seed)
 
-    def api_usage(self) -> dict[str, Usage]:
+    def api_usage(self) -> dict[str, Any]:
         """Return the usage of each frozen model behind an API in this run."""
         return {name: one.usage for name, one in self._players.chat_models.items()}
 

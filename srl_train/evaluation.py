@@ -11,7 +11,7 @@ from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.evaluation import episode_stats
 from srl_agents.evaluation.episode_stats import LONG_AFTER
-from srl_train.data.planned_games import PlannedGames
+from srl_train.plan import PlannedGames
 from srl_train.pools import grow_pools, load_first_opponents
 from srl_train.run import Run
 

@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import hashlib
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -22,12 +21,10 @@ from torch.distributed.tensor import DTensor
 
 from srl_agents.evaluation.progress import announced
 from srl_agents.llm import tiny
-from srl_agents.llm.backends.chat_backend import ChatModel
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import shared_states, source_of
 from srl_agents.llm.backends.registry import api_model, is_api_name
 from srl_agents.llm.backends.token_backend import Backend
-from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.model_folders import is_gguf
 from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_envs import registry
@@ -48,10 +45,12 @@ from srl_train.config.models import ModelsConfig
 from srl_train.config.run import RunConfig
 from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
-from srl_train.learners.critics import without_critic
+from srl_train.learners.learner import without_critic
 from srl_train.learners.lora import adapter_models, check_adapter_names, side_by_side
 from srl_train.opponent_pool import OpponentPool, load_pools
 from srl_train.player_names import TINY, Loading, notes_of, refuse_missing_folder
+from srl_train.publisher import WeightPublisher
+from srl_train.run import ModelText, Players
 
 ModelObject = tuple[Any, Any]
 """A PreTrainedModel and its tokenizer, passed by the caller."""
@@ -417,37 +416,6 @@ def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> R
 # Publication of weights
 
 
-class WeightPublisher(ABC):
-    """Publishes weights to the samplers of a model."""
-
-    @abstractmethod
-    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Sample new answers of a model or opponent pool from these weights.
-
-        Args:
-            name: Model or opponent pool.
-            version: Version that answers are marked with.
-            tensors: All trainable weights, by parameter name.
-        """
-
-    def publish_update(
-        self,
-        name: str,
-        version: int,
-        publish: Callable[[], None],
-        mean_reward: Callable[[int], float | None],
-    ) -> None:
-        """Publish the weights of an update, if this publisher publishes every update.
-
-        Args:
-            name: Model.
-            version: Number of the model's updates.
-            publish: Publishes the newest weights.
-            mean_reward: Evaluates the sampler in a number of episodes.
-        """
-        publish()
-
-
 @dataclass(frozen=True)
 class InProcessPublisher(WeightPublisher):
     """Publishes to backends that sample from modules of this process."""
@@ -553,37 +521,6 @@ def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
         loaded.caches.most_tokens = section.kept_tokens
     adapters = frozenset(own) if models.adapters is not None else frozenset()
     return Samplers(trees, own, InProcessPublisher(own, snapshots, adapters))
-
-
-@dataclass(frozen=True)
-class ModelText:
-    """Conversion of a model's conversations to tokens."""
-
-    name: str
-    """Name of the backend."""
-    chat: ChatFormat
-    positions: int | None
-    """Longest context in tokens, if the model has a limit."""
-
-
-@dataclass(frozen=True)
-class Players:
-    """Models that take part in a run."""
-
-    backends: Mapping[str, Any]
-    """Model, frozen model or pool -> its Sampler."""
-    modules: Mapping[str, Any]
-    """Model -> module that its learner trains."""
-    pools: Mapping[str, OpponentPool]
-    publisher: WeightPublisher
-    adapters: frozenset[str]
-    """Names in `backends` that are adapters of their backend's model."""
-    texts: Mapping[str, ModelText]
-    """Name in `backends` -> conversion of its conversations."""
-    close: Callable[[], None]
-    """Ends the servers or actors that were started for this run."""
-    chat_models: Mapping[str, ChatModel] = field(default_factory=dict)
-    """Frozen model called BACKEND:MODEL -> the model."""
 
 
 def build_backends(

@@ -25,14 +25,13 @@ from torch import Tensor
 from srl_agents.episode import Episode
 from srl_agents.evaluation.nash_averaging import nash_average
 from srl_envs.records import checked, read_record
-from srl_train.checkpoints.checkpoint import Checkpoint
 from srl_train.checkpoints.tensor_tree import misfit
 from srl_train.config.models import PoolConfig
 from srl_train.errors import CheckpointError
-from srl_train.learners.critics import without_critic
+from srl_train.learners.learner import without_critic
 
 if TYPE_CHECKING:
-    from srl_train.loading import WeightPublisher
+    from srl_train.publisher import WeightPublisher
 
 Weights = Mapping[str, Tensor]
 
@@ -235,7 +234,7 @@ class OpponentPool:
 
 
 def load_pools(
-    pools: Mapping[str, OpponentPool], saved: Checkpoint, models: Mapping[str, Weights]
+    pools: Mapping[str, OpponentPool], saved: Any, models: Mapping[str, Weights]
 ) -> None:
     """Restore all opponent pools of a run from its checkpoint; `models` as in `load_state`.
 

@@ -36,8 +36,9 @@ from srl_train.player_names import (
 if TYPE_CHECKING:
     from srl_agents.llm.text_policy import TextPolicy
     from srl_train.config.run import EnvironmentConfig, RunConfig
-    from srl_train.loading import LoadedModel, Players
+    from srl_train.loading import LoadedModel
     from srl_train.opponent_pool import OpponentPool
+    from srl_train.run import Players
 
 USUAL = Sampling(max_new_tokens=32)
 """Sampling of models without a run."""

@@ -8,9 +8,9 @@ import numpy as np
 
 from srl_agents import seeding
 from srl_agents.evaluation.episode_stats import LONG_AFTER
-from srl_train.data.planned_games import PlannedGames
 from srl_train.errors import TrainingError
 from srl_train.opponent_pool import OpponentPool
+from srl_train.plan import PlannedGames
 from srl_train.run import Run
 
 

@@ -22,17 +22,17 @@ from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.evaluation.progress import LongWork
 from srl_train.credit import assign_credit
-from srl_train.data.planned_games import PlannedGames
-from srl_train.distributed.fsdp import full
 from srl_train.errors import TrainingError
 from srl_train.evaluation import evaluate
+from srl_train.fsdp import full
 from srl_train.learners.learner import Learned, Learner, restore, state_of
 from srl_train.metrics import round_warnings
+from srl_train.metrics_row import metrics_row
+from srl_train.plan import PlannedGames
 from srl_train.pools import draw_opponents, grow_pools, load_opponents
 from srl_train.run import Run, UpdateStats
 from srl_train.samples import TokenSample, UpdateBatch, complete_groups, samples_for
 from srl_train.scores import model_scores, start_returns
-from srl_train.summaries import metrics_row
 from srl_train.trajectory import Game
 from srl_train.updates import RoundContext, Tensors, no_copies, not_finite, unchanged
 

@@ -20,15 +20,47 @@ from srl_train.errors import TrainingError
 from srl_train.learners.learner import Learner
 from srl_train.modes import Mode, ModeState
 from srl_train.opponent_pool import OpponentPool
+from srl_train.publisher import WeightPublisher
 from srl_train.samples import SampleBuffer, UpdateBatch
 from srl_train.trajectory import Game, shaped_game
 from srl_train.updates import UpdateStrategy
 
 if TYPE_CHECKING:
     from srl_train.engines import Engine
-    from srl_train.loading import Players
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ModelText:
+    """Conversion of a model's conversations to tokens."""
+
+    name: str
+    """Name of the backend."""
+    chat: Any
+    """Chat format of the model (srl_agents.llm.chat_format.ChatFormat)."""
+    positions: int | None
+    """Longest context in tokens, if the model has a limit."""
+
+
+@dataclass(frozen=True)
+class Players:
+    """Models that take part in a run."""
+
+    backends: Mapping[str, Any]
+    """Sampling backend of each model, frozen model and pool."""
+    modules: Mapping[str, Any]
+    """Module that the learner of each model trains."""
+    pools: Mapping[str, OpponentPool]
+    publisher: WeightPublisher
+    adapters: frozenset[str]
+    """Names in `backends` that are adapters of their backend's model."""
+    texts: Mapping[str, ModelText]
+    """Conversion of the conversations of each name in `backends`."""
+    close: Callable[[], None]
+    """Function that ends the servers or actors of the run."""
+    chat_models: Mapping[str, Any] = field(default_factory=dict)
+    """Frozen models behind an API, by name."""
 
 
 @dataclass

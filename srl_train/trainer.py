@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from srl_agents.errors import RolloutError
-from srl_train import resume, summaries
+from srl_train import processes, resume, summaries
 from srl_train.build import build_run
 from srl_train.checkpoints import checkpoint
 from srl_train.checkpoints.model_cards import write_card
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
-from srl_train.distributed import processes
 from srl_train.engine.offline.progress import planned
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.interrupts import Interrupts
-from srl_train.loading import ModelObject
 from srl_train.metrics import Progress, Sink, round_warnings
 from srl_train.pools import grow_pools
 from srl_train.recorder import Recorder
@@ -36,6 +34,8 @@ from srl_train.updates import UpdateStrategy
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+
+    from srl_train.loading import ModelObject
 
 
 class Trainer:

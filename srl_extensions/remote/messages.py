@@ -148,7 +148,7 @@ def from_space(plain: Any) -> spaces.Space[Any]:
                 return TextSpace(longest)
             case {"type": "Text", "max_length": longest, "min_length": least, "charset": letters}:
                 return spaces.Text(longest, min_length=least, charset=letters)
-            case {"type": "Dict", "spaces": {**parts}}:
+            case {"type": "Dict", "spaces": dict() as parts}:
                 return spaces.Dict({key: from_space(part) for key, part in parts.items()})
             case {"type": "Tuple", "spaces": [*parts]}:
                 return spaces.Tuple(map(from_space, parts))
@@ -159,7 +159,7 @@ def from_space(plain: Any) -> spaces.Space[Any]:
 
 def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
     """Return the result of `env.reset()` or `env.step()` as the content of a frame."""
-    observations, *between, infos = outcome
+    observations, *between, infos = list[Any](outcome)
     if between:
         rewards, terminations, truncations = between
         between = [
@@ -174,7 +174,9 @@ def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
 def unpack_outcome(content: bytes) -> tuple[list[str], Reset | Step]:
     """Return the agents that play on and the result. Raises WireError for invalid content."""
     match unpack(content):
-        case [[*playing], {**observations}, *between, {**infos}] if len(between) in (0, 3):
+        case [list() as playing, dict() as observations, *between, dict() as infos] if len(
+            between
+        ) in (0, 3):
             pass
         case _:
             raise WireError("a frame must contain agents, observations and infos")
@@ -201,7 +203,7 @@ def pack_actions(actions: Mapping[str, Any]) -> bytes:
 def unpack_actions(data: bytes) -> dict[str, Any]:
     """Return the actions of a step. Raises WireError for invalid data."""
     match unpack(data):
-        case [{**actions}, {**texts}]:
+        case [dict() as actions, dict() as texts]:
             pass
         case _:
             raise WireError("actions must be two mappings by agent")

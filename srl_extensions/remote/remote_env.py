@@ -78,7 +78,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         self._session = ""
         described = self._open(opened)
         match described:
-            case {"spaces": {**by_agent}, "metadata": {"name": str(called)} as metadata}:
+            case {"spaces": dict() as by_agent, "metadata": {"name": str(called)} as metadata}:
                 self.metadata = metadata
             case _:
                 raise WireError("an environment must have spaces by agent and a name")

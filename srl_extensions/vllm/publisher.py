@@ -28,9 +28,10 @@ from srl_extensions.vllm.backend import check_vocabulary
 from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.config import PublishGainConfig, PublishUpdatesConfig
 from srl_extensions.vllm.fleet import Fleet
-from srl_train.learners.critics import without_critic
+from srl_train.learners.learner import without_critic
 from srl_train.learners.lora import ADAPTER
-from srl_train.loading import WeightPublisher, weights_digest
+from srl_train.loading import weights_digest
+from srl_train.publisher import WeightPublisher
 
 PROBES = 8
 """Number of prefixes of the probe. The server samples one token after each."""

@@ -8,52 +8,22 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from srl_agents.episode import Decision, Episode
+from srl_agents.episode import Episode
 from srl_agents.errors import PolicyError
 from srl_agents.evaluation.episode_stats import LONG_AFTER
-from srl_agents.policy import AgentObservation, Policy, SyncPolicy, waits
-from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many, policy_name
+from srl_agents.policy import Policy
+from srl_agents.rollout import ALL_AT_ONCE, SpeaksFirst, play_many
 from srl_agents.scripted.registry import classic_policy, is_held_out
 from srl_agents.scripted.registry import names as policy_names
 from srl_agents.seeding import generator, of_games
 from srl_envs import loading
 from srl_envs.errors import UntrustedError
-from srl_envs.text import TextView
 from srl_train.config.run import RunConfig
 from srl_train.data.demonstrations import KEPT, best_of, parts_of
 from srl_train.errors import ConfigError
+from srl_train.plan import in_words
 from srl_train.player_names import ModelSettings, PlayerSpec, models_of_run, parse_player
 from srl_train.players import Resolver, matchmaking_of
-
-
-class InWords:
-    """Policy whose actions are also recorded in the view's words, so that models can learn."""
-
-    def __init__(self, policy: SyncPolicy, view: TextView) -> None:
-        self.name = policy_name(policy)
-        self._policy, self._view = policy, view
-
-    def start(self, seed: int) -> Any:
-        """Return the policy's memory."""
-        return self._policy.start(seed)
-
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[Any]
-    ) -> tuple[list[Decision], list[Any]]:
-        """Return the policy's decisions with their words."""
-        decisions, memories = self._policy.act(seen, states)
-        said = [
-            choice
-            if choice.text is not None
-            else dataclasses.replace(choice, text=self._view.answers(one.agent)[int(choice.action)])
-            for one, choice in zip(seen, decisions, strict=True)
-        ]
-        return said, memories
-
-
-def in_words(policy: Policy, view: TextView) -> Policy:
-    """Return the policy with words for its actions; language models have their own."""
-    return policy if waits(policy) else InWords(policy, view)
 
 
 def scripted_player(name: str, env: Any) -> Policy:

@@ -24,15 +24,8 @@ from srl_agents.llm.backends.huggingface.loading import shared_states
 from srl_train.errors import TrainingError
 from srl_train.samples import TokenSample
 
-CRITIC = "critic."
-"""Prefix of the critic's parameters among a model's names."""
 UNITS = 64
 """Width of the central critic's two hidden layers, as in Yu et al. 2022."""
-
-
-def without_critic(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the parameters of the policy, without those of its critic."""
-    return {name: own for name, own in weights.items() if not name.startswith(CRITIC)}
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from srl_train.data.preferences import Preference, References
-    from srl_train.distributed.processes import Parallelism
+    from srl_train.processes import Parallelism
     from srl_train.samples import TokenSample
+
+
+CRITIC = "critic."
+"""Prefix of the critic's parameters among a model's names."""
+
+
+def without_critic(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the parameters of the policy, without those of its critic."""
+    return {name: own for name, own in weights.items() if not name.startswith(CRITIC)}
 
 
 class Learned(NamedTuple):
@@ -108,10 +116,10 @@ class StageLearner(Learner, Protocol):
 
     def __exit__(self, *reason: object) -> None: ...
 
-    def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Preference]:
+    def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         """Tokenize rows of preference files as TRL does (DPO only)."""
 
-    def reference_logprobs(self, samples: Sequence[Any]) -> References | None:
+    def reference_logprobs(self, samples: Sequence[Any]) -> Any:
         """Return (chosen, rejected) log-probabilities per pair, or None if they are not needed."""
 
 

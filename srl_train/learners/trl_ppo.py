@@ -18,11 +18,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from srl_train import processes
 from srl_train.config.learning.learners import PpoConfig
-from srl_train.distributed import processes
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import (
-    CRITIC,
     CRITICS,
     CentralCritic,
     Critic,
@@ -33,6 +32,7 @@ from srl_train.learners.critics import (
     total_length,
     with_closings,
 )
+from srl_train.learners.learner import CRITIC
 from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.returns import (

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
-
-if TYPE_CHECKING:
-    from srl_train.engine.offline.stage import Stage
 
 ORDER = ("sft", "dpo")
 """Sections of a configuration that are stages, in the order of execution."""
@@ -30,7 +27,7 @@ class StageProgress:
 
     reports: list[dict[str, Any]] = field(default_factory=list)
     """Reports of finished stages."""
-    open: Stage | None = None
+    open: Any = None
     """Current stage, while its learners exist."""
     saved: Mapping[str, Any] | None = None
     """State of a current stage without learners: read from a checkpoint, or stopped."""

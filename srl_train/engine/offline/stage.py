@@ -17,6 +17,7 @@ from typing import Any
 from srl_agents.episode import Episode, write_jsonl
 from srl_agents.evaluation.progress import watched
 from srl_agents.seeding import STAGE_UPDATES
+from srl_train import processes
 from srl_train.config.learning.offline import DpoConfig, SftConfig
 from srl_train.data import chats, preferences
 from srl_train.data.collect import play_games, scripted_player, starts_of
@@ -28,11 +29,10 @@ from srl_train.data.demonstrations import (
     parts_of,
     read_episodes,
 )
-from srl_train.data.planned_games import PlannedGames
-from srl_train.distributed import processes
 from srl_train.engine.offline.progress import ORDER, planned
 from srl_train.errors import CheckpointError, ConfigError, DataError
 from srl_train.learners.learner import StageLearner
+from srl_train.plan import PlannedGames
 from srl_train.player_names import notes_of
 from srl_train.round import update_models
 from srl_train.run import Run, UpdateStats

@@ -215,5 +215,5 @@ def test_any_policy_plays_the_background(trained, tmp_path, capsys):
     assert 0 < scripted["cooperation_rate"] < 1 and score["episodes"] != scripted["episodes"]
     assert "'agent_9', give one of agent_0, agent_1" in refused([*words, "agent_9=tiny"], capsys)
     alone = ["--scenario", "maze_v0.small", "--policy", "explorer", "--background"]
-    assert "give AGENT=explorer for one of agent_0" in refused([*alone, "explorer"], capsys)
+    assert "AGENT=explorer for one of agent_0" in refused([*alone, "explorer"], capsys)
     assert "must leave one agent" in refused([*alone, "agent_0=explorer"], capsys)

@@ -254,7 +254,7 @@ def test_an_interrupt_as_a_run_is_put_together_leaves_nothing(
     def interrupted(*args, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"srl_train.build.{late}", interrupted)
+    monkeypatch.setattr(f"srl_train.local.{late}", interrupted)
     trainer = served_run(
         stub,
         models__frozen_models={"still": tiny_folder},  # which is published by then

@@ -7,7 +7,8 @@ from srl_agents.episode import ModelVersion
 from srl_agents.llm.backends.chat_backend import ChatAnswer, Usage
 from srl_agents.llm.backends.token_backend import Completion
 from srl_train.config.backend import BackendSection
-from srl_train.loading import Samplers, WeightPublisher, learning_models
+from srl_train.loading import Samplers, learning_models
+from srl_train.publisher import WeightPublisher
 
 
 class EchoModel:

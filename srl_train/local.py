@@ -1,0 +1,196 @@
+"""Local engine: models and learners of a run in this process, or in all torchrun processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from srl_agents.llm.sampling import Sampling
+from srl_agents.policy import Policy
+from srl_agents.rollout.matchmaking import Matchmaking
+from srl_train import fsdp, processes
+from srl_train.build import Parts
+from srl_train.config.learning.trl_options import CLIPPED_LOSSES
+from srl_train.config.run import RunConfig
+from srl_train.engines import Engine, ProcessesEngine, RolloutSettings
+from srl_train.errors import ConfigError
+from srl_train.learners import ALGORITHMS
+from srl_train.learners.critics import JointState
+from srl_train.learners.learner import Learner
+from srl_train.loading import ModelObject, build_backends
+from srl_train.players import build_sampling, policies_by_seats
+
+LARGEST_RATIO = 4.0
+"""Largest ratio of new to sampling probability of a token, for samples of older weights. PPO's
+clipping bounds the ratio only for positive advantages; two-sided clipping (TRL's `delta`) bounds it
+for negative ones: dual-clip PPO (Ye et al. 2020, sec. 3.2), with the value of INTELLECT-2's
+asynchronous training (Prime Intellect 2025)."""
+
+
+def local_parts(
+    config: RunConfig,
+    settings: RolloutSettings,
+    matchmaking: Matchmaking,
+    server_logs: Path | None,
+    models: Mapping[str, ModelObject],
+) -> Parts:
+    """Load all models and build the learners in this process, or in each torchrun process."""
+    make_env, started = settings.make_env, processes.count()
+    sampling = build_sampling(config, matchmaking)
+    with processes.main_first():
+        players = build_backends(config, make_env, server_logs, given=models)
+    with ExitStack() as on_error:
+        on_error.callback(players.close)
+        tokenizers = {name: players.backends[name].tokenizer for name in players.modules}
+        learners = build_learners(
+            config, make_env, players.modules, tokenizers, matchmaking, sampling, started
+        )
+        policies_of: Callable[[Mapping[str, str]], Mapping[str, Policy]] = policies_by_seats(
+            config, make_env, players, settings.view, sampling
+        )
+        policies_of(matchmaking.usual)  # Raises now for a policy that cannot be built.
+        engine = (
+            Engine(settings, policies_of, players)
+            if started == 1
+            else ProcessesEngine(settings, policies_of, players, sharded=config.parallel == "fsdp")
+        )
+        on_error.pop_all()
+    return Parts(engine, players, learners)
+
+
+def build_learners(
+    config: RunConfig,
+    make_env: Callable[[], Any],
+    modules: Mapping[str, Any],
+    tokenizers: Mapping[str, Any],
+    matchmaking: Matchmaking,
+    sampling: Mapping[str, Sampling],
+    started: int,
+) -> dict[str, Learner]:
+    """Build the learner of each module.
+
+    Args:
+        config: Configuration of the run.
+        make_env: Function that makes the environment.
+        modules: Model to the module that the learner trains.
+        tokenizers: Model to its tokenizer.
+        matchmaking: Assignment of models to agents.
+        sampling: Agent to the sampling settings of its answers.
+        started: Number of processes that share the learners' work.
+
+    Raises:
+        TrainingError: If the processes have different models, or do not work together.
+    """
+    processes.check_equal("the weights to start from", modules)
+    if config.parallel == "fsdp" and started > 1:
+        for name, module in modules.items():
+            fsdp.shard(name, module)
+    joint = joint_state(config, make_env)
+    learners = {
+        name: _build_learner(config, name, module, tokenizers[name], matchmaking, sampling, joint)
+        for name, module in modules.items()
+    }
+    found = {name: own.parallelism() for name, own in learners.items()}
+    processes.check_started(found, started, config.parallel)
+    return learners
+
+
+def _build_learner(
+    config: RunConfig,
+    name: str,
+    model: Any,
+    tokenizer: Any,
+    matchmaking: Matchmaking,
+    sampling: Mapping[str, Sampling],
+    joint: JointState | None,
+) -> Learner:
+    agents = matchmaking.agents_of(name)
+    algorithm = config.algorithm_of(name)
+    stale = _may_be_stale(config, name)
+    if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
+        algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
+    _check_full_distribution(config, name, {agent: sampling[agent] for agent in agents})
+    learner: Learner = ALGORITHMS.load(algorithm.name)(
+        name,
+        model,
+        tokenizer,
+        algorithm,
+        group_size=config.rollout.group_size,
+        temperature=sampling[agents[0]].temperature,
+        planned_updates=planned_updates(config, name, matchmaking.mean_held(name)),
+        max_divergence=config.backend.divergence_limit,
+        discount=config.rollout.discount,
+        joint=joint,
+        seed=config.seed,
+    )
+    return learner
+
+
+def planned_updates(config: RunConfig, model: str, agents: float) -> int:
+    """Estimate the number of updates of a run: one per round, or per sample budget.
+
+    Args:
+        config: Configuration of the run.
+        model: Name of the model.
+        agents: Mean number of agents that the model plays in an episode.
+    """
+    samples = agents * config.rollout.episodes
+    budget = config.sample_budget.get(model, max(samples, config.rollout.group_size))
+    return max(1, int(config.rounds * samples // budget))
+
+
+def _may_be_stale(config: RunConfig, model: str) -> bool:
+    """Return True if older weights of the model may have sampled what it learns from.
+
+    Without a budget, a round's samples are used at once unless rounds are played ahead. With a
+    budget, samples may be left for later, even with a budget of whole rounds if a group failed.
+    """
+    ahead = config.engine.play_ahead and config.updates.max_staleness > 0
+    return ahead or model in config.sample_budget
+
+
+def _check_full_distribution(
+    config: RunConfig, name: str, sampling: Mapping[str, Sampling]
+) -> None:
+    """Raise ConfigError for truncated sampling where a setting reads sampled log-probabilities.
+
+    Those settings compare them with log-probabilities over the whole vocabulary.
+    """
+    reader = None
+    if name in config.sample_budget:
+        reader = f"updates.sample_budget.{name}"
+    elif _may_be_stale(config, name):
+        reader = "engine.play_ahead"
+    elif config.algorithm_of(name).trl.get("off_policy_mask_threshold"):
+        reader = "trl.off_policy_mask_threshold"
+    elif config.backend.divergence_limit is not None:
+        reader = f"backend.name {config.backend.name}"
+    for agent, own in sampling.items():
+        if reader and (own.top_p < 1 or own.top_k):
+            raise ConfigError(
+                f"{reader} compares {name} with its sampled log-probabilities, but {agent} samples "
+                f"from a part of the vocabulary, top_p {own.top_p:g} and top_k {own.top_k}: set "
+                f"top_p 1 and top_k 0 there, or leave {reader} out"
+            )
+
+
+def joint_state(config: RunConfig, make_env: Callable[[], Any]) -> JointState | None:
+    """Return the joint state that central critics observe, or None without central critics.
+
+    Raises:
+        ConfigError: If the environment has no state().
+    """
+    if not config.records_states:
+        return None
+    with closing(make_env()) as env:
+        env.reset(seed=0)
+        try:
+            size = env.state().size
+        except NotImplementedError as error:  # PettingZoo's default
+            raise ConfigError(
+                f"algorithm.critic: got 'central', and {env.metadata['name']} has no state(): "
+                "add one, or choose shared or separate"
+            ) from error
+        return JointState(tuple(env.possible_agents), size)

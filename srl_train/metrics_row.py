@@ -1,0 +1,169 @@
+"""Metrics rows of rounds: lines of metrics.jsonl."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from srl_agents.episode import Episode
+from srl_agents.evaluation.episode_stats import (
+    by_environment,
+    cooperation_rate,
+    mean,
+    parse_failures,
+    success,
+    winner,
+)
+from srl_train.run import Run, UpdateStats
+from srl_train.trajectory import Game
+from srl_train.updates import no_copies
+
+if TYPE_CHECKING:
+    from srl_train.round import PlayedRound
+
+# TRL's name of each metric in a row to its name there.
+_KEPT = {
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+    "entropy": "entropy",
+    "clip_ratio/region_mean": "clip_ratio",
+    "kl": "kl",
+    "reward_std": "reward_std",
+    "frac_reward_zero_std": "frac_reward_zero_std",
+    "value_loss": "value_loss",
+    "explained_variance": "explained_variance",
+    "approx_kl": "approx_kl",
+    "stopped_early": "stopped_early",
+    "sampler_divergence/mean": "sampler_divergence",
+    "sampler_divergence/max": "sampler_divergence_max",
+    "sampler_divergence/beyond": "sampler_beyond_cap",
+    "sampler_divergence/kl": "sampler_kl",
+}
+
+
+def metrics_row(
+    run: Run,
+    played: PlayedRound,
+    updates: Mapping[str, UpdateStats],
+    seconds: Mapping[str, float],
+) -> dict[str, Any]:
+    """Build the round's row of metrics.jsonl.
+
+    Rewards are means per agent and step, returns are means per agent and episode.
+
+    Args:
+        run: The run.
+        played: Episodes and trajectories of the round.
+        updates: Statistics of each model's updates.
+        seconds: Duration of the parts of the round.
+    """
+    kept, left_out = played.kept, played.left_out
+    steps = [step for episode in kept for turn in episode.turns for step in turn]
+    shaped = [reward for game in played.games for own in game.values() for reward in own.shaped]
+    counted = bool(run.strategy.traffic(run.strategy_state))
+    return {
+        "round": played.number,
+        "seconds": dict(seconds),
+        "mode": run.config.mode.name,
+        "strategy": run.config.updates.strategy,
+        "mode_state": dict(played.mode_state),
+        **(
+            {"communicated_bytes": sum(u.sent + u.received for u in updates.values())}
+            if counted
+            else {}
+        ),
+        **({"replayed_steps": played.replayed_steps} if played.replayed_steps else {}),
+        "environment": {
+            "name": run.config.environment.name,
+            "episodes": len(kept) + len(left_out),
+            "failed_episodes": sum(e.failure is not None for e in left_out),
+            "left_out_episodes": len(left_out),
+            "raw_reward": mean([step.reward for step in steps]),
+            "shaped_reward": mean(shaped),
+            "cooperation_rate": cooperation_rate(steps),
+            "success": success(kept),
+            "parse_failures": parse_failures(steps),
+            "winners": dict(Counter(w for e in kept if (w := winner(e)) is not None)),
+        },
+        "by_environment": by_environment(kept),
+        "by_agent": {agent: _agent_row(agent, kept) for agent in run.seats},
+        "models": {
+            model: {
+                **_model_row(run, model, played, update),
+                **(
+                    {"bytes_sent": update.sent, "bytes_received": update.received}
+                    if counted
+                    else {}
+                ),
+            }
+            for model, update in updates.items()
+        },
+    }
+
+
+def _agent_row(agent: str, kept: Sequence[Episode]) -> dict[str, Any]:
+    steps = [step for episode in kept for step in episode.steps_of(agent)]
+    return {
+        "raw_reward": mean([step.reward for step in steps]),
+        "raw_return": mean([episode.returns()[agent] for episode in kept]),
+        "parse_failures": parse_failures(steps),
+        "cooperation_rate": cooperation_rate(steps),
+    }
+
+
+def _model_row(run: Run, model: str, played: PlayedRound, update: UpdateStats) -> dict[str, Any]:
+    seats, never_asked = run.agents_of(model), played.never_asked[model]
+    pairs = zip(played.kept, played.games, strict=True)
+    held = [(episode, game, agent) for episode, game in pairs for agent in episode.agents_of(model)]
+    steps = [step for episode, _, agent in held for step in episode.steps_of(agent)]
+    found = update.metrics
+    metrics = {ours: found[theirs] for theirs, ours in _KEPT.items() if theirs in found}
+    return {
+        # All agents that matchmaking may assign to the model.
+        "seats": list(seats),
+        **_matched(run, model, held),
+        **_population(run, model, update),
+        "raw_reward": mean([step.reward for step in steps]),
+        "raw_return": mean([episode.returns()[agent] for episode, _, agent in held]),
+        "shaped_return": mean([sum(game[agent].shaped) for _, game, agent in held]),
+        "parse_failures": parse_failures(steps),
+        "cooperation_rate": cooperation_rate(steps),
+        "updated": update.updates > 0,
+        "updates": update.version,
+        "weight_change": update.weight_change,
+        "steps_left_out": update.steps_left_out,
+        "samples": update.samples,
+        "samples_dropped_stale": update.dropped.total(),
+        "stale_by_agent": {agent: update.dropped[agent] for agent in seats},
+        "never_asked_by_agent": {agent: never_asked[agent] for agent in seats},
+        "staleness": _summary(update.staleness),
+        "age_rounds": _summary(update.age),
+        **metrics,
+    }
+
+
+def _population(run: Run, model: str, update: UpdateStats) -> dict[str, Any]:
+    """Return the source and the hyperparameters of a model in a population."""
+    if run.strategy.exchange is no_copies:
+        return {}
+    settings = run.learners[model].hyperparameters()
+    return {"copied_from": update.copied_from, "settings": settings}
+
+
+def _matched(
+    run: Run, model: str, held: Sequence[tuple[Episode, Game, str]]
+) -> dict[str, int | float]:
+    """Return the number of the model's episodes and its rating, with drawn matchmaking."""
+    if not run.matchmaking.draws:
+        return {}
+    found: dict[str, int | float] = {"games": len({id(episode) for episode, _, _ in held})}
+    ratings = run.matchmaking.ratings
+    if ratings is not None:
+        found |= {"rating": ratings.mu[model], "rating_deviation": ratings.sigma[model]}
+    return found
+
+
+def _summary(values: Sequence[int]) -> dict[str, float] | None:
+    return {"mean": sum(values) / len(values), "max": max(values)} if values else None
