@@ -24,7 +24,7 @@ def rps():
         pettingzoo.make("aec", "classic/rps-v2", max_cycles=3),
         rules="Rock beats scissors, scissors beat paper, paper beats rock.",
         answers=("rock", "paper", "scissors"),
-        fields=("rock", "paper", "scissors", "nothing yet"),
+        describe=lambda agent, seen: f"You see: {(*'RPS', 'nothing yet')[seen]}",
     )
 
 

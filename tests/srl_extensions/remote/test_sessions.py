@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from functools import partial
 
 import pytest
@@ -105,16 +104,6 @@ async def test_every_call_renews_the_lease_and_a_session_in_use_never_expires(ma
 
 
 @scenario
-async def test_expired_sessions_are_closed(make_sessions):
-    sessions = make_sessions(lease=0.05)
-    [gone] = await begun(sessions)
-    while sessions.count("one"):
-        await asyncio.sleep(0.01)
-    [refused] = await sessions.advance("one", [step(gone)])
-    assert refused.reason == "unknown session"
-
-
-@scenario
 async def test_a_turn_is_played_once_however_often_it_is_sent(make_sessions):
     sessions = make_sessions()
     [session] = await begun(sessions)
@@ -200,21 +189,6 @@ async def test_one_client_leaves_a_thread_to_the_others(make_sessions):
     misbehaving.FREE.set()
     for [reply] in await asyncio.gather(*stepping):
         assert not isinstance(reply, Refused)
-
-
-@scenario
-async def test_clients_take_turns(make_sessions):
-    workers, held, done = make_sessions(share=1, threads=1).workers, threading.Event(), []
-
-    def run(client, *calls):
-        return workers.run(client, [*calls, lambda: done.append(client)], threading.Event())
-
-    running = [run("one", held.wait), *(run("one") for _ in range(3)), run("other")]
-    tasks = [asyncio.ensure_future(one) for one in running]
-    await asyncio.sleep(0)  # all of them are queued
-    held.set()
-    await asyncio.gather(*tasks)
-    assert done == ["one", "other", "one", "one", "one"]
 
 
 @scenario
