@@ -27,11 +27,11 @@ from srl_envs.wrappers import CustomRewards, RewardFunction
 from srl_train import checkpoints as checkpoint
 from srl_train import summaries
 from srl_train.build import resolved
-from srl_train.distributed.processes import is_main
 from srl_train.engines import Engine
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import Progress
 from srl_train.plan import PlannedGames
+from srl_train.processes import is_main
 from srl_train.round import RoundResult, plan_round
 from srl_train.run import Run
 from srl_train.trainer import Trainer

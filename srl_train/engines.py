@@ -11,8 +11,8 @@ from srl_agents.episode import Episode
 from srl_agents.policy import Policy
 from srl_agents.rollout import PlaySettings, SpeaksFirst, Spectator, play_many, play_many_async
 from srl_envs.text import TextView
+from srl_train import processes
 from srl_train.config.learning.offline import OfflineConfig
-from srl_train.distributed import processes
 from srl_train.learners.learner import StageLearner
 from srl_train.plan import PlannedGames
 

@@ -22,9 +22,9 @@ from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.evaluation.progress import LongWork
 from srl_train.credit import assign_credit
-from srl_train.distributed.fsdp import full
 from srl_train.errors import TrainingError
 from srl_train.evaluation import evaluate
+from srl_train.fsdp import full
 from srl_train.learners.learner import Learned, Learner, restore, state_of
 from srl_train.metrics import round_warnings
 from srl_train.metrics_row import metrics_row

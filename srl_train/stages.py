@@ -17,9 +17,9 @@ from typing import Any
 from srl_agents.episode import Episode, write_jsonl
 from srl_agents.evaluation.progress import watched
 from srl_agents.seeding import STAGE_UPDATES
+from srl_train import processes
 from srl_train.collect import play_games, scripted_player, starts_of
 from srl_train.config.learning.offline import STAGES, DpoConfig, SftConfig, planned
-from srl_train.distributed import processes
 from srl_train.errors import CheckpointError, DataError
 from srl_train.learners.learner import StageLearner
 from srl_train.offline_data import (

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from srl_agents.errors import RolloutError
 from srl_train import checkpoints as checkpoint
-from srl_train import resume, summaries
+from srl_train import processes, resume, summaries
 from srl_train.build import build_run
 from srl_train.config import yaml_file
 from srl_train.config.learning.offline import planned
 from srl_train.config.run import RunConfig
-from srl_train.distributed import processes
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.interrupts import Interrupts

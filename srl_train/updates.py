@@ -22,9 +22,9 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from srl_agents import seeding
+from srl_train import fsdp
 from srl_train.config.bounds import above, at_least, within
 from srl_train.config.learning.updates import AverageServer, Server
-from srl_train.distributed import fsdp
 from srl_train.errors import UpdateError
 from srl_train.scores import standard_error
 

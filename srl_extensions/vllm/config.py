@@ -96,6 +96,7 @@ class PublishGainConfig(PublishSection):
 class VLLMBackendConfig(BackendSection):
     """Models sample in vLLM servers, to which every update is published."""
 
+    PLACED_SERVERS: ClassVar = "srl_extensions.vllm.placed:PlacedServers"
     SAMPLERS: ClassVar = "srl_extensions.vllm.models:serve_models"
     IN_PROCESS: ClassVar = False
 

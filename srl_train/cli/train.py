@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     # Errors above are reported before torch is loaded.
     with announced("loading torch, transformers and TRL"):
         prepare_torch()
-        from srl_train.distributed import processes
+        from srl_train import processes
         from srl_train.metrics import Progress
         from srl_train.trainer import Trainer
 

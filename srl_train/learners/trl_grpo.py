@@ -19,9 +19,9 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from trl import GRPOConfig, GRPOTrainer
 
+from srl_train import processes
 from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
 from srl_train.config.section import shown
-from srl_train.distributed import processes
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.learners.critics import JointState
 from srl_train.learners.logprobs import (

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from srl_train import processes
 from srl_train.config.learning.learners import PpoConfig
-from srl_train.distributed import processes
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import (
     CRITICS,

@@ -73,7 +73,7 @@ def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 def print_results(results: Mapping[str, Any]) -> bool:
     """Print rewards and losses in the first of several processes, where True is returned."""
-    from srl_train.distributed import processes
+    from srl_train import processes
 
     processes.leave()
     if not processes.is_main():
