@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import re
 import socket
 import threading
@@ -235,3 +236,15 @@ def test_the_server_ends_while_a_page_is_open(runs, capfd):
         assert "round 3 of 40" in words(json.loads(connection.getresponse().read()))
     connection.close()
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_readers_of_many_episodes_are_served_one_parse_at_a_time(client, runs, parsed):
+    path = runs / "one" / "episodes" / "round_00000.jsonl"
+    write_jsonl(path, [episode()] * 12)
+    with ThreadPoolExecutor(12) as readers:
+        answers = [*readers.map(lambda number: game(client, number), range(12))]
+    assert len(parsed[0]) == 12 and set(parsed[1]) == {1}
+    assert {answer["count"] for answer in answers} == {12}
+    os.utime(path, (1, 1))
+    game(client)
+    assert len(parsed[0]) == 13

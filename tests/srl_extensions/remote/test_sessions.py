@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from functools import partial
 
 import pytest
@@ -218,3 +219,18 @@ async def test_no_exception_of_an_environment_costs_a_thread_or_a_session(make_s
 def test_limits_are_checked(wrong):
     with pytest.raises(EnvConfigError, match=next(iter(wrong))):
         Limits(**wrong)
+
+
+@scenario
+async def test_clients_take_turns(make_sessions):
+    workers, held, done = make_sessions(share=1, threads=1).workers, threading.Event(), []
+
+    def run(client, *calls):
+        return workers.run(client, [*calls, lambda: done.append(client)], threading.Event())
+
+    running = [run("one", held.wait), *(run("one") for _ in range(3)), run("other")]
+    tasks = [asyncio.ensure_future(one) for one in running]
+    await asyncio.sleep(0)  # all of them are queued
+    held.set()
+    await asyncio.gather(*tasks)
+    assert done == ["one", "other", "one", "one", "one"]
