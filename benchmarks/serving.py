@@ -25,7 +25,6 @@ from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play_many
 from srl_envs import registry
 from srl_extensions.vllm import backend as backends
-from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.server import free_port
@@ -34,7 +33,6 @@ AGENTS, TURNS, CALLS = 4, 8, 64
 GROUPED, SINGLE = "grouped calls", "one call per answer"
 LEAST = 3.0  # times as many answers a second
 START = 600.0  # seconds until the server answers
-POSITIONS = 2048
 
 
 def game() -> Any:
@@ -50,7 +48,7 @@ def measure(url: str, folder: Path, episodes: int, repeats: int) -> dict[str, Re
 
     def rollout(prompts: int, repeat: int) -> float:
         backends.PROMPTS_PER_CALL = prompts
-        backend = VLLMBackend(fleet.routers["base"], tokenizer, base="base")
+        backend = backends.VLLMBackend(fleet.routers["base"], tokenizer, base="base")
         policy = TextPolicy(backend, view, sampling=Sampling(max_new_tokens=4))
         start = time.perf_counter()
         seats = dict.fromkeys(game().possible_agents, policy)
@@ -97,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             port=free_port("127.0.0.1"),
             log_folder=Path(logs),
             dtype="float32",
-            extra_arguments=("--max-model-len", str(POSITIONS)),
+            extra_arguments=("--max-model-len", "2048"),
             python=options.python,
         )
         with Fleet.managed([spec], concurrency=CALLS, deadline=START):

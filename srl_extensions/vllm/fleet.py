@@ -315,8 +315,8 @@ async def wait_ready(server: Server, client: VLLMClient, timeout: float) -> None
             return await client.check_ready(server.spec.served_name, left)
         except RejectedError as error:
             raise ServingError(f"{server.name} completes no token: {error}") from error
-        except BackendError:  # The server does not listen yet, or its engine just died.
-            pass
+        except BackendError as error:  # The server does not listen yet, or its engine just died.
+            log.debug("%s is not ready: %s", server.name, error)
         if not await _is_alive(server):
             cause = await asyncio.to_thread(server.cause_of_death)
             raise ServingError(f"{server.name} ended as it started: {cause}")
