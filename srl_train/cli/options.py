@@ -148,9 +148,18 @@ def players_of(
 
 
 def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> Resolver:
-    """Build the resolver of the players; raise ConfigError for settings that one cannot have."""
+    """Build the resolver of the players.
+
+    Raises:
+        ConfigError: If an option of models is given without a model, or a player cannot have it.
+    """
     from srl_train.players import Resolver, SamplingOverrides
 
+    if not any(player.sources for player in players):
+        for name in ("temperature", "max_new_tokens", "constrained", "device", "threads"):
+            if getattr(args, name) is not None:
+                flag = f"--{name.replace('_', '-')}"
+                raise ConfigError(f"{flag} is for models, and no player is one: leave it out")
     resolver = Resolver(
         overrides=SamplingOverrides(args.temperature, args.max_new_tokens, args.constrained),
         device=args.device or "auto",

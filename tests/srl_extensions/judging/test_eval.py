@@ -169,6 +169,7 @@ def refused(words, capsys):
         ([*FEW, "--policy", "uniform", "--seed", "-1"], "--seed is -1"),
         ([*FEW, "--policy", "tiny", "--temperature", "-1"], "temperature is -1"),
         ([*FEW, "--policy", "tiny", "--threads", "0"], "--threads is 0"),
+        ([*FEW, "--policy", "uniform", "--temperature", "1"], "--temperature is for models"),
         ([*FEW, "--policy", "uniform", "--samples", "2"], "'success'"),
         ([*DIGITS, "--policy", "tiny", "--pass-at", "0"], "--pass-at"),
         ([*DIGITS, "--policy", "uniform"], "uniform cannot play math_v0"),
