@@ -377,7 +377,7 @@ class MultiModelTrainer:
         if self._by_episode:
             engine = run_config.engine.replaced(play_ahead=False)
             run_config = run_config.replaced(engine=engine)
-        notes = [note for note in config.here().told if note not in self._logged]
+        notes = [note for note in config.here().notes if note not in self._logged]
         if notes:
             log.warning("%s", "; ".join(notes))
         self._logged.update(notes)

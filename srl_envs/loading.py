@@ -163,7 +163,6 @@ EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "areal": "areal",
     "verifiers": "verifiers",
     "grpc": "grpc",
-    "grpc_health": "grpc",
     "google": "grpc",
     "openskill": "judge",
     "starlette": "watch",

@@ -7,7 +7,6 @@ import string
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -310,102 +309,36 @@ def read_answer(
     return replace(action, instead=fallback_action(own, mask))
 
 
-Names = Sequence[str] | Mapping[Any, Any] | None
-"""Names of the parts of an observation; see `reader`."""
-Reader = Callable[[Any], str]
-
 LARGEST = 256  # numbers: more are a picture
 
 
-def reader(space: spaces.Space[Any], names: Names = None, where: str = "the observation") -> Reader:
-    """Return a function that describes observations of `space` in words.
-
-    Numbers are rounded to hundredths. Values without names are written as numbers, a matrix row by
-    row.
-
-    Args:
-        space: Space of the observations.
-        names: For a Discrete space one name per value; for a Box, MultiDiscrete or MultiBinary one
-            per entry in flat order; for a Dict or Tuple a mapping from keys or indices to names.
-        where: Name of the observation in errors.
-
-    Raises:
-        EnvConfigError: The names do not fit the space, or the space has no description in words:
-            other kinds, and more than LARGEST numbers.
-    """
+def check_readable(space: spaces.Space[Any], where: str = "the observation") -> None:
+    """Raise EnvConfigError, naming `where`, for spaces that `in_words` does not describe."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        return _parts_reader(space, names, where)
-    if isinstance(names, Mapping):
-        raise EnvConfigError(
-            f"fields: {where} is {space}, which has no parts: give names, not {names!r}"
+        for key, part in _parts(space).items():
+            check_readable(part, f"{where}[{key!r}]")
+    elif isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
+        if (size := int(np.prod(space.shape))) > LARGEST:
+            raise EnvConfigError(
+                f"{where} is {size} numbers, more than the {LARGEST} that read as words: give "
+                "describe="
+            )
+    elif not isinstance(space, spaces.Discrete | spaces.Text):
+        raise EnvConfigError(f"{where} is {space}, which does not read as words: give describe=")
+
+
+def in_words(space: spaces.Space[Any], value: Any) -> str:
+    """Describe an observation: numbers rounded to hundredths, matrices by rows, parts by name."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return "\n".join(
+            f"{str(key).replace('_', ' ')}:{beside(in_words(part, value[key]))}"
+            for key, part in _parts(space).items()
         )
-    if isinstance(space, spaces.Discrete):
-        _require_as_many(names, int(space.n), space, where)
-        return partial(_read_choice, names and tuple(names), int(space.start))
-    if isinstance(space, spaces.Text):
-        _require_as_many(names, 0, space, where)
-        return str
-    if isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
-        return _array_reader(space, names, where)
-    raise EnvConfigError(f"{where} is {space}, which does not read as words: give describe=")
+    return str(value) if isinstance(space, spaces.Text) else _rows(value)
 
 
-def _parts_reader(space: spaces.Dict | spaces.Tuple[Any], names: Names, where: str) -> Reader:
-    parts = space.spaces if isinstance(space, spaces.Dict) else dict(enumerate(space.spaces))
-    named = {} if names is None else names
-    if not isinstance(named, Mapping) or not set(named) <= set(parts):
-        raise EnvConfigError(
-            f"fields: {where} has the parts {', '.join(map(repr, parts))}: "
-            f"give a mapping from some of these to names, got {names!r}"
-        )
-    readers = {
-        key: reader(part, named.get(key), f"{where}[{key!r}]") for key, part in parts.items()
-    }
-    return partial(_read_parts, readers)
-
-
-def _array_reader(
-    space: spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary, names: Names, where: str
-) -> Reader:
-    size = int(np.prod(space.shape))
-    if size > LARGEST:
-        raise EnvConfigError(
-            f"{where} is {size} numbers, more than the {LARGEST} that read as words: give describe="
-        )
-    _require_as_many(names, size, space, where)
-    if names is None:
-        return _rows
-    read = _read_switches if isinstance(space, spaces.MultiBinary) else _read_entries
-    return partial(read, tuple(names))
-
-
-# Readers are partials of functions, which unlike closures can be pickled.
-
-
-def _read_choice(words: Sequence[str] | None, first: int, value: Any) -> str:
-    return words[int(value) - first] if words else str(int(value))
-
-
-def _read_parts(readers: Mapping[Any, Reader], value: Any) -> str:
-    lines = ((str(key).replace("_", " "), say(value[key])) for key, say in readers.items())
-    return "\n".join(f"{label}:{beside(words)}" for label, words in lines)
-
-
-def _read_switches(words: Sequence[str], value: Any) -> str:
-    return ", ".join(word for word, on in zip(words, np.ravel(value), strict=True) if on) or "none"
-
-
-def _read_entries(words: Sequence[str], value: Any) -> str:
-    entries = zip(words, np.ravel(value), strict=True)
-    return ", ".join(f"{word} {_number(entry)}" for word, entry in entries)
-
-
-def _require_as_many(names: Names, wanted: int, space: spaces.Space[Any], where: str) -> None:
-    if names is None:
-        return
-    listed = isinstance(names, Sequence) and not isinstance(names, str)
-    if not listed or len(names) != wanted or not all(isinstance(name, str) for name in names):
-        raise EnvConfigError(f"fields: {where} is {space}: give {wanted} names, got {shown(names)}")
+def _parts(space: spaces.Dict | spaces.Tuple[Any]) -> dict[Any, spaces.Space[Any]]:
+    return dict(space.spaces) if isinstance(space, spaces.Dict) else dict(enumerate(space.spaces))
 
 
 def _rows(value: Any) -> str:

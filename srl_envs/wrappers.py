@@ -27,16 +27,15 @@ from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import (
     LISTED,
     TO_MOVE,
-    Names,
     ParseFailure,
-    Reader,
     SpacesOfAgents,
     TextAction,
     any_of,
     beside,
+    check_readable,
     cost_of_unread,
+    in_words,
     parse_choice,
-    reader,
 )
 from srl_envs.validation import (
     Reset,
@@ -61,30 +60,28 @@ def with_text(
     *,
     rules: str | Mapping[str, str],
     answers: Sequence[str] | Mapping[str, Sequence[str]],
-    fields: Names = None,
     describe: Describe | None = None,
     default_action: int | None = None,
     parse_penalty: float = 0.1,
     tells_time: bool = False,
 ) -> GameWithText:
-    """`env`, any PettingZoo game with Discrete actions, as language models play and train on it.
+    """Add a text view to any PettingZoo game with Discrete actions.
 
-    An AECEnv goes through PettingZoo's own conversion to a ParallelEnv; GameWithText says what
-    becomes of games in which agents take turns. `rules` (said once) and `answers` (one per action
-    of the game, in its order) are for all agents, or a mapping from every agent to its own. How to
-    answer is said for you, and so is which answers are legal, where an observation has a mask.
+    Args:
+        env: A ParallelEnv, or an AECEnv, which PettingZoo's own conversion makes parallel. See
+            GameWithText for turn-based games.
+        rules: Rules, for all agents or by agent. The form of an answer is added.
+        answers: One answer per action in action order, for all agents or by agent.
+        describe: Function (agent, observation) -> text. By default observations are described from
+            their space (srl_envs.text.in_words).
+        default_action: Action for an answer that cannot be read, by default 0; if it is illegal,
+            the first legal action. Turn-based games have none.
+        parse_penalty: Amount subtracted from the shaped reward for such an answer.
+        tells_time: Whether the descriptions contain the remaining time. If not, PPO treats a
+            truncated episode as one that could have continued.
 
-    Observations read as `describe(agent, observation)` says, or from their space alone with
-    `fields` for names (srl_envs.text.reader; for all agents, whose spaces must then
-    be alike). `default_action` (0) is played for an answer that could not be read, or the first
-    legal action where that is not legal, and `parse_penalty` taken off the reward that is learned
-    from, in the game's own unit; in games in which agents take turns that is a pass, or the first
-    legal move of who is to move, so they take no default action.
-
-    `tells_time` says that the situations tell how long the game still goes on. Where they do not,
-    a game that is cut off (truncated) is learned by PPO as one that could have gone on.
-
-    Raises EnvConfigError for what does not fit the game, and for answers that cannot be read back.
+    Raises:
+        EnvConfigError: An argument does not fit the game, or an answer cannot be read back.
     """
     game = _parallel(env)
     agents = list(game.possible_agents)
@@ -93,8 +90,6 @@ def with_text(
         raise EnvConfigError(
             f"default_action is {default_action!r}: in a turn-based game a pass is the default"
         )
-    if fields is not None and describe is not None:
-        raise EnvConfigError("describe= and fields= both say how observations read: give one")
     if describe is not None and not callable(describe):
         raise EnvConfigError(
             f"describe is {shown(describe)}: give a function (agent, observation) -> text"
@@ -117,8 +112,7 @@ def with_text(
         },
         choices=choices,
         describers={
-            agent: describe or _from_space(space, fields, agent)
-            for agent, space in observed.items()
+            agent: describe or _from_space(space, agent) for agent, space in observed.items()
         },
         default_action=whole_number(
             "default_action", 0 if default_action is None else default_action, 0, fewest - 1
@@ -365,19 +359,21 @@ def _observed(space: spaces.Space[Any], choices: int, in_turns: bool) -> spaces.
     return spaces.Dict({**parts, MASK: spaces.Box(0, 1, (choices,), np.int8)})
 
 
-def _from_space(space: spaces.Space[Any], fields: Names, whose: str) -> Describe:
-    """How observations of `space` read, the mask and what stands alone beside it not by name."""
-    where = f"the observation of {whose}"
-    if not (isinstance(space, spaces.Dict) and MASK in space.spaces):
-        return partial(_seen, reader(space, fields, where), False)
-    parts = {key: part for key, part in space.spaces.items() if key != MASK}
-    alone = list(parts) == ["observation"]
-    read = reader(parts["observation"] if alone else spaces.Dict(parts), fields, where)
-    return partial(_seen, read, alone)
+def _from_space(space: spaces.Space[Any], whose: str) -> Describe:
+    """Return a function that describes observations of `space` without their mask."""
+    alone = False
+    if isinstance(space, spaces.Dict) and MASK in space.spaces:
+        parts = {key: part for key, part in space.spaces.items() if key != MASK}
+        alone = list(parts) == ["observation"]
+        space = parts["observation"] if alone else spaces.Dict(parts)
+    check_readable(space, f"the observation of {whose}")
+    return partial(_seen, space, alone)
 
 
-def _seen(read: Reader, alone: bool, agent: str, observation: Any) -> str:
-    return f"You see:{beside(read(observation['observation'] if alone else observation))}"
+def _seen(space: spaces.Space[Any], alone: bool, agent: str, observation: Any) -> str:
+    return (
+        f"You see:{beside(in_words(space, observation['observation'] if alone else observation))}"
+    )
 
 
 class RewardContext(TypedDict):

@@ -160,7 +160,6 @@ TAKES_NO_TORCH = (
     "import srl_extensions.pages.animation",
     "import srl_extensions.pages.live_server",
     "import srl_extensions.vllm.fleet",
-    "import srl_train.cli; srl_train.cli.main(['serve', 'status'])",
     "import srl_train.cli; srl_train.cli.main(['eval', '--help'])",
     "import srl_train.cli; srl_train.cli.main(['eval', '--policy', 'uniform', '--episodes',"
     " '2', '--environment', 'coop_compete_pair_v0', '--quiet'])",

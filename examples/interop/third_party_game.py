@@ -57,7 +57,7 @@ def game():
         rules="Rock beats scissors, scissors beat paper, paper beats rock. You see the sign that "
         "the other player showed last.",
         answers=SIGNS,
-        fields=(*SIGNS, "nothing yet"),
+        describe=lambda agent, seen: f"You see: {(*SIGNS, 'nothing yet')[seen]}",
     )
 
 

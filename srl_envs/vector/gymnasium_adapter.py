@@ -10,10 +10,7 @@ import numpy as np
 from gymnasium.vector.utils import batch_space
 
 from srl_envs.errors import EnvError
-from srl_envs.validation import check_choice
 from srl_envs.vector.vector_env import Step, VectorGame
-
-EACH = ("agent", "game")
 
 
 class AgentVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
@@ -93,75 +90,9 @@ class AgentVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarr
         return np.asarray(by_game.all(axis=1))
 
 
-class JointVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
-    """Every environment as one sub-environment, whose A agents one central controller plays.
-
-    Observations are all agents' (N, A, ...), actions (N, A), the reward is the mean of the agents'
-    rewards, and an episode ends when all agents' ends have come: terminated if any agent's part
-    was. Infos keep a value for each agent. `game` is the vectorised game itself.
-    """
-
-    def __init__(self, game: VectorGame) -> None:
-        self.game = game
-        self.num_envs = game.num_envs
-        self.metadata = {**game.metadata, "autoreset_mode": game.autoreset_mode}
-        self.single_observation_space = batch_space(game.single_observation_space, game.num_agents)
-        self.single_action_space = batch_space(game.single_action_space, game.num_agents)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
-
-    def reset(
-        self,
-        *,
-        seed: int | Sequence[int | None] | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin episodes; see VectorGame.reset."""
-        observations, infos = self.game.reset(seed, options)
-        return observations, _of_whole_games(infos)
-
-    def step(self, actions: np.ndarray) -> Step:
-        """Play one round with an action for every agent, (N, A)."""
-        observations, rewards, terminations, truncations, infos = self.game.step(actions)
-        ended = np.asarray((terminations | truncations).all(axis=1))
-        terminated = np.asarray(ended & terminations.any(axis=1))
-        mean = np.asarray(rewards.mean(axis=1))
-        return observations, mean, terminated, ended & ~terminated, _of_whole_games(infos)
-
-    def close_extras(self, **kwargs: Any) -> None:
-        """Close the game."""
-        self.game.close()
-
-
-def gymnasium_vector(game: VectorGame, each: str = "agent") -> AgentVectorEnv | JointVectorEnv:
-    """`game` as a gymnasium.vector.VectorEnv, with a sub-environment for each "agent" or "game".
-
-    For a game of one agent leave `each` as it is: its agents are its environments. Raises
-    EnvConfigError for another word.
-    """
-    if check_choice("each", each, EACH) == "agent":
-        return AgentVectorEnv(game)
-    return JointVectorEnv(game)
-
-
 def as_objects(values: np.ndarray, has: np.ndarray) -> np.ndarray:
     """An object array (N,) with `values[i]` where `has[i]`, else None: gymnasium's `final_obs`."""
     objects = np.full(len(has), None, object)
     for i in has.nonzero()[0].tolist():
         objects[i] = values[i]
     return objects
-
-
-def _of_whole_games(infos: Mapping[str, Any]) -> dict[str, Any]:
-    """Infos whose masks speak of environments: (N,) instead of (N, A)."""
-    whole: dict[str, Any] = {}
-    for key, value in infos.items():
-        if isinstance(value, dict):
-            whole[key] = _of_whole_games(value)
-        elif f"_{key}" in infos:
-            whole[key] = value
-        else:
-            whole[key] = value.any(axis=1)
-    if "final_obs" in whole:
-        whole["final_obs"] = as_objects(whole["final_obs"], whole["_final_obs"])
-    return whole

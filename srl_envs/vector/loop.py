@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,12 +77,12 @@ class SyncVectorGame(VectorGame):
 
     def _reset_each(
         self, env_ids: Sequence[int], seeds: Sequence[int | None], options: Mapping[str, Any]
-    ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    ) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """What the reset of each of these environments gives, in order."""
         for i, seed in zip(env_ids, seeds, strict=True):
             yield self.envs[i].reset(seed=seed, options=dict(options))
 
-    def _step_each(self, actions: Mapping[int, Mapping[str, Any]]) -> Iterator[Step]:
+    def _step_each(self, actions: Mapping[int, Mapping[str, Any]]) -> Iterable[Step]:
         """What the step of each of these environments gives, in order."""
         for i, acts in actions.items():
             yield self.envs[i].step(acts)

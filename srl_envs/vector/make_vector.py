@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
@@ -12,9 +12,6 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.vector.gymnasium_adapter import AgentVectorEnv
 from srl_envs.vector.loop import SyncVectorGame
 from srl_envs.vector.vector_env import VectorGame
-
-if TYPE_CHECKING:
-    from srl_envs.vector.stable_baselines3_adapter import AgentVecEnv
 
 
 def make(
@@ -66,23 +63,6 @@ def single_agent_vector(
     if game.num_agents != 1:
         raise EnvConfigError(
             f"Gymnasium plays one agent, and the game has {game.num_agents}: "
-            "give num_agents=1, or choose with srl_envs.vector.gymnasium_vector"
+            "give num_agents=1, or choose with srl_envs.vector.AgentVectorEnv"
         )
     return AgentVectorEnv(game)
-
-
-def stable_baselines3_vector(game: VectorGame) -> AgentVecEnv:
-    """`game` as Stable-Baselines3's VecEnv, with an environment for each agent.
-
-    Raises EnvConfigError without Stable-Baselines3, or where the game's `autoreset_mode` is not
-    "SameStep".
-    """
-    try:
-        from srl_envs.vector.stable_baselines3_adapter import AgentVecEnv
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "stable_baselines3":
-            raise
-        raise EnvConfigError(
-            "Stable-Baselines3 is not installed: pip install stable-baselines3"
-        ) from error
-    return AgentVecEnv(game)

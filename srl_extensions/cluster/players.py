@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
@@ -112,10 +112,6 @@ class PlayerWorker:
         backend: Any = self._players.backends[name]
         backend.serve(version.adapter, version, served_as)
 
-    def _withdraw(self, name: str) -> None:
-        backend: Any = self._players.backends[name]
-        backend.withdraw(name if name in self._players.adapters else None)
-
 
 class PlayerPool:
     """Player actors of a run, and the publications that their next episodes use.
@@ -135,7 +131,6 @@ class PlayerPool:
         self._publications: dict[str, Publication] = {}
         self._published = 0
         self._open: dict[Future[list[Episode]], Publications] = {}
-        self._pauses = 0
         self._changed = threading.Condition()
 
     def models(self) -> list[Future[tuple[Mapping[str, ModelText], frozenset[str]]]]:
@@ -156,9 +151,8 @@ class PlayerPool:
             self._publications = {**self._publications, name: publication}
 
     def play(self, games: PlannedGames) -> list[Future[list[Episode]]]:
-        """Request episodes, and return each player's share in order; blocks during a pause."""
+        """Request episodes, and return each player's share in order."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._pauses)
             shares = shares_of(len(games), len(self._actors), self._group_size)
             requested = [
                 thread.submit(self._play, actor, games.part(share), self._publications)
@@ -179,20 +173,6 @@ class PlayerPool:
                 if any(served_as in one.arguments for one in used.values())
             ]
         await _ended(users)
-
-    @asynccontextmanager
-    async def paused(self) -> AsyncIterator[None]:
-        """Run the body after all current episodes, and before all others."""
-        with self._changed:
-            self._pauses += 1
-            playing = list(self._open)
-        try:
-            await _ended(playing)
-            yield
-        finally:
-            with self._changed:
-                self._pauses -= 1
-                self._changed.notify_all()
 
     def close(self) -> None:
         """End the actors; waiting shares are cancelled."""
@@ -244,16 +224,12 @@ class PlayerSampler:
 
     def __init__(self, pool: PlayerPool, name: str, base: str, stop_ids: frozenset[int]) -> None:
         self.name, self.base, self.stop_ids = name, base, stop_ids
-        self.drained, self.paused = pool.drained, pool.paused
+        self.drained = pool.drained
         self._pool = pool
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
         """Sample new episodes of an adapter (None: the base) from `served_as`."""
         self._pool.publish(adapter or self.base, "serve", version, served_as)
-
-    def withdraw(self, adapter: str | None) -> None:
-        """Refuse requests for an adapter (None: the base) in new episodes."""
-        self._pool.publish(adapter or self.base, "withdraw")
 
 
 def shares_of(episodes: int, players: int, group: int) -> list[range]:

@@ -55,24 +55,22 @@ def write_html(
     path: Path,
     seconds: float,
     *,
-    first: int = 0,
     view: TextView | None = None,
 ) -> Path:
     """Write a page that plays the frames next to the text of each turn, and return its path.
 
     Args:
         episode: The episode.
-        frames: Pictures of the turns from `first` on; 0 is the start before any turn.
+        frames: Pictures of the start and of every turn.
         path: File to write.
         seconds: Time for which a frame is shown.
-        first: Turn of the first frame.
         view: Text of observations and actions.
 
     Raises:
         PlotsError: If Pillow is not installed.
         RunFolderError: If the file cannot be written.
     """
-    shown = animation(episode, view, map(_png, _images(frames)), first, seconds)
+    shown = animation(episode, view, map(_png, _images(frames)), 0, seconds)
     return page.write(Document(episode.environment, "a replayed episode", [shown]), path)
 
 

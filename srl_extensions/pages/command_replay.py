@@ -14,8 +14,6 @@ from srl_train.cli.options import add_trust
 from srl_train.errors import ConfigError
 
 SUFFIXES = (".gif", ".html")
-MOST_FRAMES = 50
-"""Frames per second that a GIF supports."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,11 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="FILE",
         help="the animation: a name that ends in .html or .gif (default: only check the record)",
     )  # fmt: skip
-    parser.add_argument(
-        "--turns", metavar="FIRST:LAST", help="only these turns; 0 is the start (default: all)"
-    )
     add_trust(parser)
-    parser.add_argument("--fps", type=float, help="frames per second (default: the game's own)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,40 +45,19 @@ def run(args: argparse.Namespace) -> int:
     episode = episodes[args.episode]
     if out is not None and out.suffix not in SUFFIXES:
         raise ConfigError(f"--out is {out}: give a name that ends in {' or '.join(SUFFIXES)}")
-    first, last = _turns(args.turns, len(episode.turns))
     with closing(remade(episode, out and "rgb_array", trusted=args.trust)) as env:
-        fps = env.metadata.get("render_fps", 1) if args.fps is None else args.fps
-        if not 0 < fps <= MOST_FRAMES:
-            raise ConfigError(f"--fps is {fps:g}: give a number above 0, at most {MOST_FRAMES}")
-        moments = enumerate(replay(episode, env))
+        frames = replay(episode, env)
         if out is None:
-            for option in ("turns", "fps"):
-                if getattr(args, option) is not None:
-                    raise ConfigError(f"--{option} is of the animation: give --out FILE as well")
-            turns = sum(1 for _ in moments) - 1
+            turns = sum(1 for _ in frames) - 1
             tell(f"{path}, episode {args.episode}: {turns} turns played again as recorded")
             return 0
-        # All turns are compared with the record, also those that are not shown.
-        frames = (frame for turn, frame in moments if first <= turn <= last)
         from srl_extensions.pages.animation import write_gif, write_html
 
+        seconds = 1 / env.metadata.get("render_fps", 1)
         if out.suffix == ".gif":
-            write_gif(frames, out, 1 / fps)
+            write_gif(frames, out, seconds)
         else:
             view = getattr(env.unwrapped, "text_view", None)
-            write_html(episode, frames, out, 1 / fps, first=first, view=view)
-    tell(f"{out}: {last - first + 1} frames of {args.episodes}, episode {args.episode}")
+            write_html(episode, frames, out, seconds, view=view)
+    tell(f"{out}: {len(episode.turns) + 1} frames of {args.episodes}, episode {args.episode}")
     return 0
-
-
-def _turns(given: str | None, count: int) -> tuple[int, int]:
-    """Return the first and the last turn to show."""
-    if given is None:
-        return 0, count
-    first, colon, last = given.partition(":")
-    numbers = (first or "0", last or str(count))
-    if colon and all(number.isdecimal() for number in numbers):
-        begin, end = map(int, numbers)
-        if begin <= end <= count:
-            return begin, end
-    raise ConfigError(f"--turns is {given!r}: give FIRST:LAST, from 0 to {count}")

@@ -20,7 +20,7 @@ from srl_envs.errors import EnvConfigError, UntrustedError
 from srl_envs.untrusted import printable
 from srl_envs.validation import is_loopback
 from srl_extensions.remote.errors import RemoteError, WireError
-from srl_extensions.remote.messages import to_value
+from srl_extensions.remote.messages import pack
 from srl_extensions.remote.remote_env import RemoteEnv, RemoteVector
 
 TOKEN_VARIABLE = "SRL_ENV_TOKEN"
@@ -140,7 +140,7 @@ class EnvServer:
 
     def open(self, name: str, options: Mapping[str, Any], copies: int = 1) -> pb.OpenReply:
         """Open sessions of an environment. Raises RemoteError if the server refuses."""
-        request = pb.OpenRequest(environment=name, options=to_value(options), copies=copies)
+        request = pb.OpenRequest(environment=name, options=pack(dict(options)), copies=copies)
         reply: pb.OpenReply = self.call("Open", request)
         if len(reply.sessions) != copies:
             raise WireError(f"{len(reply.sessions)} sessions were opened, not {copies}")
@@ -172,17 +172,8 @@ class EnvServer:
         self._sent.add(sent)  # gRPC cancels calls without references
         sent.add_done_callback(self._sent.discard)
 
-    def stream(self, requests: Iterator[pb.StepRequest]) -> Iterator[pb.Frames]:
-        """Return the replies to steps on one stream. Raises grpc.RpcError."""
-        replies: Iterator[pb.Frames] = self._calls["Stream"](requests, metadata=self._metadata)
-        return replies
-
     def _call_of(self, method: Any) -> Any:
-        shape = (
-            f"{'stream' if method.client_streaming else 'unary'}_"
-            f"{'stream' if method.server_streaming else 'unary'}"
-        )
-        return getattr(self._channel, shape)(
+        return self._channel.unary_unary(
             f"/{SERVICE.full_name}/{method.name}",
             request_serializer=GetMessageClass(method.input_type).SerializeToString,
             response_deserializer=GetMessageClass(method.output_type).FromString,

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from srl_envs.loading import needed_by
+from srl_extensions.remote.sessions import Limits
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_command
-from srl_train.config.bounds import within
 
 PORT = 50051
 LIMITS = {
-    "lease": (float, 300.0, "SECONDS", "time without a call after which a session ends"),
-    "step_seconds": (float, 30.0, "SECONDS", "time limit of one session's reset or step"),
-    "max_sessions": (int, 1024, "N", "maximum number of open sessions"),
-    "max_sessions_per_client": (int, 256, "N", "the same of one client (one token)"),
-    "threads": (int, 4, "N", "environments that compute at once"),
+    "lease": "seconds without a call after which a session ends",
+    "step_seconds": "time limit of one session's reset or step",
+    "max_sessions": "maximum number of open sessions",
+    "max_sessions_per_client": "the same of one client (one token)",
+    "threads": "environments that compute at once",
 }
-"""Setting -> its type, default, unit and meaning."""
+"""Limits that are options, with their meaning."""
 
 
 def add_arguments(servers: Any) -> None:
@@ -47,15 +47,12 @@ def add_arguments(servers: Any) -> None:
         "--tokens", type=Path, metavar="FILE",
         help="one token per line, one for each client (default: SRL_ENV_TOKEN)",
     )  # fmt: skip
-    for name, (kind, default, unit, meaning) in LIMITS.items():
+    for name, meaning in LIMITS.items():
+        default = getattr(Limits, name)
         parser.add_argument(
-            f"--{name.replace('_', '-')}", type=kind, default=default, metavar=unit,
+            f"--{name.replace('_', '-')}", type=type(default), default=default,
             help=f"{meaning} (default: {default:g})",
         )  # fmt: skip
-    parser.add_argument(
-        "--drain", type=float, default=10.0, metavar="SECONDS",
-        help="time for open calls at the end (default: 10)",
-    )  # fmt: skip
     parser.set_defaults(serve=run)
 
 
@@ -64,27 +61,25 @@ def run(args: argparse.Namespace) -> int:
     with needed_by("`srl serve env`"):
         from srl_extensions.remote.settings import ServerSettings, read_tokens
 
-    within("--drain", args.drain, 0.0, 3600.0)
     settings = ServerSettings(
         environments=args.environments, host=args.host, port=args.port,
         certificate=args.certificate, key=args.key, tokens=read_tokens(args.tokens),
         **{name: getattr(args, name) for name in LIMITS},
     )  # fmt: skip
-    asyncio.run(_serve(settings, args.drain))
+    asyncio.run(_serve(settings))
     return 0
 
 
-async def _serve(settings: Any, drain: float) -> None:
+async def _serve(settings: Any) -> None:
     from srl_extensions.remote.grpc_server import serving
 
     over = asyncio.Event()
     for ending in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(ending, over.set)
-    async with serving(settings, drain) as running:
+    async with serving(settings) as running:
         tell(f"serving {', '.join(settings.environments)} at {running.address}")
         tell(f"environment's name for clients: grpc://{running.address}/{settings.environments[0]}")
         tell("Ctrl-C ends it.")
         await over.wait()
-        tell(f"ending, within {drain:g} s for open calls")
     for reason, count in sorted(running.refused.items()):
         tell(f"refused: {count} {reason}")

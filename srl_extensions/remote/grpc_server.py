@@ -18,19 +18,18 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
-from grpc_health.v1 import health_pb2
 
 import srl_extensions.remote.environments_pb2 as pb
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_extensions.remote.client import SERVICE, TOKEN_VARIABLE
 from srl_extensions.remote.errors import Refused, WireError
 from srl_extensions.remote.messages import (
-    from_actions,
-    mapping_of,
+    pack,
+    pack_outcome,
     text_digest,
-    to_frame,
     to_space,
-    to_value,
+    unpack_actions,
+    unpack_mapping,
 )
 from srl_extensions.remote.sessions import Session, Sessions, Turn, unless_refused
 from srl_extensions.remote.settings import ServerSettings
@@ -41,6 +40,7 @@ MOST_CALLS = 1024
 """Maximum number of concurrent calls of one client."""
 SILENT_SECONDS = 5.0
 """Seconds within which the message of a call must arrive."""
+DRAIN = 10.0
 OPTIONS = {
     "grpc.max_receive_message_length": 2 * MESSAGE_BYTES,  # see MESSAGE_BYTES
     "grpc.max_metadata_size": 16 * 2**10,
@@ -64,38 +64,26 @@ class Gate:
         self.refused: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
 
-    def handler(self, method: Any, answer: Callable[..., Any], is_open: bool = False) -> Any:
-        """Return the gRPC handler of a method.
+    def handler(self, method: Any, answer: Callable[..., Any]) -> Any:
+        """Return the gRPC handler of a method, which calls `answer(message, client)`.
 
         gRPC reads the message of a unary call before it runs the handler, without a deadline.
         Therefore every handler takes a stream, which is the same on the wire.
-
-        Args:
-            method: Descriptor of the method.
-            answer: Function of the message, or of the stream of messages, and the client's name.
-            is_open: True for a method without authentication.
         """
-        read = partial(_read, GetMessageClass(method.input_type))
-        name = _host if is_open else self._authenticated
+        kind, write = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
 
-        async def unary(_: Any, context: Any) -> Any:
-            async with self._admitted(name, context) as client:
-                return await answer(read(await _message(context)), client)
+        async def handle(_: Any, context: Any) -> Any:
+            async with self._admitted(context) as client:
+                return await answer(await _message(kind, context), client)
 
-        async def stream(requests: Any, context: Any) -> AsyncIterator[Any]:
-            async with self._admitted(name, context) as client:
-                async for reply in answer((read(data) async for data in requests), client):
-                    yield reply
-
-        write = GetMessageClass(method.output_type).SerializeToString
-        if method.client_streaming:
-            return grpc.stream_stream_rpc_method_handler(stream, response_serializer=write)
-        return grpc.stream_unary_rpc_method_handler(unary, response_serializer=write)
+        return grpc.stream_unary_rpc_method_handler(
+            handle, response_serializer=write.SerializeToString
+        )
 
     @asynccontextmanager
-    async def _admitted(self, name: Callable[[Any], str], context: Any) -> AsyncIterator[str]:
+    async def _admitted(self, context: Any) -> AsyncIterator[str]:
         try:
-            client = name(context)
+            client = self._authenticated(context)
             if self.calls[client] >= MOST_CALLS:
                 raise Refused(
                     "RESOURCE_EXHAUSTED", "too many calls",
@@ -116,7 +104,7 @@ class Gate:
 
     def _authenticated(self, context: Any) -> str:
         if not self._tokens:
-            return _host(context)
+            return str(context.peer()).rpartition(":")[0]
         given = dict(context.invocation_metadata()).get("authorization", "")
         sent = given if isinstance(given, bytes) else given.encode("utf-8", "surrogateescape")
         # All tokens are compared, so that the duration reveals nothing.
@@ -155,7 +143,7 @@ class Service:
         """Open sessions of one environment."""
 
         def make() -> Any:
-            options = mapping_of(request.options, "options")
+            options = unpack_mapping(request.options, "options")
             return self._settings.make(request.environment, options)
 
         copies = request.copies or 1
@@ -165,29 +153,13 @@ class Service:
 
     async def reset(self, request: pb.ResetRequest, client: str) -> pb.Frames:
         """Reset sessions."""
-        return self._frames(*await self._advance("reset", _reset, request, client))
+        return await self._advance("reset", _reset, request, client)
 
     async def step(self, request: pb.StepRequest, client: str) -> pb.Frames:
         """Step sessions."""
-        return self._frames(*await self._advance("step", _step, request, client))
+        return await self._advance("step", _step, request, client)
 
-    async def stream(
-        self, requests: AsyncIterator[pb.StepRequest], client: str
-    ) -> AsyncIterator[pb.Frames]:
-        """Step sessions over one stream. A stream that is silent for a lease is refused."""
-        while True:
-            try:
-                async with asyncio.timeout(self._settings.lease):
-                    request = await anext(requests, None)
-            except TimeoutError as error:
-                message = "the stream was silent too long"
-                raise Refused("DEADLINE_EXCEEDED", "silent", message) from error
-            if request is None:
-                return
-            turns, replies = await self._advance("step", _step, request, client)
-            yield self._frames(turns, replies, streamed=True)
-
-    async def look(self, request: pb.LookRequest, client: str) -> pb.Value:
+    async def look(self, request: pb.LookRequest, client: str) -> pb.LookReply:
         """Return the joint state or the picture of a session."""
         methods = {pb.LookRequest.STATE: "state", pb.LookRequest.PICTURE: "render"}
         if request.thing not in methods:
@@ -201,16 +173,12 @@ class Service:
 
     async def _advance(
         self, kind: str, act: Callable[..., pb.Frame], request: Any, client: str
-    ) -> tuple[list[Turn], list[Any]]:
-        turns = [Turn(kind, one.session, partial(act, one), one.turn) for one in request.sessions]
-        return turns, await self.sessions.advance(client, turns)
-
-    def _frames(
-        self, turns: Sequence[Turn], replies: Sequence[Any], *, streamed: bool = False
     ) -> pb.Frames:
-        """Return one frame per turn. Outside of a stream, a call without any frame is refused."""
+        """Play turns, and return one frame for each. A call without any frame is refused."""
+        turns = [Turn(kind, one.session, partial(act, one), one.turn) for one in request.sessions]
+        replies = await self.sessions.advance(client, turns)
         refusals = [reply for reply in replies if isinstance(reply, Refused)]
-        if refusals and len(refusals) == len(replies) and not streamed:
+        if refusals and len(refusals) == len(replies):
             raise refusals[0]
         self._refused.update(refusal.reason for refusal in refusals)
         frames = pb.Frames()
@@ -239,12 +207,10 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(settings: ServerSettings, drain: float = 10.0) -> AsyncIterator[Serving]:
+async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
     """Run a server while the context lasts.
 
-    Args:
-        settings: The settings.
-        drain: Seconds that running calls have at the end, when no new calls are accepted.
+    At the end no new calls are accepted, and running calls have DRAIN seconds.
 
     Raises:
         EnvConfigError: If the address is not available, or the certificate cannot be read.
@@ -253,42 +219,29 @@ async def serving(settings: ServerSettings, drain: float = 10.0) -> AsyncIterato
     # gRPC's own limit, maximum_concurrent_rpcs, counts calls that are not authenticated yet.
     server = grpc.aio.server(options=list(OPTIONS.items()))
     service = Service(settings, gate.refused)
-    health = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
-
-    async def check(request: Any, client: str) -> Any:
-        return health
-
-    checks = health_pb2.DESCRIPTOR.services_by_name["Health"]
     methods = {
         method.name: gate.handler(method, getattr(service, method.name.lower()))
         for method in SERVICE.methods
-        if hasattr(service, method.name.lower())
     }
-    check_method = {"Check": gate.handler(checks.methods_by_name["Check"], check, is_open=True)}
-    server.add_generic_rpc_handlers(
-        (
-            grpc.method_handlers_generic_handler(SERVICE.full_name, methods),
-            grpc.method_handlers_generic_handler(checks.full_name, check_method),
-        )
-    )
+    handlers = grpc.method_handlers_generic_handler(SERVICE.full_name, methods)
+    server.add_generic_rpc_handlers((handlers,))
     port = _bind(server, settings)
     await server.start()
     try:
         yield Serving(f"{settings.host}:{port}", service, gate)
     finally:
-        health.status = health_pb2.HealthCheckResponse.NOT_SERVING
-        await server.stop(drain)
+        await server.stop(DRAIN)
         await service.sessions.end()
 
 
 @contextmanager
-def in_thread(settings: ServerSettings, drain: float = 1.0) -> Iterator[Serving]:
+def in_thread(settings: ServerSettings) -> Iterator[Serving]:
     """Run a server in a thread of this process while the context lasts; see `serving`."""
     started: Future[tuple[Serving, Callable[[], object]]] = Future()
 
     async def serve() -> None:
         loop, over = asyncio.get_running_loop(), asyncio.Event()
-        async with serving(settings, drain) as running:
+        async with serving(settings) as running:
             started.set_result((running, partial(loop.call_soon_threadsafe, over.set)))
             await over.wait()
 
@@ -312,7 +265,17 @@ def in_thread(settings: ServerSettings, drain: float = 1.0) -> Iterator[Serving]
         thread.join()
 
 
-def _read(kind: Any, data: bytes) -> Any:
+async def _message(kind: Any, context: Any) -> Any:
+    """Return the message of a call. Raises Refused if no message arrives in time."""
+    try:
+        async with asyncio.timeout(SILENT_SECONDS):
+            data = await context.read()
+    except TimeoutError as error:
+        raise Refused(
+            "DEADLINE_EXCEEDED", "silent", f"no message came within {SILENT_SECONDS:g} s"
+        ) from error
+    if data is grpc.aio.EOF:
+        raise WireError("the call has no message")
     if len(data) > MESSAGE_BYTES:
         raise Refused(
             "RESOURCE_EXHAUSTED", "oversized",
@@ -322,24 +285,6 @@ def _read(kind: Any, data: bytes) -> Any:
         return kind.FromString(data)
     except DecodeError as error:
         raise WireError(f"{len(data)} bytes are not a {kind.DESCRIPTOR.name}") from error
-
-
-async def _message(context: Any) -> Any:
-    """Return the message of a unary call. Raises Refused if none arrives in time."""
-    try:
-        async with asyncio.timeout(SILENT_SECONDS):
-            message = await context.read()
-    except TimeoutError as error:
-        raise Refused(
-            "DEADLINE_EXCEEDED", "silent", f"no message came within {SILENT_SECONDS:g} s"
-        ) from error
-    if message is grpc.aio.EOF:
-        raise WireError("the call has no message")
-    return message
-
-
-def _host(context: Any) -> str:
-    return str(context.peer()).rpartition(":")[0]
 
 
 def _bind(server: Any, settings: ServerSettings) -> int:
@@ -369,43 +314,37 @@ def _version() -> str:
 # Functions that run in a thread.
 
 
-def _described(env: Any) -> pb.Environment:
-    game = env.unwrapped
-    description = pb.Environment(
-        agents=[
-            pb.Agent(
-                name=agent,
-                observations=to_space(env.observation_space(agent)),
-                actions=to_space(env.action_space(agent)),
-            )
-            for agent in env.possible_agents
-        ],
-        metadata=to_value(env.metadata),
-        teams=to_value(getattr(game, "teams", None)),
-        baselines=to_value(getattr(game, "baselines", lambda: None)()),
-        max_cycles=to_value(getattr(game, "max_cycles", None)),
-        texts=text_digest(env),
-        version=_version(),
-    )
-    state_space = getattr(env, "state_space", None)
-    if state_space is not None:
-        description.state_space.CopyFrom(to_space(state_space))
-    return description
+def _described(env: Any) -> bytes:
+    game, state_space = env.unwrapped, getattr(env, "state_space", None)
+    spaces = {
+        agent: [to_space(env.observation_space(agent)), to_space(env.action_space(agent))]
+        for agent in env.possible_agents
+    }
+    return pack({
+        "spaces": spaces,
+        "state_space": None if state_space is None else to_space(state_space),
+        "metadata": env.metadata,
+        "teams": getattr(game, "teams", None),
+        "baselines": getattr(game, "baselines", lambda: None)(),
+        "max_cycles": getattr(game, "max_cycles", None),
+        "texts": text_digest(env),
+        "version": _version(),
+    })  # fmt: skip
 
 
 def _reset(request: pb.SessionReset, session: Session) -> pb.Frame:
     seed = request.seed if request.HasField("seed") else None
-    options = mapping_of(request.options, "options") if request.HasField("options") else None
-    outcome = session.env.reset(seed=seed, options=options)
-    return to_frame(session.id, session.turn, outcome, session.env)
+    options = unpack_mapping(request.options, "options") if request.options else None
+    content = pack_outcome(session.env.reset(seed=seed, options=options), session.env)
+    return pb.Frame(session=session.id, turn=session.turn, content=content)
 
 
 def _step(request: pb.SessionStep, session: Session) -> pb.Frame:
-    outcome = session.env.step(from_actions(request.actions))
-    return to_frame(session.id, session.turn, outcome, session.env)
+    content = pack_outcome(session.env.step(unpack_actions(request.actions)), session.env)
+    return pb.Frame(session=session.id, turn=session.turn, content=content)
 
 
-def _look(method: str, session: Session) -> pb.Value:
+def _look(method: str, session: Session) -> pb.LookReply:
     if not session.turn:
         raise EnvError(f"{method}() before the first reset(): call reset() first")
-    return to_value(getattr(session.env, method)())
+    return pb.LookReply(value=pack(getattr(session.env, method)()))

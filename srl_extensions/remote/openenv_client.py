@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
-from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from srl_envs import text
@@ -27,9 +26,6 @@ from srl_envs.text import (
     Samples,
     SpacesOfAgents,
     TextSpace,
-    any_of,
-    cost_of_unread,
-    parse_choice,
 )
 from srl_envs.untrusted import printable
 from srl_envs.validation import (
@@ -126,32 +122,28 @@ class Connection:
 
 @dataclass(frozen=True)
 class ServerView:
-    """TextView of games whose observations are texts already."""
+    """TextView of games whose observations and actions are texts already."""
 
-    said: str
+    text: str
     """Rules."""
-    choices: tuple[str, ...]
-    """Answers in action order; empty if any text is an action."""
-    default_action: int | str
     parse_penalty: float
+    default_action: str = ""
     tells_time: bool = False
 
     def rules(self, agent: str) -> str:
         """Return the rules."""
-        return self.said
+        return self.text
 
     def describe(self, agent: str, observation: str) -> str:
         """Return the server's text."""
         return observation
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        """Return the answers in action order."""
-        return self.choices
+        """Return no answers, because any text is one."""
+        return ()
 
-    def parse(self, agent: str, answer: str) -> int | str | ParseFailure:
-        """Return the chosen action or, without choices, the answer. Never raises."""
-        if self.choices:
-            return parse_choice(answer, self.choices)
+    def parse(self, agent: str, answer: str) -> str | ParseFailure:
+        """Return the answer. Never raises."""
         if not isinstance(answer, str) or len(answer) > ANSWER_LENGTH:
             return ParseFailure(f"the answer is not a text of at most {ANSWER_LENGTH} characters")
         return answer
@@ -162,9 +154,8 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
 
     Args:
         url: Address of the server.
-        rules: Text that the agent reads once. The form of an answer is added.
-        answers: Answer -> action of the server; or use `field`.
-        field: Field of the server's action that takes any text.
+        rules: Text that the agent reads once.
+        field: Field of the server's action that contains the agent's text.
         describe: Function that makes a text of the server's observation; by default its fields.
         max_cycles: Steps after which the episode is truncated.
         parse_penalty: Amount subtracted from the shaped reward for an answer that cannot be read.
@@ -183,34 +174,23 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         url: str,
         *,
         rules: str,
-        answers: Mapping[str, Mapping[str, Any]] | None = None,
-        field: str | None = None,
+        field: str,
         describe: Callable[[Mapping[str, Any]], str] | None = None,
         max_cycles: int = 64,
         parse_penalty: float = 0.1,
         timeout: float = 60.0,
     ) -> None:
-        if (answers is None) is (field is None):
-            raise EnvConfigError("give either answers= or field=, to define what an answer does")
-        if answers is not None and len(answers) < 2:
-            raise EnvConfigError(f"answers must be at least two, got {shown(answers)}")
-        self._actions, self._field = list((answers or {}).values()), field
+        self._field = field
         self._describe = describe or listed
         self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
         penalty = number_between("parse_penalty", parse_penalty, 0.0)
-        choices, said = tuple(answers or ()), rules
-        if choices:
-            said += f"\nWrite your choice alone on the last line: {any_of(choices)}."
-            said += cost_of_unread(penalty)
-        self.text_view = ServerView(said, choices, 0 if choices else "", penalty)
+        self.text_view = ServerView(rules, penalty)
         self._server = Connection(url, timeout)
         self.possible_agents = [AGENT]
         self.agents: list[str] = []
         self._begun = False
         self.observation_spaces = {AGENT: TextSpace(TEXT_LENGTH)}
-        self.action_spaces = {
-            AGENT: spaces.Discrete(len(choices)) if choices else TextSpace(ANSWER_LENGTH)
-        }
+        self.action_spaces = {AGENT: TextSpace(ANSWER_LENGTH)}
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode. `options` are keyword arguments of the server's reset."""
@@ -231,9 +211,8 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         action, space = actions[AGENT], self.action_spaces[AGENT]
         if not space.contains(action):
             raise EnvError(f"action {shown(action):.80} of {AGENT} is outside {space}")
-        if isinstance(action, str):
-            # Half of a surrogate pair is a text in Python, but not in JSON.
-            action = action.encode("utf-8", "replace").decode()
+        # Half of a surrogate pair is a text in Python, but not in JSON.
+        action = action.encode("utf-8", "replace").decode()
         self.agents = []  # a failure below ends the session
         reply = self._server.call(lambda client: client.step(self._sent(action)), begins=False)
         seen = self._text(reply.observation)
@@ -251,7 +230,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         self._server.close()
 
     def _sent(self, action: Any) -> Mapping[str, Any]:
-        return self._actions[int(action)] if self._field is None else {self._field: action}
+        return {self._field: action}
 
     def _text(self, observation: Mapping[str, Any]) -> str:
         text = self._describe(observation)

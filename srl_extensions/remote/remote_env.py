@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import numpy as np
@@ -21,20 +21,18 @@ from srl_envs.validation import Reset, Step, asks_nothing, reset_arguments, whol
 from srl_envs.vector.loop import SyncVectorGame
 from srl_extensions.remote.errors import RemoteError, WireError
 from srl_extensions.remote.messages import (
-    from_reset,
     from_space,
-    from_step,
-    from_value,
-    mapping_of,
+    pack,
+    pack_actions,
     text_digest,
-    to_value,
-    write_actions,
+    unpack,
+    unpack_mapping,
+    unpack_outcome,
 )
 
 if TYPE_CHECKING:
     from srl_extensions.remote.client import EnvServer
 
-Outcome = TypeVar("Outcome", Reset, Step)
 CODES = {code.value[0]: code.name for code in grpc.StatusCode}
 RULES = frozenset(
     {
@@ -71,31 +69,33 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         server: EnvServer,
         name: str,
         options: Mapping[str, Any],
-        opened: tuple[str, pb.Environment] | None = None,
+        opened: tuple[str, bytes] | None = None,
     ) -> None:
         self._server, self._name, self._options = server, name, dict(options)
         self.render_mode: str | None = self._options.get("render_mode")
         self.agents: list[str] = []
         self._turn = 0
         self._session = ""
-        told = self._open(opened)
-        self._texts, self._version = told.texts, told.version
-        self.possible_agents = [agent.name for agent in told.agents]
-        self.observation_spaces = {one.name: from_space(one.observations) for one in told.agents}
-        self.action_spaces = {one.name: from_space(one.actions) for one in told.agents}
-        if told.HasField("state_space"):
-            self.state_space = from_space(told.state_space)
-        if not self.possible_agents or len(self.action_spaces) < len(self.possible_agents):
-            raise WireError("an environment must have agents with unique names")
-        self.metadata = mapping_of(told.metadata, "metadata")
-        called = self.metadata.get("name")
-        if not isinstance(called, str) or ":" in called or not called.isprintable():
-            # Records will contain the name.
+        described = self._open(opened)
+        match described:
+            case {"spaces": dict() as by_agent, "metadata": {"name": str(called)} as metadata}:
+                self.metadata = metadata
+            case _:
+                raise WireError("an environment must have spaces by agent and a name")
+        if not by_agent:
+            raise WireError("an environment must have agents")
+        if ":" in called or not called.isprintable():  # Records will contain the name.
             raise WireError(f"{called!r:.80} is not a name of an environment")
-        self.teams: dict[str, str] | None = _mapping(told.teams, str, "teams")
-        self._baselines: dict[str, float] | None = _mapping(told.baselines, float, "baselines")
-        limit = from_value(told.max_cycles)
-        if isinstance(limit, int):
+        self._texts, self._version = described.get("texts"), described.get("version")
+        self.possible_agents = list(by_agent)
+        pairs = {agent: _pair(spaces) for agent, spaces in by_agent.items()}
+        self.observation_spaces = {agent: pair[0] for agent, pair in pairs.items()}
+        self.action_spaces = {agent: pair[1] for agent, pair in pairs.items()}
+        if described.get("state_space") is not None:
+            self.state_space = from_space(described["state_space"])
+        self.teams: dict[str, str] | None = _mapping(described, "teams", str)
+        self._baselines: dict[str, float] | None = _mapping(described, "baselines", float)
+        if isinstance(limit := described.get("max_cycles"), int):
             self.max_cycles: int = limit
 
     @cached_property
@@ -134,14 +134,16 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
                 raise
             self._open()
             [frame] = self._server.advance("Reset", [self.to_reset(seed, given)])
-        return self.reset_of(self.played(frame))
+        outcome: Reset = self.received(frame)
+        return outcome
 
     def step(self, actions: Mapping[str, Any]) -> Step:
         """Play one step with one action per agent."""
         if asks_nothing(self._turn > 0, self.agents, actions):
             return {}, {}, {}, {}, {}
         [frame] = self._server.advance("Step", [self.to_step(actions)])
-        return self.step_of(self.played(frame, self.agents))
+        outcome: Step = self.received(frame, self.agents)
+        return outcome
 
     def state(self) -> Any:
         """Return the joint state of all agents."""
@@ -162,56 +164,44 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     def to_reset(self, seed: int | None, options: Mapping[str, Any]) -> pb.SessionReset:
         """Return the message of a reset."""
         return pb.SessionReset(
-            session=self._session, turn=self._turn, seed=seed, options=to_value(options)
+            session=self._session, turn=self._turn, seed=seed, options=pack(dict(options))
         )
 
     def to_step(self, actions: Mapping[str, Any]) -> pb.SessionStep:
         """Return the message of a step."""
-        message = pb.SessionStep(session=self._session, turn=self._turn)
-        write_actions(actions, message.actions)
-        return message
+        return pb.SessionStep(session=self._session, turn=self._turn, actions=pack_actions(actions))
 
-    def played(self, frame: pb.Frame, required: Iterable[str] = ()) -> pb.Frame:
-        """Advance to the next turn and return the frame.
+    def received(self, frame: pb.Frame, required: Iterable[str] | None = None) -> Any:
+        """Advance to the next turn, and return the result of the reset or step.
 
         Args:
             frame: The reply.
-            required: Agents that must be in the frame.
+            required: Agents that must be in the reply to a step; None for a reset.
 
         Raises:
             RemoteError: If the frame is a refusal.
-            WireError: If the frame belongs to another session or turn, or to other agents.
+            WireError: If the frame belongs to another session or turn, or is invalid.
         """
         if frame.HasField("refusal"):
             message = printable(frame.refusal.message, multiline=False)
             raise RemoteError(message, CODES.get(frame.refusal.code, "UNKNOWN"))
         if (frame.session, frame.turn) != (self._session, self._turn):
             raise WireError("a frame belongs to another session or turn")
-        agents, playing = set(frame.agents), set(frame.playing)
-        unique = len(agents) == len(frame.agents) and len(playing) == len(frame.playing)
-        complete = agents >= playing.union(required)
-        if not (unique and complete and agents <= self.action_spaces.keys()):
+        playing, outcome = unpack_outcome(frame.content)
+        observations = outcome[0]
+        complete = observations.keys() >= set(required or ())
+        right_kind = len(outcome) == (2 if required is None else 5)
+        if not (complete and right_kind and observations.keys() <= self.action_spaces.keys()):
             raise WireError("a frame has other agents than those that play")
         self._turn = frame.turn + 1
-        self.agents = list(frame.playing)
-        return frame
-
-    def reset_of(self, frame: pb.Frame) -> Reset:
-        """Return the result of a reset. Raises WireError for an invalid frame."""
-        return self._checked(from_reset(frame))
-
-    def step_of(self, frame: pb.Frame) -> Step:
-        """Return the result of a step. Raises WireError for an invalid frame."""
-        return self._checked(from_step(frame))
-
-    def _checked(self, outcome: Outcome) -> Outcome:
-        for agent, seen in outcome[0].items():
+        self.agents = playing
+        for agent, seen in observations.items():
             shape = self.observation_spaces[agent].shape
             if shape is not None and (np.shape(seen) != shape or isinstance(seen, str)):
                 raise WireError(f"an observation of {agent} does not have the shape {shape}")
         return outcome
 
-    def _open(self, opened: tuple[str, pb.Environment] | None = None) -> pb.Environment:
+    def _open(self, opened: tuple[str, bytes] | None = None) -> dict[str, Any]:
         """Use a session, by default a new one, and return its description."""
         if opened is None:
             reply = self._server.open(self._name, self._options)
@@ -221,11 +211,11 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         request = pb.CloseRequest(sessions=[self._session])
         self._finalizer = weakref.finalize(self, self._server.send, "Close", request)
         self._finalizer.atexit = False
-        return environment
+        return unpack_mapping(environment, "the description")
 
     def _look(self, thing: int) -> Any:
         request = pb.LookRequest(session=self._session, thing=thing)
-        return from_value(self._server.call("Look", request))
+        return unpack(self._server.call("Look", request).value)
 
 
 class RemoteVector(SyncVectorGame):
@@ -253,39 +243,42 @@ class RemoteVector(SyncVectorGame):
 
     def _reset_each(
         self, env_ids: Sequence[int], seeds: Sequence[int | None], options: Mapping[str, Any]
-    ) -> Iterator[Reset]:
+    ) -> list[Reset]:
         messages = [
             self.envs[i].to_reset(seed, options) for i, seed in zip(env_ids, seeds, strict=True)
         ]
-        frames = self._played("Reset", env_ids, messages)
-        return (self.envs[i].reset_of(frame) for i, frame in zip(env_ids, frames, strict=True))
+        return self._received("Reset", env_ids, messages)
 
-    def _step_each(self, actions: Mapping[int, Mapping[str, Any]]) -> Iterator[Step]:
+    def _step_each(self, actions: Mapping[int, Mapping[str, Any]]) -> list[Step]:
         messages = [self.envs[i].to_step(acts) for i, acts in actions.items()]
-        frames = self._played("Step", list(actions), messages)
-        return (self.envs[i].step_of(frame) for i, frame in zip(actions, frames, strict=True))
+        return self._received("Step", list(actions), messages)
 
-    def _played(
-        self, method: str, env_ids: Sequence[int], messages: Sequence[Any]
-    ) -> list[pb.Frame]:
+    def _received(self, method: str, env_ids: Sequence[int], messages: Sequence[Any]) -> list[Any]:
         if not messages:
             return []
+        outcomes, refusals = [], []
         frames = self._server.advance(method, messages)
-        refusals = []
         for i, frame in zip(env_ids, frames, strict=True):
+            env = self.envs[i]
             try:
-                env = self.envs[i]
-                env.played(frame, env.agents if method == "Step" else ())
-            except RemoteError as refusal:  # raised after all played frames are noted
+                outcomes.append(env.received(frame, env.agents if method == "Step" else None))
+            except RemoteError as refusal:  # raised after all played frames are read
                 refusals.append(RemoteError(f"environment {i}: {refusal}", refusal.code))
         if refusals:
             raise refusals[0]
-        return frames
+        return outcomes
 
 
-def _mapping(message: pb.Value, kind: type, what: str) -> dict[str, Any] | None:
+def _pair(plain: Any) -> list[Any]:
+    """Return the observation and the action space of an agent."""
+    if not isinstance(plain, list) or len(plain) != 2:
+        raise WireError("an agent must have an observation space and an action space")
+    return [from_space(space) for space in plain]
+
+
+def _mapping(described: Mapping[str, Any], what: str, kind: type) -> dict[str, Any] | None:
     """Return a mapping of names to values of a type, or None. Raises WireError for others."""
-    value = from_value(message)
+    value = described.get(what)
     if value is None:
         return None
     if not isinstance(value, dict) or not all(isinstance(one, kind) for one in value.values()):

@@ -27,9 +27,8 @@ from srl_agents.llm.backends.registry import is_api_name
 from srl_extensions.vllm import launcher
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.config import VLLMBackendConfig
-from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.fleet import CONCURRENCY, START_TIMEOUT, Fleet
 from srl_extensions.vllm.models import (
-    FIRST_PORT,
     TokenFacts,
     backends_of,
     base_of,
@@ -45,7 +44,7 @@ from srl_extensions.vllm.models import (
 )
 from srl_extensions.vllm.placement import find_gpus
 from srl_extensions.vllm.publisher import ServedPublisher, VersionedSampler, write_weights
-from srl_extensions.vllm.server import ModelServer, Server, free_port, running_servers
+from srl_extensions.vllm.server import ModelServer, Server, is_free
 from srl_train.config.run import RunConfig
 from srl_train.errors import TrainingError
 from srl_train.loading import Samplers
@@ -124,19 +123,14 @@ class PlacedServers:
         """
         with ThreadPoolExecutor(len(workers)) as threads:
             list(threads.map(lambda worker: worker("alive"), workers))
-        specs: list[ServerSpec] = []
-        for worker, host in zip(workers, hosts, strict=True):
-            # One after the other, because two servers on one node must not find the same port.
-            port = specs[-1].port + 1 if specs else None
-            specs.append(worker("spec", host, port, self._key, self._logs))
+        specs: list[ServerSpec] = [
+            worker("spec", host, self._key, self._logs)
+            for worker, host in zip(workers, hosts, strict=True)
+        ]
         by_url = {spec.url: worker for spec, worker in zip(specs, workers, strict=True)}
         self._fleet = Fleet.managed(
             specs,
             run_by=lambda spec: PlacedServer(spec, by_url[spec.url], put),
-            concurrency=self._backend.concurrency,
-            deadline=self._backend.deadline,
-            max_restarts=self._managed.max_restarts,
-            start_timeout=self._managed.start_timeout,
         )
         self._ends.callback(self._fleet.close)
         self.check = self._fleet.check
@@ -150,7 +144,7 @@ class PlacedServers:
         urls: dict[str, list[str]] = {}
         for base, url in zip(self._served, self._fleet.urls, strict=True):
             urls.setdefault(base, []).append(url)
-        concurrency = max(1, self._backend.concurrency // players)
+        concurrency = max(1, CONCURRENCY // players)
         return ServerAccess(urls, self._facts, tuple(self._shapes), concurrency, self._key)
 
     def publisher(self, sampler: Callable[..., VersionedSampler]) -> ServedPublisher:
@@ -234,18 +228,17 @@ class ServerAccess:
         """Sample in these servers without loading a model.
 
         Raises:
-            BackendError: If a server does not answer within backend.managed.start_timeout.
+            BackendError: If a server does not answer within START_TIMEOUT seconds.
         """
         backend = config.backend
         assert isinstance(backend, VLLMBackendConfig) and backend.managed is not None
         fleet = Fleet.attached(
             self.urls,
             concurrency=self.concurrency,
-            deadline=backend.deadline,
             key=self.key,
-            patience=backend.managed.start_timeout,
+            patience=START_TIMEOUT,
         )
-        backends = backends_of(config, backend, fleet, self.facts, self.names)
+        backends = backends_of(config, fleet, self.facts, self.names)
         return Samplers({}, backends, PublishedElsewhere(), fleet.close)
 
 
@@ -286,12 +279,11 @@ class ServerWorker:
             raise no_folder(self._backend.folder, error) from error
         self._server: ModelServer | None = None
 
-    def spec(self, host: str, first_port: int | None, key: str, logs: Path | None) -> ServerSpec:
+    def spec(self, host: str, key: str, logs: Path | None) -> ServerSpec:
         """Return the settings of the server, on all of this process's GPUs.
 
         Args:
             host: Address of this node.
-            first_port: First port to try; None for the configured one.
             key: Key of all requests.
             logs: Folder of the log if this node has it, else the cache folder is used.
 
@@ -306,18 +298,17 @@ class ServerWorker:
                 f"engine.server_gpus must be at most {len(gpus)}, the GPUs that torch finds on "
                 f"this node, got {self._gpus:g}: is the driver installed?"
             )
-        port = free_port(host, first_port or self._managed.base_port or FIRST_PORT)
-        fraction = self._managed.memory_fraction * min(1.0, self._gpus or 1.0)
         [spec] = server_specs(
             self._config,
-            self._backend,
-            self._managed.replaced(replicas=1, base_port=port, memory_fraction=fraction),
+            self._managed.replaced(replicas=1, base_port=None),
             {self._base: served_bases(self._config, starts)[self._base]},
             logs if logs is not None and logs.is_dir() else None,
             gpus=gpus,
             host=host,
         )
-        return replace(spec, key=key, gpus=tuple(gpu.index for gpu in gpus))
+        memory = spec.memory_fraction and spec.memory_fraction * min(1.0, self._gpus)
+        indices = tuple(gpu.index for gpu in gpus)
+        return replace(spec, key=key, gpus=indices, memory_fraction=memory)
 
     def start(self, spec: ServerSpec) -> None:
         """Start the server.
@@ -335,9 +326,7 @@ class ServerWorker:
         if self._server is None:
             # The launcher ends the server of a killed worker after some seconds.
             latest = time.monotonic() + LEFT_BEHIND
-            while any(one.url == spec.url for one in running_servers()) and (
-                time.monotonic() < latest
-            ):
+            while not is_free(spec.host, spec.port) and time.monotonic() < latest:
                 time.sleep(POLL)
             self._server = ModelServer(spec)
         self._server.start()

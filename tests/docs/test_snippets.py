@@ -80,7 +80,7 @@ def test_a_program_runs_by_itself_and_again_in_the_same_folder(
 
 
 @pytest.mark.slow
-def test_the_outcome_is_what_is_told(tmp_path, monkeypatch, in_small):
+def test_the_outcome_matches_the_documentation(tmp_path, monkeypatch, in_small):
     [code] = [one.values[0] for one in programs() if OUTCOME in one.values[0]]
     monkeypatch.chdir(tmp_path)
     in_small(logging__evaluation_episodes=32)

@@ -1,12 +1,17 @@
-"""The examples about environments run as they stand."""
+"""Examples with environments run unchanged."""
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from srl_agents.episode import read_jsonl
+from srl_train.offline_data import read_episodes
+from tests.srl_extensions.pages.pages import blocks, document
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,3 +50,36 @@ def test_evaluate_scenarios():
         assert float(low) <= float(mean) <= float(high)
     # With a partner that always cooperates, agreeing in all 16 rounds earns 0.85 each.
     assert float(scored[1][1]) == pytest.approx(13.6, abs=0.2)
+
+
+@pytest.mark.slow
+def test_evaluate_and_collect(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(ROOT / "examples" / "evaluate_and_collect.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    found = re.findall(r"pass@(\d): (\d\.\d+) \((\d\.\d+) to (\d\.\d+)\)", said)
+    assert [k for k, *_ in found] == ["1", "4", "8"]
+    estimates = [float(estimate) for _, estimate, *_ in found]
+    assert estimates == sorted(estimates) and 0.0 < estimates[0] < estimates[-1]
+    for _, estimate, low, high in found:
+        assert float(low) <= float(estimate) <= float(high)
+    [(answers, problems, right)] = re.findall(r"(\d+) answers to (\d+) problems, (\d+) of", said)
+    assert int(answers) == 32 and 1 < int(problems) <= 8
+    path = tmp_path / "runs" / "evaluate_and_collect" / "solved.jsonl"
+    games = list(read_jsonl(path))
+    assert len(games) == int(right) > 0
+    assert all(game.turns[-1][0].info["success"] for game in games)
+    assert len(read_episodes(path, "code_v0", ["agent_0"])) == len(games)
+
+
+def test_watch_a_game(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["watch_a_game.py", str(tmp_path)])
+    runpy.run_path(str(ROOT / "examples" / "watch_a_game.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    assert "agent_4, defaulting_trader" in said
+    assert "played again: 24 turns, the same rewards" in said
+    words = dict(re.findall(r"(agent_\d) keeps its word: (\S+)", said))
+    assert float(words.pop("agent_4")) < 0.5
+    assert min(map(float, words.values())) >= 0.5
+    [transcript] = blocks(document(tmp_path / "market.html"), "transcript")
+    assert len(transcript["turns"]) == 25

@@ -1,4 +1,4 @@
-"""The examples about tasks run as they stand."""
+"""Examples with tasks run unchanged or at a small size."""
 
 import os
 import subprocess
@@ -6,10 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from srl_agents.episode import from_json
+from srl_envs import debate_v0, make, tool_use_v0
 from srl_train.config import yaml_file
+from srl_train.metrics.run_folder import load
 from srl_train.trainer import Trainer
+from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,3 +52,65 @@ def test_a_custom_task_is_trained_on_by_its_name(shown, tmp_path, monkeypatch, r
     answers = [step.decision for e in episodes for turn in e.turns for step in turn]
     if shown == "as it comes":  # the warm start taught the form
         assert sum(answer.parse_failure is None for answer in answers) >= len(answers) - 1
+
+
+CONFIGS = Path(__file__).parents[2] / "examples" / "configs"
+SMALLER = {
+    "rounds": 2,
+    "rollout.group_size": 4,
+    "rollout.groups_per_round": 1,
+    "logging.evaluation_episodes": 0,
+    "models.sampling.max_new_tokens": 8,
+}
+
+
+def debate():
+    return debate_v0.parallel_env(topics=["Tea is best."], debate_rounds=2, history=1)
+
+
+def tool_use():
+    options = yaml_file.load(CONFIGS / "tool_use.yaml").environment.options
+    return tool_use_v0.parallel_env(**options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "make", "smaller"),
+    [
+        ("debate.yaml", debate, {}),
+        ("tool_use.yaml", tool_use, {"sft.episodes": 8, "sft.min_return": None, "sft.epochs": 1}),
+    ],
+)
+def test_weights_change(name, make, smaller, tmp_path, glimpse):
+    start = glimpse(make)
+    config = yaml_file.load(CONFIGS / name, {**SMALLER, **smaller, "models.base": str(start)})
+    Trainer(config, tmp_path / "run").fit()
+    before = load_file(start / "model.safetensors")
+    for folder in (tmp_path / "run" / "models").iterdir():
+        after = load_file(folder / "model.safetensors")
+        assert before.keys() == after.keys()
+        assert any(not torch.equal(before[key], after[key]) for key in before)
+
+
+@pytest.mark.slow
+def test_one_model_trains_on_three_tasks(tmp_path, glimpse):
+    with any_sandbox(workers=1) as sandbox:
+        level = sandbox.protections().level
+    here = {"environment.options.environments.programs.options.sandbox_minimum": level}
+    options = yaml_file.load(CONFIGS / "several_tasks.yaml", here).environment.options
+    smaller = {
+        "models.base": str(glimpse(lambda: make("multitask_v0", **options))),
+        "rollout.group_size": 2,
+        "rollout.groups_per_round": 9,
+        "logging.evaluation_episodes": 0,
+        "models.sampling.max_new_tokens": 16,
+        "rounds": 1,
+    }
+    Trainer(yaml_file.load(CONFIGS / "several_tasks.yaml", here | smaller), tmp_path / "run").fit()
+    [row] = load(tmp_path / "run").rows
+    told = row["by_environment"]
+    assert set(told) == {"sums", "programs", "tools"}
+    assert sum(one["episodes"] for one in told.values()) == row["environment"]["episodes"] == 18
+    assert all(one["success"] is not None for one in told.values())
+    assert row["environment"]["failed_episodes"] == 0
+    assert row["models"]["model_0"]["weight_change"] > 0

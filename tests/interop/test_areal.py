@@ -95,15 +95,6 @@ def test_a_row_becomes_our_own_sample(executed, made):
     assert set(engine.chat.stop_ids) <= set(request.gconfig.stop_token_ids)
 
 
-def test_a_conversation_ends_where_areal_allows_no_more(executed):
-    [whole], engine, _ = executed(rows([GAME], [SEED]), 1)
-    ours = our_sample(engine.chat)
-    room = len(ours.prompt_ids) + ours.turns[2][0] + GAME.max_new_tokens - 1
-    [cut], _, _ = executed(rows([GAME], [SEED]), 1, max_tokens=room)
-    length = len(ours.prompt_ids) + ours.turns[1][1]
-    assert cut["input_ids"][0].tolist() == whole["input_ids"][0, :length].tolist()
-
-
 def test_games_that_fail_are_rejected_and_the_others_go_on(executed):
     code = replace(GAME, environment="os:getcwd").to_json()
     data = rows([GAME], [SEED, SEED + 1, SEED + 2])
@@ -132,14 +123,3 @@ def test_the_examples_settings_are_areals():
     assert import_from_string(example.WORKFLOW) is SrlWorkflow
     game, seed = game_of(example.data()[4])
     assert (game, seed) == (example.GAMES[1], 1)
-
-
-def test_the_workflow_is_made_from_names_as_areals_trainer_does(made, tmp_path):
-    from areal.api.cli_args import GenerationHyperparameters
-    from areal.utils.dynamic_import import import_from_string
-
-    made.save_pretrained(tmp_path)
-    workflow = import_from_string("srl_agents.integrations.areal.SrlWorkflow")(
-        gconfig=GenerationHyperparameters(), tokenizer=str(tmp_path)
-    )
-    assert workflow.chat.stop_ids == chat_of(made).stop_ids

@@ -24,17 +24,7 @@ def rps():
         pettingzoo.make("aec", "classic/rps-v2", max_cycles=3),
         rules="Rock beats scissors, scissors beat paper, paper beats rock.",
         answers=("rock", "paper", "scissors"),
-        fields=("rock", "paper", "scissors", "nothing yet"),
-    )
-
-
-def spread():
-    """Parallel; the observation is a vector without names."""
-    mpe2 = pytest.importorskip("mpe2.simple_spread_v3", reason=NEEDS_MPE2)
-    return with_text(
-        mpe2.parallel_env(N=2, max_cycles=3),
-        rules="Cover both landmarks together, and do not collide.",
-        answers=MOVES,
+        describe=lambda agent, seen: f"You see: {(*'RPS', 'nothing yet')[seen]}",
     )
 
 
@@ -71,32 +61,12 @@ def tic_tac_toe():
     )
 
 
-def connect_four():
-    """In turns; the board reads from its space alone."""
-    return with_text(
-        pettingzoo.make("aec", "classic/connect_four-v3"),
-        rules="Drop discs into columns; four of yours in a row win. Plane 1 is yours.",
-        answers=[f"column {column}" for column in range(1, 8)],
-    )
-
-
-@pytest.mark.parametrize("game", [rps, spread, speaker_and_listener, tic_tac_toe, connect_four])
+@pytest.mark.parametrize("game", [rps, speaker_and_listener, tic_tac_toe])
 def test_keeps_every_promise_of_our_own_environments(game):
     check_environment(game)
 
 
-def test_tic_tac_toe_is_the_game_that_is_shown():
-    game = tic_tac_toe()
-    seen, _ = game.reset(seed=0)
-    for turn, square in enumerate((1, 4, 2, 5, 3)):  # X takes the first row
-        mover, other = ("player_1", "player_2") if turn % 2 == 0 else ("player_2", "player_1")
-        assert str(square) in squares(mover, seen[mover])
-        seen, rewards, terminations, _, _ = game.step({mover: square, other: 0})
-    assert squares("player_1", seen["player_1"]) == "X X X\nO O 6\n7 8 9"
-    assert rewards == {"player_1": 1.0, "player_2": -1.0} and all(terminations.values())
-
-
-@pytest.mark.parametrize("game", [rps, spread, tic_tac_toe])
+@pytest.mark.parametrize("game", [rps, tic_tac_toe])
 def test_two_models_play_and_learn(game, tmp_path):
     config = pytest.importorskip("srl_train.config.run")
     trainer_module = pytest.importorskip("srl_train.trainer")

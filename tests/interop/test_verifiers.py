@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 
 from srl_agents.errors import PolicyError
-from srl_agents.llm.backends.chat_backend import ChatAnswer
-from srl_agents.llm.chat_policy import ChatPolicy
-from srl_agents.rollout import play
 from srl_agents.rollout.partners import WithPartners
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
@@ -56,44 +53,8 @@ def episodes(env, server):
     return asyncio.run(played())
 
 
-def test_reward_and_words_are_those_of_our_own_games(server):
-    games = episodes(environment(), server)
-    assert [episode.ok for episode in games] == [True, True], [e.errors for e in games]
-    for number, episode in enumerate(games):
-        [trace] = episode.traces
-        ours, heard = played_here(seed=5 + number)
-        penalty = make("coop_compete_pair_v0").unwrapped.text_view.parse_penalty
-        paid = ours.returns()["agent_0"] - penalty
-        assert trace.rewards["episode_return"].score == pytest.approx(paid)
-        assert trace.metrics["unreadable_answers"] == pytest.approx(1 / 3)
-        bodies = server.bodies[3 * number : 3 * number + 3]
-        assert [words(body["messages"]) for body in bodies] == heard
-
-
 def words(messages):
     return [(message["role"], message["content"]) for message in messages]
-
-
-def played_here(seed):
-    """Our own game with the same answers, and what the model was sent at each of them."""
-    env = make("coop_compete_pair_v0", **OPTIONS)
-    heard, said = [], cycle(SAID)
-
-    class Told:
-        name, takes_seed = "told", False
-
-        def check(self, sampling):
-            pass
-
-        async def answer(self, request):
-            heard.append(words(request.messages))
-            return ChatAnswer(next(said), "stop", ended=True, model="told")
-
-    policies = {
-        "agent_0": ChatPolicy(Told(), env.unwrapped.text_view),
-        "agent_1": classic_policy("tit_for_tat", env),
-    }
-    return play(env, policies, seed=seed), heard
 
 
 GAMES = {
@@ -145,7 +106,7 @@ def in_text(name, agent, partners, options, seed, said):
     return heard, told, reward, unread
 
 
-def test_what_is_held_out_is_refused_for_training(server):
+def test_held_out_partners_are_refused_for_training(server):
     with pytest.raises(PolicyError, match="kept for evaluation"):
         list(environment(partners={"agent_1": "pavlov"}).taskset)
     assert len(list(environment(partners={"agent_1": "pavlov"}, evaluation=True).taskset)) == 2

@@ -64,20 +64,19 @@ def play(model_folder, tmp_path):
     from verl.protocol import DataProto
     from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
 
-    def batch(made, response_length=LENGTH, prompt_length=LENGTH, agent=()):
+    def batch(made, response_length=LENGTH):
         path = tmp_path / "games.jsonl"
         write_rows(path, made)
         rollout = "actor_rollout_ref.rollout"
         settings = [
             f"actor_rollout_ref.model.path={model_folder}",
             f"data.train_files={path}",
-            f"data.max_prompt_length={prompt_length}",
+            f"data.max_prompt_length={LENGTH}",
             f"data.max_response_length={response_length}",
             f"+data.cache_dir={tmp_path}",
             "data.filter_overlong_prompts=False",
             f"{rollout}.name=vllm",
             f"{rollout}.calculate_log_probs=True",
-            *(f"{rollout}.agent.{setting}" for setting in agent),
         ]
         with initialize_config_module("verl.trainer.config", version_base=None):
             config = compose("ppo_trainer", overrides=settings)
@@ -89,36 +88,6 @@ def play(model_folder, tmp_path):
         return found, server
 
     return batch
-
-
-def test_the_plugin_is_found():
-    import verl  # noqa: F401
-    from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
-
-    assert _agent_loop_registry["srl"]["_target_"].endswith("integrations.verl.SrlAgentLoop")
-
-
-def test_a_configuration_names_the_loop_for_rows_that_name_none(play):
-    made = rows([GAME], [SEED])
-    whole, _ = play(made)
-    del made[0]["agent_name"]
-    found, _ = play(made, agent=["default_agent_loop=srl"])
-    assert found.batch["responses"].equal(whole.batch["responses"])
-    assert found.batch["rm_scores"].equal(whole.batch["rm_scores"])
-
-
-def test_a_file_names_a_loop_that_trusts_its_rows(play, tmp_path):
-    made = rows([GAME], [SEED])
-    whole, _ = play(made)
-    named = replace(GAME, environment="srl_envs.coop_compete_v0:parallel_env")
-    made[0] |= {"agent_name": "trusting"}
-    made[0]["extra_info"]["game"] = named.to_json()
-    path = tmp_path / "loops.yaml"
-    target = "srl_agents.integrations.verl.SrlAgentLoop"
-    path.write_text(f"- {{name: trusting, _target_: {target}, trusted: true}}\n")
-    found, _ = play(made, agent=[f"agent_loop_config_path={path}"])
-    assert found.batch["responses"].equal(whole.batch["responses"])
-    assert found.batch["rm_scores"].equal(whole.batch["rm_scores"])
 
 
 def test_a_row_becomes_our_own_sample(play):
@@ -147,14 +116,6 @@ def test_a_row_becomes_our_own_sample(play):
     assert server.asked[0]["stop_token_ids"] == sorted(server.chat.stop_ids)
 
 
-def test_rows_of_one_batch_are_games_of_their_own(play):
-    both = [replace(GAME, agent=agent) for agent in ("agent_1", "agent_2")]
-    found, _ = play(rows(both, [SEED, SEED + 1]))
-    assert len(found) == 4
-    assert found.non_tensor_batch["min_global_steps"].tolist() != [None] * 4
-    assert (found.batch["rm_scores"].sum(dim=1) != 0).all()
-
-
 def test_a_response_is_never_longer_than_verl_allows(play):
     whole, server = play(rows([GAME], [SEED]))
     ours = our_sample(server.chat)
@@ -163,11 +124,6 @@ def test_a_response_is_never_longer_than_verl_allows(play):
     length = ours.turns[1][1]
     assert found.batch["attention_mask"][0, -room:].sum() == length
     assert found.batch["responses"][0, :length].equal(whole.batch["responses"][0, :length])
-
-
-def test_a_prompt_that_is_too_long_says_what_to_set(play):
-    with pytest.raises(RuntimeError, match=r"set data.max_prompt_length, which is 8"):
-        play(rows([GAME], [SEED]), prompt_length=8)
 
 
 def test_the_examples_settings_are_verls(tmp_path, capsys, model_folder):

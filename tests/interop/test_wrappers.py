@@ -30,33 +30,6 @@ def test_supersuit(name):
     assert ends >= 2 * vector.num_envs  # it went on after the ends
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("wrapper", ["agent_indicator", "frame_skip"])
-def test_supersuit_wrappers_keep_their_own_spaces(wrapper, name):
-    supersuit = pytest.importorskip("supersuit", reason=f"supersuit {NOT_INSTALLED}")
-    wrapped = {
-        "agent_indicator": supersuit.agent_indicator_v0,
-        "frame_skip": lambda env: supersuit.frame_skip_v0(env, (2, 3), default_action=0),
-    }[wrapper]
-    env = wrapped(make(name, **SHORT))
-    observations, _ = env.reset(seed=0)
-    while True:
-        assert all(env.observation_space(agent).contains(o) for agent, o in observations.items())
-        if not env.agents:
-            break
-        observations, *_ = env.step(dict.fromkeys(env.agents, 1))
-
-
-def test_supersuit_copies_play_mazes_of_their_own():
-    supersuit = pytest.importorskip("supersuit", reason=f"supersuit {NOT_INSTALLED}")
-    copies = 16
-    vector = supersuit.pettingzoo_env_to_vec_env_v1(make("maze_v0", width=7, height=7))
-    vector = supersuit.concat_vec_envs_v1(vector, copies, num_cpus=0, base_class="gymnasium")
-    vector.reset()
-    *_, infos = vector.step(np.zeros(copies, int))
-    assert len({info["level_seed"] for info in infos}) == copies
-
-
 @pytest.mark.filterwarnings("ignore:PettingZoo in TorchRL is tested using:UserWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_torchrl(name):

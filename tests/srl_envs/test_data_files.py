@@ -5,8 +5,6 @@ import json
 import pytest
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading import read_rows
-from srl_envs.registry import make
 from srl_envs.tasks.debate.env import load_topics
 from srl_envs.tasks.mathematics.env import load_problems
 from srl_envs.tasks.programming import datasets as code_files
@@ -43,13 +41,3 @@ def test_programs_that_are_no_python_are_told_with_their_line(tmp_path, code):
     path.write_text(json.dumps({"text": "?", "code": code, "test_list": ["assert f()"]}))
     with pytest.raises(EnvConfigError, match=r"line 1: .* is not Python"):
         code_files.load(path)
-
-
-def test_a_line_ends_where_json_says_so(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text('"one\u2028line"\n"two"\n', encoding="utf-8")
-    assert read_rows(path, "rows", lambda row, number: (number, row)) == [
-        (1, "one\u2028line"),
-        (2, "two"),
-    ]
-    assert len(make("debate_v0", topics=path).topics) == 2

@@ -25,11 +25,6 @@ def test_keeps_the_contract(name, mode):
     check_environment(partial(registry.make, name, obs_mode=mode, max_cycles=ROUNDS))
 
 
-@pytest.mark.parametrize("name", ["team_battle_v0", "staged_v0"])
-def test_keeps_the_contract_after_the_warm_up(name):
-    check_environment(partial(registry.make, name, max_cycles=ROUNDS), options={"episode": 25})
-
-
 @pytest.mark.parametrize("layout", [["AG"], ["A.G", "..."], None])
 @pytest.mark.parametrize(("task", "seats"), [("race", 1), ("own", 2), ("meet", 2), ("race", 5)])
 def test_mazes_keep_the_contract_solved_or_not(task, seats, layout):

@@ -10,7 +10,6 @@ ROOT = Path(__file__).parents[2]
 DISTRIBUTIONS = {
     "PIL": "pillow",
     "grpc": "grpcio",
-    "grpc_health": "grpcio-health-checking",
     "google": "protobuf",
 }
 """Package, as it is imported -> what pip calls it, where that is another name."""

@@ -50,16 +50,11 @@ def test_what_is_written_is_read_back():
     "changes",
     [
         {"inner": [{"name": "a"}]},
-        {"inner": [{"name": "a", "number": "1"}]},
         {"inner": {}},
-        {"pair": ["x"]},
         {"pair": ["x", 1]},
-        {"counts": {"n": True}},
         {"counts": {"n": 1.0}},
         {"version": 1.5},
-        {"version": None},
         {"word": "three"},
-        {"told": []},
         {"table": [1.0]},
     ],
 )

@@ -130,14 +130,6 @@ def test_held_out_levels_are_known_however_they_are_written(name):
         assert scenarios.kept_for_evaluation(written, {}) is None
 
 
-def test_of_bandits_the_chances_are_held_out_whatever_is_told():
-    right_spoils = {"arm1_prob_start": 0.9, "arm1_prob_after": 0.1}
-    for told in (True, False):
-        options = {**right_spoils, "observe_switch": told, "max_cycles": 6}
-        found = scenarios.kept_for_evaluation("bandit_v0", options)
-        assert found.name == "bandit_v0.right_spoils_unseen"
-
-
 def row(found):
     """How docs/environments/scenarios.md tells of a scenario."""
     seats = {}

@@ -33,11 +33,6 @@ def test_entry_points_add_parts_but_replace_none(table):
     assert table.load("sqrt")(9) == 3
 
 
-def test_entry_points_are_not_read_for_own_parts(monkeypatch):
-    monkeypatch.setattr(metadata, "entry_points", lambda group: pytest.fail("was read"))
-    assert PluginTable("tests.numbers", OWN)["sqrt"].summary == "square root"
-
-
 def test_an_unknown_name_lists_the_allowed_ones(table):
     with pytest.raises(EnvConfigError, match="sqrt, json, cube"):
         table.load("root")

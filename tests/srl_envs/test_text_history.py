@@ -4,7 +4,7 @@ import pytest
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
-from srl_envs.text import ANSWER_SHOWN, TEXT_LENGTH, TextEnv, TextHistory
+from srl_envs.text import TEXT_LENGTH, TextEnv
 
 
 def text_env(**settings):
@@ -50,12 +50,6 @@ def test_a_history_of_nothing_is_rules_feedback_and_situation():
     ]
 
 
-def test_a_reset_clears_it():
-    env = text_env(history=8)
-    play(env, "compete", "compete")
-    assert play(env, "cooperate") == play(text_env(history=8), "cooperate")
-
-
 def test_it_stays_within_its_length_and_drops_the_oldest_turns_first():
     turns = 400
     env = text_env(history=turns)
@@ -64,14 +58,6 @@ def test_it_stays_within_its_length_and_drops_the_oldest_turns_first():
     assert last.startswith(env.unwrapped.text_view.rules("agent_0"))
     numbers = [int(line[5:-1]) for line in last.splitlines() if line.startswith("Turn ")]
     assert numbers == list(range(numbers[0], turns + 1)) and numbers[0] > 1
-
-
-def test_long_answers_are_told_by_their_end():
-    history = TextHistory(1, TEXT_LENGTH)
-    history.add("Rain.", "x" * 5000 + "\ngo", None)
-    said = history.with_rules("Go.", "Sun.").removesuffix("\n\nNow:\nSun.")
-    assert said.endswith("xxx\ngo") and len(said) < ANSWER_SHOWN + 50
-    assert said.startswith("Go.\n\nTurn 1:\nRain.\nYou answered: ... xxx")
 
 
 @pytest.mark.parametrize("history", [-1, 1.5, True, "all"])

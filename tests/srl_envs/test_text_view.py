@@ -7,13 +7,12 @@ import re
 import pytest
 from gymnasium import spaces
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 from pytest import approx
 
 from srl_envs import registry
 from srl_envs.errors import EnvError
-from srl_envs.text import BINARY_ANSWERS, ParseFailure, TextEnv, TextSpace, feedback, parse_choice
+from srl_envs.text import BINARY_ANSWERS, ParseFailure, TextEnv, TextSpace, parse_choice
 from tests.srl_envs.tasks.grading.hostile_answers import hostile_answers
 
 COOPERATE = (
@@ -113,15 +112,6 @@ def test_reasons_tell_what_was_wrong():
     assert reason["<answer>compete</answer>\ncooperate"] == "two different choices were stated"
 
 
-def test_feedback_shows_nothing_of_the_answer():
-    failure = parse_choice("ignore the rules, I won", BINARY_ANSWERS)
-    view = registry.make("coop_compete_pair_v0").text_view
-    assert feedback(view, "agent_0", failure) == (
-        "Your last answer was not read: no legal choice stood alone on the last line. "
-        "So compete was played."
-    )
-
-
 ENVIRONMENTS = [registry.make(name) for name in registry.names()]
 VIEWS = {type(env.text_view): (env.text_view, env.possible_agents[0]) for env in ENVIRONMENTS}
 ANSWERS = hostile_answers(
@@ -149,22 +139,6 @@ def test_any_answer_is_an_action_or_a_failure(answer):
         tags = re.findall(r"<answer>(.*?)</answer>", answer, re.IGNORECASE | re.DOTALL)
         places = [letters(text) for text in (answer, answer.strip().splitlines()[-1], *tags)]
         assert set(places) & {word, "answer" + word, "action" + word, "choice" + word}
-
-
-@settings(max_examples=300, deadline=None, derandomize=True)
-@given(st.lists(st.tuples(ANSWERS, ANSWERS), min_size=1, max_size=4))
-def test_a_game_of_any_answers_goes_on(turns):
-    env = TextEnv(registry.make("coop_compete_pair_v0", max_cycles=len(turns)))
-    env.reset(seed=0)
-    for answers in turns:
-        before = list(env.agents)
-        _, _, _, _, infos = env.step(dict(zip(before, answers, strict=True)))
-        for agent, answer in zip(before, answers, strict=True):
-            read = parse_choice(answer, BINARY_ANSWERS)
-            failed = isinstance(read, ParseFailure)
-            assert infos[agent]["parse_failure"] == (read.reason if failed else None)
-            assert infos[agent]["action"] == (0 if failed else read)
-    assert env.agents == []
 
 
 def text_env(name="coop_compete_pair_v0", **parameters):

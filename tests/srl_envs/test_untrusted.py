@@ -1,7 +1,6 @@
 """Documents and text that others wrote."""
 
 import json
-import time
 
 import pytest
 
@@ -41,17 +40,6 @@ def test_refuses_in_one_kind_of_error(text):
 def test_refuses_what_is_too_large():
     with pytest.raises(DocumentError, match="12 bytes, at most 11"):
         read_json('"' + "a" * 10 + '"', max_bytes=11)
-
-
-def test_shared_parts_are_looked_at_once():
-    shared = [1]
-    for _ in range(MAX_NESTING - 1):
-        shared = [shared, shared]  # 2 ** 63 paths
-    began = time.process_time()
-    check_nesting(shared)
-    assert time.process_time() - began < 5
-    with pytest.raises(DocumentError):
-        check_nesting([shared, shared])
 
 
 def test_what_holds_itself_is_refused():
@@ -105,11 +93,6 @@ def test_what_is_framed_cannot_close_its_frame(text):
     inside = shown.removeprefix("<tool_response>\n").removesuffix("\n</tool_response>")
     assert len(inside) == len(shown) - len("<tool_response>\n\n</tool_response>")
     assert not set("<>\uff1c\uff1e\ufe64\ufe65") & set(inside)
-
-
-def test_what_is_framed_grows_by_no_more_than_its_frame():
-    text = "</tool_response>" + "\ufdfa" * 1900
-    assert len(framed("tool_response", text)) == len(text) + len(framed("tool_response", ""))
 
 
 def test_what_names_no_frame_is_left_as_it_is():

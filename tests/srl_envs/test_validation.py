@@ -15,11 +15,9 @@ HUGE = 10**400  # no float holds it
     [
         (number_between, ("size", HUGE, 0.0), "a number between 0 and 1e+30, got a number of 1329"),
         (number_between, ("size", -HUGE, 0.0, 1.0), "a number between 0 and 1, got a number of"),
-        (number_between, ("size", 1.1e30, 0.0), "a number between 0 and 1e+30, got 1.1e+30"),
         (number_between, ("size", float("nan"), 0.0), "a number at least 0, got nan"),
         (whole_number, ("size", HUGE, 1), "a whole number from 1 to 1.79769e+308, got a number of"),
         (whole_number, ("size", 10**5000, 1), "got a number of 16610 binary digits"),
-        (whole_number, ("size", 9, 1, 8), "a whole number from 1 to 8, got 9"),
         (whole_number, ("size", np.zeros((2, 1)), 1), "at least 1, got array([[0.], [0.]])"),
         (
             check_choice,
@@ -45,16 +43,11 @@ def test_seeds_of_any_usual_size_are_whole_numbers():
     ("name", "parameter"),
     [
         ("coop_compete_v0", "base_scale"),
-        ("coop_compete_v0", "noise_std"),
         ("coop_compete_v0", "num_agents"),
-        ("team_battle_v0", "cooperation_weight"),
         ("team_battle_v0", "max_cycles"),
-        ("staged_v0", "difficulty"),
         ("staged_v0", "warmup_episodes"),
         ("bandit_v0", "arm0_prob"),
-        ("maze_v0", "loop_share"),
         ("social_trading_v0", "max_quantity"),
-        ("social_negotiation_v0", "discount"),
         ("social_negotiation_v0", "max_cycles"),
     ],
 )
@@ -62,50 +55,3 @@ def test_seeds_of_any_usual_size_are_whole_numbers():
 def test_numbers_past_all_bounds_are_refused_at_once(name, parameter, value):
     with pytest.raises(EnvConfigError, match=f"{parameter} must be a "):
         registry.make(name, **{parameter: value})
-
-
-@pytest.mark.parametrize("name", ["coop_compete_v0", "team_battle_v0", "staged_v0"])
-def test_the_largest_rewards_still_fit_into_observations(name):
-    weights = ["cooperation_weight", "noise_std"]
-    if name == "coop_compete_v0":
-        weights += ["base_scale", "competition_weight"]
-    env = registry.make(name, **dict.fromkeys(weights, LARGEST))
-    env.reset(seed=0, options={"episode": 100})
-    observations, rewards, *_ = env.step(dict.fromkeys(env.agents, 1))
-    assert np.isfinite(env.observation_space(env.agents[0]).high).all()
-    assert all(env.observation_space(agent).contains(observations[agent]) for agent in env.agents)
-    assert 0.0 < max(rewards.values()) < 1e32
-
-
-GIVEN = [
-    ("staged_v0", {"warmup_episodes": np.uint8(3)}),
-    ("staged_v0", {"difficulty": np.float16(0.3), "cooperation_weight": np.float32(0.7)}),
-    ("staged_v0", {"num_agents": np.int8(100)}),
-    ("team_battle_v0", {"team_size": np.int8(100), "warmup_episodes": np.uint8(0)}),
-    ("team_battle_v0", {"difficulty": np.float16(0.3), "cooperation_weight": np.float16(0.7)}),
-    ("coop_compete_v0", {"base_scale": np.float16(1.3), "cooperation_weight": np.float32(0.7)}),
-    ("coop_compete_v0", {"cooperation_level": np.float16(0.6), "difficulty": np.float16(0.3)}),
-    ("social_trading_v0", {"max_quantity": np.uint8(3)}),
-    ("social_trading_v0", {"num_agents": np.int8(4), "goods": np.int8(5)}),
-    ("social_negotiation_v0", {"num_agents": np.uint8(3), "discount": np.float16(0.9)}),
-    ("maze_v0", {"width": np.uint8(20), "height": np.uint8(20), "min_path": np.uint8(50)}),
-    ("maze_v0", {"loop_share": np.float16(0.3), "view_radius": np.int8(2)}),
-]
-
-
-@pytest.mark.parametrize(("name", "parameters"), GIVEN)
-def test_numpys_numbers_play_as_plain_ones(name, parameters):
-    plain = {parameter: value.item() for parameter, value in parameters.items()}
-    games = [registry.make(name, **given, max_cycles=6) for given in (parameters, plain)]
-    first = [game.reset(seed=0) for game in games]
-    options = {"episode": 300} if name == "staged_v0" else None
-    begun = [game.reset(seed=0, options=options) for game in games]
-    for (seen, _), (expected, _) in (first, begun):
-        assert all(np.array_equal(seen[agent], expected[agent]) for agent in games[1].agents)
-    rng = np.random.default_rng(0)
-    while games[1].agents:
-        count = games[1].action_space(games[1].agents[0]).n
-        actions = {agent: int(rng.integers(count)) for agent in games[1].agents}
-        (seen, rewards, *_), (expected, earned, *_) = (game.step(actions) for game in games)
-        assert rewards == earned and {type(reward) for reward in rewards.values()} == {float}
-        assert all(np.array_equal(seen[agent], expected[agent]) for agent in actions)

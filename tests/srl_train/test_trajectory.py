@@ -30,7 +30,7 @@ def test_penalties_come_off_after_shaping_at_the_turn_of_the_failure():
     assert [one.reward for one in game["a"].steps] == [1.0, 2.0], "the raw rewards stay"
 
 
-def test_a_trajectory_has_what_is_its_agent_s():
+def test_a_trajectory_contains_the_steps_of_its_agent():
     ends = {"a": End(True, "seen", (7,))}
     states = (np.zeros(1), np.ones(1), np.full(1, 2.0))
     label = {"environment": "maze"}

@@ -11,7 +11,6 @@ import zipfile
 
 import pytest
 
-from srl_agents.llm.backends.huggingface import loading as sources
 from tests.docs.mrlm.conftest import SOURCES
 
 ROOT = SOURCES.parents[1]
@@ -52,13 +51,6 @@ def test_the_names_are_those_of_the_documentation():
     assert {f"mrlm {word}" for word in re.findall(r"^mrlm (\w+)", code, re.MULTILINE)} <= told
 
 
-def test_our_own_wheel_has_no_part_of_it():
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    for target in ("wheel", "sdist"):
-        kept = settings["targets"][target].get("packages") or settings["targets"][target]["include"]
-        assert not any(one == "compat" or "mrlm" in one for one in kept)
-
-
 def run_example(monkeypatch, name, *words):
     monkeypatch.syspath_prepend(str(SOURCES / "examples"))
     monkeypatch.setattr(sys, "argv", [name, *words])
@@ -72,28 +64,6 @@ def test_an_example_trains(workplace, monkeypatch, capsys):
     assert (workplace / "data/preferences.jsonl").is_file()
 
 
-@pytest.mark.usefixtures("one_model")
-def test_an_example_trains_the_embedded_model(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    run_example(monkeypatch, "train_dpo_preferences.py", "--model", "tiny", *FEW)
-    assert "loss: " in capsys.readouterr().out
-    assert "hidden_size" in (tmp_path / "outputs/dpo/final/config.json").read_text()
-
-
-def test_without_the_hub_an_example_says_what_may_be_trained(tmp_path, monkeypatch):
-    def no_network():
-        raise OSError("no route to host")
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CORE_SRL_MODELS", raising=False)
-    monkeypatch.setattr(sources, "get_session", no_network)
-    with pytest.raises(SystemExit) as told:
-        run_example(monkeypatch, "train_math_ppo.py", "--model", "nobody/one")
-    line = str(told.value)
-    assert line.startswith("error: cannot load the model 'nobody/one'") and "\n" not in line
-    assert "CORE_SRL_MODELS=nobody/one=FOLDER" in line and "tiny" in line
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in EXAMPLES if n != "train_from_config.py"])
 def test_every_example_trains(workplace, monkeypatch, capsys, name):
@@ -101,21 +71,6 @@ def test_every_example_trains(workplace, monkeypatch, capsys, name):
     run_example(monkeypatch, name, *few, "--episodes", "8")
     assert ("loss: " if "dpo" in name else "before: reward") in capsys.readouterr().out
     assert list((workplace / "outputs").glob("**/final"))
-
-
-@pytest.mark.slow
-def test_several_processes_share_the_model(workplace):
-    for path in (SOURCES / "examples").glob("*.py"):
-        (workplace / path.name).write_text(path.read_text())
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "train.py"]
-    done = subprocess.run(
-        [*command, "--strategy", "fsdp", *FEW, "--max-new-tokens", "4"],
-        capture_output=True, text=True, check=False,
-        env=os.environ | {"PYTHONPATH": f"{SOURCES}:{ROOT}"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "after: reward" in done.stdout
-    assert "parallel: fsdp" in (workplace / "outputs/distributed_grpo/config.yaml").read_text()
 
 
 @pytest.mark.slow

@@ -45,13 +45,6 @@ def run(name, given=None):
     return names
 
 
-def test_the_shortened_numbers_are_those_of_the_documentation():
-    everything = (
-        "\n".join(SNIPPETS.values()) + (SOURCES / "configs/code_generation_ppo.yaml").read_text()
-    )
-    assert all(documented in everything for documented in SHORTER)
-
-
 def test_thirty_seconds(workplace, terse_folder):
     for name in NAMES:
         (workplace / name).parent.mkdir(exist_ok=True)
@@ -98,38 +91,22 @@ def answered(environment, answer):
     return environment.step(Message("assistant", answer))
 
 
-def right_answer(environment):
-    game = environment._game.unwrapped
-    return game.attempt("agent_0").problem
-
-
-def test_code_is_run_against_tests():
-    env = run("code environment")["env"]
-    env.seed(0)
-    told = env.reset()
-    assert [str(message.role) for message in told.messages] == ["system", "user"]
-    assert "f(" in told.messages[-1].content
-    wrong, reward = answered(env, "```python\ndef f(*anything):\n    return 'wrong'\n```")
+def test_answers_are_graded_in_the_documented_environments():
+    code, mathematics, debate = (
+        run(f"{name} environment")["env"] for name in ("code", "math", "debate")
+    )
+    code.seed(0)
+    assert "f(" in code.reset().messages[-1].content
+    wrong, reward = answered(code, "```python\ndef f(*anything):\n    return 'wrong'\n```")
     assert reward.value < 1 and not wrong.info["success"]
-    solved, reward = answered(env, right_answer(env).data["solution"])
-    assert solved.done and solved.info["success"] and reward.components == {"score": 1.0}
-
-
-def test_mathematics_is_checked():
-    env = run("math environment")["env"]
-    env.reset()
-    assert right_answer(env).difficulty in (1, 2, 3)
-    assert answered(env, "Answer: 123456789")[1].value == 0.0
-    right, reward = answered(env, f"Answer: {right_answer(env).answer}")
+    mathematics.reset()
+    assert answered(mathematics, "Answer: 123456789")[1].value == 0.0
+    problem = mathematics._game.unwrapped.attempt("agent_0").problem
+    right, reward = answered(mathematics, f"Answer: {problem.answer}")
     assert right.done and reward.value == pytest.approx(0.95)
-
-
-def test_debates_are_judged():
-    env = run("debate environment")["env"]
-    env.seed(3)
-    assert env.reset().info["side"] in ("pro", "con")
-    speech = "This motion matters because it helps. For example, many people said so."
-    steps = [answered(env, speech) for _ in range(6)]
+    debate.seed(3)
+    debate.reset()
+    steps = [answered(debate, "It helps. For example, many people said so.") for _ in range(6)]
     assert [told.done for told, _ in steps] == [False] * 5 + [True]
     assert 0 < steps[-1][1].value <= 1
 
@@ -152,7 +129,7 @@ def test_tools_are_real():
     assert "1024" in told.messages[-1].content and not told.done
 
 
-def test_an_environment_of_ones_own_needs_two_methods():
+def test_a_custom_environment_needs_two_methods():
     kind = run("custom environment")["MyEnvironment"]
     assert issubclass(kind, SimulatedEnvironment)
     assert as_parallel_env(kind()).possible_agents == ["agent_0"]

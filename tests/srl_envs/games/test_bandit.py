@@ -42,14 +42,6 @@ def test_chances_are_the_documented_ones_and_seats_are_independent():
     assert abs(np.corrcoef(won.T) - np.eye(4)).max() < 0.06
 
 
-def test_regret():
-    env = parallel_env(arm0_prob=0.5, arm1_prob_start=0.2, switch_pull=1)
-    env.reset(seed=0)
-    assert pull(env, 1)[4]["agent_0"]["regret"] == approx(0.3)
-    assert pull(env, 1)[4]["agent_0"]["regret"] == 0.0
-    assert pull(env, 0)[4]["agent_0"]["regret"] == approx(0.2)
-
-
 def test_observation_of_several():
     env = certain(num_agents=3, switch_pull=2, max_cycles=4)
     observations, *_ = pull(env, 0, 1, 1)  # agent_0 wins, the others do not

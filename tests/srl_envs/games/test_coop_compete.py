@@ -117,13 +117,6 @@ def test_baselines_are_what_play_earns():
     assert np.mean(earned) == approx(env.baselines()["uniform"], abs=0.003)
 
 
-def test_one_player_alone():
-    env = quiet(num_agents=1)
-    observations, rewards, *_ = env.step({"agent_0": 1})
-    assert rewards == approx({"agent_0": 0.7})
-    assert env.observation_space("agent_0").contains(observations["agent_0"])
-
-
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [

@@ -58,20 +58,6 @@ def test_population_by_hand():
     assert rules.greatest() == approx(0.85)
 
 
-def test_the_weights_are_apart():
-    rules = CoopCompeteRules(
-        num_agents=2, cooperation_level=0.5, cooperation_weight=0.4, competition_weight=0.2
-    )
-    assert rules.expected_rewards([1, 1]) == approx((0.9, 0.9))
-    assert rules.expected_rewards([0, 0]) == approx((0.8, 0.8))
-
-
-def test_one_player_alone_has_no_bonus():
-    rules = CoopCompeteRules(num_agents=1)
-    assert rules.expected_rewards([0]) == rules.expected_rewards([1]) == approx((0.7,))
-    assert rules.uniform_value() == rules.optimum() == approx(0.7)
-
-
 def by_enumeration(rules, seats):
     totals = [sum(rules.expected_rewards(actions)) for actions in product((0, 1), repeat=seats)]
     return sum(totals) / len(totals) / seats, max(totals) / seats
@@ -112,14 +98,6 @@ def test_teams_of_unequal_sizes():
     assert rewards == approx((0.675, blue - 0.05 / 3, blue - 0.05 / 3, blue))
 
 
-@pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
-def test_temptation_is_the_documented_one(probability):
-    # Switching costs .0625 of the own share and gains .15 * opp + .05 * (1 - own), own taken
-    # with oneself cooperating: 1 - own = (1 - p) * 3/4 on average.
-    expected = 0.15 * probability + 0.05 * 0.75 * (1 - probability) - 0.0625
-    assert TeamBattleRules().temptation(probability) == approx(expected)
-
-
 def test_selfish_equilibrium():
     # 0 = .1125 p - .025, so p = 2/9; a competitor's value there: .7 + .25 * (p * 3/4 - .5) + .15 p
     probability, value = TeamBattleRules().selfish_equilibrium()
@@ -135,16 +113,11 @@ def test_selfish_equilibrium():
     ("parameters", "said"),
     [
         ({"num_agents": 0}, "num_agents must be a whole number from 1 to 10000, got 0"),
-        ({"num_agents": 2.5}, "num_agents"),
         ({"num_agents": True}, "num_agents"),
-        ({"num_agents": 3, "variant": "pair"}, "num_agents must be 2 in the pair variant, got 3"),
         ({"variant": "trio"}, "variant must be one of 'population', 'pair', got 'trio'"),
-        ({"cooperation_level": 1.2}, "cooperation_level must be a number between 0 and 1, got 1.2"),
         ({"cooperation_level": "high"}, "cooperation_level"),
         ({"difficulty": -0.1}, "difficulty must be a number between 0 and 1, got -0.1"),
-        ({"difficulty": float("nan")}, "difficulty"),
         ({"base_scale": float("inf")}, "base_scale must be a number between 0 and 1e+30, got inf"),
-        ({"cooperation_weight": -1}, "cooperation_weight must be a number at least 0, got -1"),
         ({"competition_weight": None}, "competition_weight"),
     ],
 )

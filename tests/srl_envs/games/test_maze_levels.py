@@ -194,16 +194,6 @@ def test_train_and_test_share_no_layout(recipe):
     assert {recipe.level(s).split for s in test} == {"test"}
 
 
-def test_distinct_level_seeds():
-    recipe = MazeRecipe(5, 5)
-    seeds = recipe.level_seeds("test", 20, distinct=True)
-    assert len({recipe.level(seed).layout_hash for seed in seeds}) == 20
-    assert set(seeds) <= set(recipe.level_seeds("test", 500))
-    assert recipe.level_seeds("test", 0) == ()
-    with pytest.raises(EnvConfigError, match="no maze of the test split after the first 1 among"):
-        MazeRecipe(3, 3).level_seeds("test", 1000, distinct=True)
-
-
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
@@ -218,12 +208,3 @@ def test_wrong_recipes(parameters, said):
     with pytest.raises(EnvConfigError) as caught:
         MazeRecipe(**parameters)
     assert said in str(caught.value)
-
-
-def test_what_a_recipe_cannot_make():
-    with pytest.raises(EnvConfigError, match="no maze with so long a path among 10000 made by"):
-        MazeRecipe(3, 3, min_path=7).level(0)
-    with pytest.raises(EnvConfigError, match="level_seed must be a whole number of at least 0"):
-        MazeRecipe().level(-1)
-    with pytest.raises(EnvConfigError, match="split must be one of 'train', 'test', got 'any'"):
-        MazeRecipe().level_seeds("any", 1)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from srl_envs import make, vector
-from srl_envs.errors import EnvConfigError
 from srl_envs.games.maze_levels import MazeRecipe
 
 
@@ -33,15 +32,3 @@ def test_num_levels_repeats_the_first_of_the_split():
     games.reset(seed=0)
     *_, infos = games.step(np.zeros((64, 1), int))
     assert set(infos["level_seed"][:, 0]) == set(recipe.level_seeds("test", 3))
-
-
-@pytest.mark.parametrize("num_envs", [2, 20])
-def test_mazes_that_cannot_be_made_are_refused(num_envs, monkeypatch):
-    games = vector.make("maze_v0", num_envs, width=3, height=3, min_path=5)
-    with pytest.raises(EnvConfigError, match="no maze with so long a path among 10000"):
-        games.reset(seed=0)
-    with pytest.raises(EnvConfigError, match="num_agents must be at most 5 with task='own'"):
-        vector.make("maze_own_v0", num_envs, width=3, height=3, num_agents=6)
-    monkeypatch.setattr("srl_envs.games.maze_levels.ATTEMPTS", 1)  # one in five is of the split
-    with pytest.raises(EnvConfigError, match="no maze of the test split among"):
-        vector.make("maze_v0", num_envs, split="test").reset(seed=0)

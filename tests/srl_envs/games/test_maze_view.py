@@ -40,18 +40,6 @@ def test_the_situation_reads():
     )
 
 
-def test_a_wider_view_is_drawn():
-    env = TextEnv(parallel_env(layout=BEND, view_radius=2))
-    assert told(env, "right").split("\n")[1:] == [
-        "Around you (A you, # wall, . free):",
-        "# # # # #",
-        "# # # # #",
-        "# . A # #",
-        "# # . . #",
-        "# # # . #",
-    ]
-
-
 @pytest.mark.parametrize(
     ("task", "seats", "rules", "situation"),
     [

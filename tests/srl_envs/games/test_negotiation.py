@@ -117,16 +117,6 @@ def test_what_a_seat_reads():
     assert "There is a deal." in view.describe("agent_1", observations["agent_1"])
 
 
-def test_three_seats_read_who_agrees():
-    env = registry.make("social_negotiation_v0", num_agents=3, issues=ISSUES)
-    env.reset(seed=0, options={"first": 2})
-    say(env, "pass", "pass", "propose price=low delivery=late")
-    observations, *_ = say(env, "accept", "pass", "pass")
-    assert env.text_view.describe("agent_1", observations["agent_1"]).endswith(
-        "points for you). agent_0 agreed."
-    )
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -147,19 +137,11 @@ def test_proposals_in_any_order(answer):
     "answer",
     [
         "propose price=low",
-        "propose price=low delivery=late price=low",
         "propose price=low price=high delivery=late",
-        "propose price=free delivery=late",
-        "propose price=low delivery=late warranty=long",
         "propose low late",
-        "propose",
         "price=low delivery=late",
-        "I reject it",
         "don't accept",
-        "accept or walk away",
-        "walk",
         "propose " + "x" * 100_000,
-        "propose " + "price=" * 20_000,
         "propose " + " = " * 30_000,
     ],
     ids=lambda answer: answer[:40],
@@ -240,17 +222,11 @@ def test_variants_keep_the_contract(parameters):
     ("options", "said"),
     [
         ({"points": [[[60, 0], [40, 0]]]}, "points must hold, for each of 2 agents"),
-        ({"points": [[[60, 0], [40]], [[0, 30], [0, 70]]]}, "points must hold"),
         ({"points": [[1, 2], [3, 4]]}, "points must hold"),
-        ({"points": 7}, "points must hold"),
         ({"reservations": 7}, "reservations must be 2 numbers"),
-        ({"reservations": "12"}, "reservations must be 2 numbers"),
         ({"reservations": np.array([0.5, 10])}, "reservations must be a whole number .* got 0.5"),
-        ({"points": np.zeros((2, 2))}, "points must hold"),
         ({"points": [[[60, 0], [41, 0]], [[0, 30], [0, 70]]]}, "favourite deal .* got 101"),
-        ({"points": [[[-1, 0], [40, 0]], [[0, 30], [0, 70]]]}, "points must be a whole number"),
         ({"reservations": [1]}, "reservations must be 2 numbers"),
-        ({"reservations": [1, 101]}, "reservations must be a whole number from 0 to 100"),
         ({"first": 2}, "first must be a whole number from 0 to 1, got 2"),
     ],
 )
@@ -268,11 +244,3 @@ def test_the_common_name_makes_both_scenarios():
         registry.make("social_v0", scenario="war")
     with pytest.raises(EnvConfigError, match="social_trading_v0 has no parameter 'discount'"):
         registry.make("social_v0", discount=0.5)
-
-
-@pytest.mark.parametrize("first", ["x", 0])
-def test_nobody_is_first_where_both_move(first):
-    env = registry.make("social_negotiation_v0", offers="simultaneous")
-    env.reset(seed=0)
-    with pytest.raises(EnvConfigError, match=f"first is for alternating offers, got {first!r}"):
-        env.reset(options={"first": first})

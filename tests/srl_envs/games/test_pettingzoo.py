@@ -5,14 +5,12 @@ for modes wrap one and the same observation.
 """
 
 from functools import partial
-from types import SimpleNamespace
 
 import pettingzoo
 import pytest
 from gymnasium.utils.env_checker import data_equivalence
 from pettingzoo.test import (
     api_test,
-    max_cycles_test,
     parallel_api_test,
     parallel_seed_test,
     seed_test,
@@ -80,16 +78,6 @@ def test_turn_based_seeds(name):
 # left, and debates with fewer rounds (debate_rounds=2). With the samples below, none of them does.
 
 
-@every_name
-def test_max_cycles(name):
-    max_cycles_test(
-        SimpleNamespace(
-            parallel_env=partial(sampling_alike, registry.make, name),
-            env=partial(sampling_alike, turn_based, name),
-        )
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "parameters", "action"),
     [
@@ -107,13 +95,6 @@ def test_an_episode_that_ends_before_max_cycles_is_terminated(name, parameters, 
         _, _, terminations, truncations, _ = env.step(dict.fromkeys(env.agents, action))
         steps += 1
     assert steps < 4 and all(terminations.values()) and not any(truncations.values())
-
-
-def sampling_alike(make, name, **parameters):
-    env = make(name, **parameters)
-    for place, agent in enumerate(env.possible_agents):
-        env.action_space(agent).seed(place)
-    return env
 
 
 @every_name

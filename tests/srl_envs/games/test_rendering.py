@@ -1,11 +1,10 @@
-import dataclasses
 import sys
 
 import numpy as np
 import pytest
 
 from srl_envs import registry
-from srl_envs.games.rendering import Frame, Scene, ansi, rgb_array
+from srl_envs.games.rendering import Scene, ansi, rgb_array
 
 SCENE = Scene(
     headline="game_v0 round 1/9",
@@ -46,25 +45,6 @@ def test_picture():
     assert not coloured(before, (0, 114, 178)).any()
 
 
-def picture(**changes):
-    return rgb_array(dataclasses.replace(SCENE, **changes))
-
-
-def test_notes_stand_beside_the_seats():
-    assert not np.array_equal(picture(notes=("adversary", "")), picture(notes=("", "adversary")))
-    assert picture(notes=("", "")).shape == picture().shape
-
-
-def test_what_is_drawn_over_the_edge_is_cut_off():
-    frame = Frame(8, 20)
-    empty = frame.pixels()
-    frame.write("wide", 2, 10, (9, 9, 9))
-    frame.box(2, 30, 5, 5, (9, 9, 9))
-    frame.box(0, 0, 5, 0, (9, 9, 9))
-    changed = (frame.pixels() != empty).any(axis=2)
-    assert changed[:, 10:].any() and not changed[:, :10].any()
-
-
 def test_a_missing_pillow_is_told_with_its_install_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     env = registry.make("coop_compete_v0", render_mode="rgb_array")
@@ -72,16 +52,6 @@ def test_a_missing_pillow_is_told_with_its_install_line(monkeypatch):
     with pytest.raises(ImportError, match=r'pip install "core-srl\[render\]"'):
         env.render()
     assert ansi(SCENE)
-
-
-@pytest.mark.parametrize(
-    ("reward", "ceiling", "filled"),
-    [(-1.0, 1.0, 0), (0.0, 1.0, 0), (5.0, 1.0, 20), (1.0, 0.0, 0), (-1.5e30, 1.0, 0)],
-)
-def test_bars_stay_within_their_track(reward, ceiling, filled):
-    scene = Scene("", ("a_0",), (0,), (reward,), ("x",), ceiling)
-    assert ansi(scene).count("#") == filled
-    assert rgb_array(scene).dtype == np.uint8
 
 
 @pytest.mark.parametrize(
@@ -116,22 +86,3 @@ def test_the_headline_tells_the_phase():
     assert env.render().splitlines()[0] == "team_battle_v0 round 0/9 warmup"
     env.reset(seed=0, options={"episode": 10})
     assert env.render().splitlines()[0] == "team_battle_v0 round 0/9 battle"
-
-
-def test_a_new_episode_begins_with_an_empty_picture():
-    env = registry.make("team_battle_v0", render_mode="rgb_array")
-    env.reset(seed=0)
-    start = env.render()
-    env.step(dict.fromkeys(env.agents, 1))
-    assert not np.array_equal(env.render(), start)
-    env.reset(seed=0, options={"episode": 0})
-    assert np.array_equal(env.render(), start)
-
-
-def test_a_staged_game_shows_who_is_an_adversary():
-    env = registry.make("staged_v0", num_agents=4)
-    env.reset(seed=0)
-    assert env._scene().notes == ("adversary", "", "", "")
-    battle = registry.make("team_battle_v0", team_size=(1, 2))
-    battle.reset(seed=0)
-    assert battle._scene().notes == ("team_a", "team_b", "team_b")

@@ -78,36 +78,3 @@ def test_a_reset_of_many_that_is_refused_changes_nothing(name):
     assert np.array_equal(*again)
     for one, same in zip(games.step(actions)[:4], untouched.step(actions)[:4], strict=True):
         assert np.array_equal(one, same)
-
-
-IN_WORDS = {
-    "math_v0": {"problem_seed": -1},
-    "tool_use_v0": {"problem_seed": "x"},
-    "debate_v0": {"motion": 5},
-    "multitask_v0": {"problem_seed": -1},
-}
-
-
-@pytest.mark.parametrize("name", IN_WORDS)
-def test_a_reset_that_is_refused_changes_nothing_in_words(name):
-    parameters = {}
-    if name == "multitask_v0":
-        sums = {"name": "math_v0", "options": {"families": "arithmetic"}}
-        parameters = {"environments": {"sums": sums, "words": {"name": "math_v0"}}}
-    env, untouched = (registry.make(name, max_cycles=3, **parameters) for _ in range(2))
-    wrong = refused(name)
-    wrong += [({"options": IN_WORDS[name], "seed": seed}, None) for seed in (None, 7)]
-    for one in (env, untouched):
-        one.reset(seed=0)
-    for arguments, said in wrong:
-        with pytest.raises(EnvConfigError, match=said):
-            env.reset(**arguments)
-    for _ in range(2):
-        answers = dict.fromkeys(env.agents, "Answer: 4")
-        one, other = env.step(answers), untouched.step(answers)
-        texts = [{agent: seen["text"] for agent, seen in both[0].items()} for both in (one, other)]
-        assert texts[0] == texts[1] and one[1:4] == other[1:4]
-        first, second = env.reset()[0], untouched.reset()[0]
-        assert {a: seen["text"] for a, seen in first.items()} == {
-            a: seen["text"] for a, seen in second.items()
-        }

@@ -81,19 +81,6 @@ def test_warm_up_lasts_exactly_as_many_episodes_as_it_says(warmup):
     assert phases == ["warmup"] * warmup + ["divergence"] * (5 - warmup)
 
 
-@pytest.mark.parametrize(
-    ("warmup", "episode", "ramp"),
-    [(20, 19, 0), (20, 20, 0), (20, 25, 0.25), (20, 40, 1), (20, 99, 1), (0, 0, 1), (0, 1, 1)],
-)
-def test_the_base_ramps_up_after_the_warm_up(warmup, episode, ramp):
-    env = parallel_env(warmup_episodes=warmup, noise_std=0.0)
-    observations, _ = env.reset(seed=0, options={"episode": episode})
-    assert observations["agent_3"][OBSERVATION_FIELDS.index("ramp")] == ramp
-    # At c = .5 an ordinary seat earns the base alone.
-    _, rewards, *_ = play(env, [0, 0, 0, 0, 1, 1, 1, 1])
-    assert rewards["agent_3"] == rewards["agent_7"] == approx(0.7 * (1 + 0.3 * ramp))
-
-
 def test_the_episode_number_can_be_set_and_counts_on():
     env = parallel_env(max_cycles=1, warmup_episodes=20)
     phases = []
@@ -127,16 +114,6 @@ def test_observation():
         "Cooperating: 2 of 4. Difficulty 0.30."
     )
     assert "adversary" not in env.text_view.describe("agent_1", observations["agent_1"])
-
-
-def test_noise():
-    env = parallel_env(max_cycles=4000)
-    env.reset(seed=5)
-    rewards = np.array([list(play(env, [1] * 8)[1].values()) for _ in range(4000)])
-    means = [0.985] * 2 + [1.035] * 6
-    assert rewards.mean(axis=0) == approx(means, abs=4 * 0.005 / 4000**0.5)
-    assert rewards.std(axis=0) == approx([0.005] * 8, rel=0.06)
-    assert abs(np.corrcoef(rewards.T) - np.eye(8)).max() < 0.08
 
 
 def test_values_are_those_of_all_joint_actions():

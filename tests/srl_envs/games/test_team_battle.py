@@ -67,16 +67,6 @@ def test_the_episode_number_can_be_set():
         env.reset(options={"episode": -1})
 
 
-def test_a_warm_up_ends_at_max_cycles_as_a_draw():
-    env = battle(warmup_episodes=1, max_cycles=2)
-    assert not any(play(env, 4, 0)[3].values())
-    observations, _, terminations, truncations, infos = play(env, 4, 0)
-    assert all(truncations.values()) and not any(terminations.values())
-    assert env.agents == []
-    assert {info["winner"] for info in infos.values()} == {"draw"}
-    assert observations["red_0"][OBSERVATION_FIELDS.index("warmup")] == 1
-
-
 @pytest.mark.parametrize(
     ("rounds", "winner"),
     [
@@ -135,7 +125,6 @@ def test_baselines():
         ({"team_size": 0}, "team_size must be a whole number from 1 to 10000, got 0"),
         ({"team_size": (1, 2, 3)}, "team_size must be one number or (red, blue), got (1, 2, 3)"),
         ({"team_size": "44"}, "team_size must be a whole number from 1 to 10000, got '44'"),
-        ({"team_size": (4, 0)}, "team_size"),
         ({"warmup_episodes": -1}, "warmup_episodes must be a whole number of at least 0, got -1"),
         ({"difficulty": 3}, "difficulty must be a number between 0 and 1, got 3"),
         ({"observe_parameters": None}, "observe_parameters must be True or False, got None"),

@@ -123,18 +123,6 @@ def test_what_a_seat_reads():
     )
 
 
-def test_a_losing_offer_is_told_as_one():
-    env, *_ = opened(max_cycles=9)
-    observations, *_ = say(env, "pass", "offer 1 apple for 1 bread to agent_0", "pass")
-    assert "1 apple for 1 bread (worth 7 more to you)" in env.text_view.describe(
-        "agent_0", observations["agent_0"]
-    )
-    env, *_ = opened(max_cycles=9)
-    observations, *_ = say(env, "pass", "offer 1 apple for 2 coin to agent_2", "pass")
-    said = env.text_view.describe("agent_2", observations["agent_2"])
-    assert "1 apple for 2 coin (worth 5 less to you)" in said
-
-
 def test_binding_agreements_know_no_deliveries():
     env, *_ = opened(agreements="binding")
     say(env, "offer 2 bread for 2 apple to agent_1", "pass", "pass")
@@ -164,22 +152,12 @@ def test_sentences_are_read_as_they_are_meant(answer, meant):
 @pytest.mark.parametrize(
     "answer",
     [
-        "offer 3 apple for 1 bread to agent_2",  # more than may be offered
-        "offer 0 apple for 1 bread to agent_2",
-        "offer 1 apple for 1 apple to agent_2",
-        "offer 1 apple for 1 bread to agent_1",  # to oneself
-        "offer 1 apple for 1 bread to agent_7",
+        "offer 3 apple for 1 bread to agent_2",
+        "offer 1 apple for 1 bread to agent_1",
         "offer 1 gold for 1 bread to agent_2",
-        "offer one apple for 1 bread to agent_2",
-        "offer -1 apple for 1 bread to agent_2",
         "offer 1 apple for 1 bread",
-        "I will not offer 1 apple for 1 bread to agent_2",
-        "offer 1 apple for 1 bread to agent_2 or accept agent_0",
         "accept",
-        "accept agent_1",
         "accept agent_0 and agent_2",
-        "deliver nothing",
-        "offer " * 20_000,
         "1" * 100_000,
     ],
     ids=lambda answer: answer[:40],
@@ -193,11 +171,9 @@ def test_what_no_act_was_stated_in(answer):
     [
         ("offer 3 apple for 1 bread to agent_2", "an offer is for 1 to 2 of each good"),
         ("offer 1 apple for 1 apples to agent_2", "an offer of apple for apple exchanges nothing"),
-        ("Answer: offer 1 gold for 1 bread to agent_2.", "gold is not traded"),
         ("Hm.\noffer 1 apple for 1 bread to agent_7", "agent_7 is not a trader here"),
         ("offer 1 apple for 1 bread to agent_1", "agent_1 is you"),
         ("offer one apple", "an offer reads 'offer 1 coin for 1 apple to agent_0'"),
-        ("accept", "say whose offer, as in 'accept agent_0'"),
         ("accept agent_9", "agent_9 is not a trader here"),
         ("offer 1 apple\nfor now", "no legal choice stood alone on the last line"),
     ],

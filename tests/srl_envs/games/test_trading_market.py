@@ -8,7 +8,7 @@ import pytest
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import trading_market as market_rules
-from srl_envs.games.trading_market import DECLINE, DELIVER, FIRST_ACCEPT, PASS, Market, TradingRules
+from srl_envs.games.trading_market import DELIVER, FIRST_ACCEPT, PASS, Market, TradingRules
 
 GAMES, ROUNDS = 10_000, 6
 
@@ -161,16 +161,6 @@ def test_nobody_promises_more_than_it_holds():
     assert illegal == [True, False, False] and shop.answers == [market_rules.ACCEPTED, 0, 0]
 
 
-def test_two_agreements_at_once_are_both_carried_out():
-    shop = market([[4, 0, 2], [4, 2, 0], [4, 2, 1]])
-    rules = shop.rules
-    shop.play([offer(rules, 0, 2, 1, 1, 1), PASS, offer(rules, 0, 1, 1, 2, 1)])
-    shop.play([FIRST_ACCEPT + 1, FIRST_ACCEPT, PASS])
-    assert shop.agreed == [(2, 0), (0, 1)]
-    gains, _ = shop.play([DELIVER] * 3)
-    assert gains == [14, 7, 7] and shop.stocks == [[4, 2, 0], [4, 1, 1], [4, 1, 2]]
-
-
 def test_who_accepts_one_offer_declines_the_others():
     shop = market([[4, 0, 3], [4, 2, 3], [4, 3, 1]])
     rules = shop.rules
@@ -178,16 +168,6 @@ def test_who_accepts_one_offer_declines_the_others():
     assert shop.incoming[2] == [0, 1]
     shop.play([PASS, PASS, FIRST_ACCEPT + 1])
     assert shop.answers == [market_rules.DECLINED, market_rules.ACCEPTED, market_rules.UNANSWERED]
-
-
-def test_rounds_in_which_nothing_could_happen_are_left_out():
-    shop = market(STOCKS)
-    shop.play([PASS, DELIVER, FIRST_ACCEPT])  # nobody offers: offers again
-    assert shop.phase == market_rules.OFFERS
-    shop.play([offer(shop.rules, 0, 2, 1, 1, 1), PASS, PASS])
-    shop.play([PASS, DECLINE, DECLINE])  # nobody accepts: offers again
-    assert shop.phase == market_rules.OFFERS and shop.answers == [market_rules.DECLINED, 0, 0]
-    assert shop.kept == shop.broken == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

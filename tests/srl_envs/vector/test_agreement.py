@@ -40,10 +40,6 @@ def test_five_with_seeds_of_their_own_are_five_single_ones(name, parameters):
     compared(name, 5, 15, seeds=seeds, **{"max_cycles": 7, **parameters})
 
 
-def test_noise_goes_on_past_what_is_drawn_ahead():
-    compared("coop_compete_v0", 2, 24, num_agents=9, max_cycles=30)
-
-
 @pytest.mark.parametrize("name", ["team_battle_v0", "staged_v0"])
 def test_the_number_of_an_episode_can_be_given(name):
     # Episode 19 is a warm-up, episode 20 is not, and the ramp rises from there on.

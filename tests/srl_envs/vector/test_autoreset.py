@@ -5,7 +5,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from srl_envs import vector
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.errors import EnvError
 from tests.srl_envs.vector.singles import Singles, compared, same_observations, same_outcome
 
 # Of each kind: ended by the clock, by the players, and with infos that only the last round has.
@@ -60,22 +60,3 @@ def test_disabled_refuses_to_play_on():
         games.step(actions)
     games.reset(mask=np.array([False, True]))
     games.step(actions)
-
-
-def test_actions_of_an_environment_that_rests_do_not_matter():
-    outcomes = []
-    for ignored in (0, 1):
-        games = vector.make("coop_compete_v0", 2, max_cycles=1)
-        games.reset(3)
-        games.step(np.zeros((2, 4), int))
-        games.step(np.full((2, 4), ignored))
-        outcomes.append(games.step(np.ones((2, 4), int))[:2])
-    for one, other in zip(*outcomes, strict=True):
-        assert np.array_equal(one, other)
-
-
-def test_a_mode_may_be_given_in_words():
-    for word in ("SameStep", "SAME_STEP"):
-        assert vector.make("bandit_v0", 1, word).autoreset_mode is AutoresetMode.SAME_STEP
-    with pytest.raises(EnvConfigError, match=r"one of 'NEXT_STEP' \('NextStep'\), .*, got 'x'"):
-        vector.make("bandit_v0", 1, "x")

@@ -40,7 +40,7 @@ def same(one, other):
     ],
 )
 def test_one_seat_is_gymnasiums_own_loop_over_the_single_one(name, parameters, mode):
-    env = vector.gymnasium_vector(vector.make(name, 3, mode, **parameters))
+    env = vector.AgentVectorEnv(vector.make(name, 3, mode, **parameters))
     loop = SyncVectorEnv([lambda: single_agent_env(name, **parameters)] * 3, autoreset_mode=mode)
     assert isinstance(env, VectorEnv)
     for attribute in ("num_envs", "single_action_space", "single_observation_space",
@@ -88,7 +88,7 @@ def test_make_vec_of_several_seats_is_refused():
 def test_every_seat_is_an_environment_of_its_own():
     game = vector.make("team_battle_v0", 2, "SameStep", team_size=(1, 2), max_cycles=2)
     twin = vector.make("team_battle_v0", 2, "SameStep", team_size=(1, 2), max_cycles=2)
-    env = vector.gymnasium_vector(game)
+    env = vector.AgentVectorEnv(game)
     assert env.num_envs == 6
     observations, _ = env.reset(seed=[4, 9])
     assert np.array_equal(observations, twin.reset([4, 9])[0].reshape(6, -1))
@@ -107,29 +107,6 @@ def test_every_seat_is_an_environment_of_its_own():
             assert team.tolist() == [1.0] * 3 + [0.5] * 3
 
 
-def test_a_central_controller_plays_all_seats():
-    game = vector.make("maze_own_v0", 2, "SameStep", layout=("A..G",), max_cycles=3)
-    env = vector.gymnasium_vector(game, each="game")
-    observations, infos = env.reset(seed=0)
-    assert observations.shape == (2, 2, 24)
-    assert infos["_action_mask"].tolist() == [True, True]
-    assert env.observation_space.contains(observations)
-    assert env.action_space.contains(env.action_space.sample())
-    cross, stay = [3, 2], [0, 0]  # each to the other's start, or against a wall
-    for _ in range(3):
-        outcome = env.step(np.array([cross, stay]))
-    _, rewards, terminations, truncations, infos = outcome
-    assert rewards.tolist() == [10.0, -1.0]
-    assert (terminations.tolist(), truncations.tolist()) == ([True, False], [False, True])
-    assert infos["final_obs"][1].shape == (2, 24)
-    assert infos["final_info"]["success"].tolist() == [[True, True], [False, False]]
-
-
-def test_another_way_to_divide_is_refused():
-    with pytest.raises(EnvConfigError, match="each must be one of 'agent', 'game', got 'team'"):
-        vector.gymnasium_vector(vector.make("bandit_v0", 1), each="team")
-
-
 def test_tasks_are_stepped_one_by_one():
     envs = gymnasium.make_vec("srl/Math-v0", num_envs=2, vectorization_mode="sync")
     seen, _ = envs.reset(seed=0)
@@ -140,7 +117,7 @@ def test_tasks_are_stepped_one_by_one():
 
 
 def test_seats_of_an_environment_are_reset_together():
-    env = vector.gymnasium_vector(vector.make("coop_compete_v0", 2, "Disabled", num_agents=2))
+    env = vector.AgentVectorEnv(vector.make("coop_compete_v0", 2, "Disabled", num_agents=2))
     env.reset(seed=0)
     env.step(np.ones(4, int))
     observations, _ = env.reset(options={"reset_mask": np.array([False, False, True, True])})

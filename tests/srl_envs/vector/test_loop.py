@@ -108,21 +108,6 @@ def test_spaces_that_do_not_fit_are_refused(make_env, message):
         SyncVectorGame(make_env)
 
 
-def test_seats_of_different_kinds_are_refused():
-    class Unequal(Countdown):
-        def action_space(self, agent):
-            return spaces.Discrete(2 + int(agent[-1]))
-
-    class Unlike(Countdown):
-        def observation_space(self, agent):
-            return spaces.Box(0, 1, (1 + int(agent[-1]),))
-
-    with pytest.raises(EnvConfigError, match="all agents must have the same actions"):
-        SyncVectorGame(Unequal)
-    with pytest.raises(EnvConfigError, match="all agents must observe alike"):
-        SyncVectorGame(Unlike)
-
-
 def test_a_third_partys_game():
     pytest.importorskip("pygame", reason="rps_v2 imports it")
     from pettingzoo.classic import rps_v2
@@ -132,13 +117,3 @@ def test_a_third_partys_game():
     observations, rewards, *_ = games.step(np.array([[0, 1], [1, 1], [2, 1]]))
     assert rewards.tolist() == [[-1, 1], [0, 0], [1, -1]]
     assert observations.tolist() == [[1, 0], [1, 1], [1, 2]]
-
-
-def test_values_of_several_kinds_become_objects():
-    # surplus_share is a number, or None in a market where nothing could be gained.
-    games = vector.make("social_trading_v0", 2, num_agents=2, max_cycles=1)
-    flat = {"values": [[1, 1, 1]] * 2, "stocks": [[1, 1, 1]] * 2}
-    games.reset(0, flat)
-    infos = games.step(np.zeros((2, 2), int))[4]
-    assert infos["surplus_share"].tolist() == [[None, None]] * 2
-    assert infos["possible_surplus"].dtype == np.int64

@@ -114,16 +114,11 @@ def test_a_step_before_the_first_reset_is_refused():
             {"seed": [1, 2, 3]},
             "seed must be one number or 2, one for each environment, got .1, 2, 3.",
         ),
-        ({"seed": np.array([[1, 2], [3, 4]])}, "seed must be one number or 2"),
         ({"seed": np.array(3)}, "seed must be one number or 2"),
-        ({"options": 5}, "options must be a mapping of names to values, got 5"),
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
-        ({"seed": 0.5}, "seed must be a whole number"),
         ({"seed": ["a", 1]}, "seed must be a whole number of at least 0, got 'a'"),
         ({"mask": [True, False]}, "a reset mask must be a bool array"),
-        ({"mask": np.array([1, 0])}, "a reset mask must be a bool array"),
         ({"mask": np.array([True])}, r"a bool array of shape \(2,\)"),
-        ({"mask": np.array([False, False])}, "must mark at least one environment"),
         (
             {"mask": np.array([True, False]), "options": {"reset_mask": np.array([True, False])}},
             "not both",
@@ -186,8 +181,3 @@ def test_what_the_page_shows_runs(capsys):
 
 games_of_any = vector.make("coop_compete_v0", 2, "SameStep", num_agents=3, max_cycles=3)
 games_of_any.reset(0)
-
-
-def test_a_part_cannot_be_reset_before_the_whole():
-    with pytest.raises(EnvError, match="all environments before a part"):
-        vector.make("bandit_v0", 2).reset(mask=np.array([True, False]))

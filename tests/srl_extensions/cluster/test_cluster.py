@@ -21,7 +21,7 @@ from srl_train.config.learning.offline import DpoConfig, SftConfig
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
-from tests.srl_train.engine.run_state import everything, same, without_times
+from tests.srl_train.run_state import everything, same, without_times
 
 pytestmark = pytest.mark.ray
 pytest.importorskip("ray")

@@ -18,8 +18,8 @@ from srl_train.round import train_round
 from srl_train.schedule import ScheduleContext, build_schedule
 from srl_train.trainer import Trainer
 from tests.srl_extensions.cluster.direct import DirectCluster, deaths_of, on_ray, use
-from tests.srl_train.engine.run_state import everything, same, without_times
-from tests.srl_train.updates.test_population import unequal
+from tests.srl_train.run_state import everything, same, without_times
+from tests.srl_train.test_population import unequal
 
 CASES = {
     "selective": {"updates__strategy": "selective"},

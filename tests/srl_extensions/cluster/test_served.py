@@ -3,7 +3,6 @@
 import threading
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -12,12 +11,10 @@ from srl_extensions.vllm import client, fleet, placed
 from srl_train.build import build_run
 from srl_train.config.engine import RayEngineConfig
 from srl_train.errors import ConfigError
-from srl_train.evaluation import evaluate
 from srl_train.loading import weights_digest
 from srl_train.round import train_round
 from srl_train.schedule import ScheduleContext, build_schedule
 from tests.servers.vllm_program import interpreter
-from tests.servers.vllm_stub import VLLMStub
 from tests.srl_extensions.cluster.direct import DirectCluster, use
 from tests.srl_extensions.cluster.stub_servers import StubServer
 
@@ -29,7 +26,7 @@ def stand_ins(monkeypatch):
     monkeypatch.setattr(StubServer, "made", [])
     monkeypatch.setattr(placed, "ModelServer", StubServer)
     monkeypatch.setattr(fleet, "LOOK", 0.05)
-    monkeypatch.setattr(fleet, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(fleet, "RESTART_WAIT", 0.05)
     monkeypatch.setattr(client, "UNREACHABLE", 0.3)
 
 
@@ -43,7 +40,7 @@ def served(short_run, monkeypatch, tmp_path):
     def make(*, dies=lambda method: False, engine=None, managed=None, **settings):
         use(monkeypatch, cluster := DirectCluster(dies))
         own = {"python": interpreter(tmp_path), **(managed or {})}
-        backend = {"name": "vllm", "managed": own, "deadline": 30.0, "folder": str(published)}
+        backend = {"name": "vllm", "managed": own, "folder": str(published)}
         config = short_run(**{**ADAPTERS, "backend": backend, **settings})
         config = config.replaced(engine=RayEngineConfig(**(engine or {})))
         run = build_run(config, server_logs=tmp_path / "run" / "server-logs")
@@ -121,35 +118,6 @@ def test_a_dead_server_is_restarted_with_the_published_weights(served, adapters)
     assert server.alive
 
 
-def test_current_episodes_end_before_a_whole_model_changes(served, monkeypatch):
-    loaded, load = [], VLLMStub._call_workers
-
-    def noted(stub, body):
-        loaded.append(Path(body["args"][0]).name.rpartition(".")[0])
-        return load(stub, body)
-
-    monkeypatch.setattr(VLLMStub, "_call_workers", noted)
-    run = served(models__adapters=None, models__count=1)
-    [server] = StubServer.made
-    asked = len(server.stub.bodies)
-    server.stub._running.clear()  # requests wait
-    games, publisher = [], run.players.publisher
-    playing = threading.Thread(target=lambda: games.extend(evaluate(run, 2)[1]))
-    playing.start()
-    until(lambda: len(server.stub.bodies) > asked)
-    weights = {n: own + 0.5 for n, own in run.learners["model_0"].weights().items()}
-    changing = threading.Thread(target=publisher.publish, args=("model_0", 1, weights))
-    changing.start()
-    until(lambda: len(publisher.held._versions["model_0"]) == 2)
-    server.kill()
-    for thread in (playing, changing):
-        thread.join(60)
-    assert {one.version for own in sampled_by(games).values() for one in own} == {0}
-    assert loaded == ["model_0@0", "model_0@0", "model_0@1"]
-    games = evaluate(run, 2)[1]
-    assert {one.version for own in sampled_by(games).values() for one in own} == {1}
-
-
 def test_a_server_whose_actor_dies_is_restarted(served):
     struck = []  # the next call of one of these
 
@@ -176,8 +144,8 @@ def test_a_restarted_player_samples_the_version_of_its_episodes(served):
 
 @pytest.mark.parametrize(
     ("adapters", "staleness"),
-    [({"rank": 4}, 0), ({"rank": 4}, 3), (None, 1)],
-    ids=["adapters in step", "adapters", "whole models"],
+    [({"rank": 4}, 0), ({"rank": 4}, 3)],
+    ids=["adapters in step", "adapters"],
 )
 def test_rounds_are_played_ahead(served, adapters, staleness):
     run = served(
@@ -214,8 +182,9 @@ def test_past_versions_and_frozen_models_play_as_adapters(served, tiny_folder):
     assert still.adapter == "still" and run.learners.keys() == {"model_0"}
 
 
-def test_a_server_beyond_its_restarts_ends_the_run(served):
-    run = served(managed={"max_restarts": 0})
+def test_a_server_beyond_its_restarts_ends_the_run(served, monkeypatch):
+    monkeypatch.setattr(fleet, "MAX_RESTARTS", 0)
+    run = served()
     [server] = StubServer.made
     threading.Timer(0.05, server.kill).start()
     began = time.monotonic()

@@ -50,7 +50,6 @@ def tree(tmp_path):
         "engine": {"name": "ray", "players": 2, "placement": "SPREAD"},
         "backend": {
             "name": "vllm",
-            "deadline": 240.0,
             "managed": {"python": interpreter(tmp_path, STAND_IN), "replicas": 2},
         },
         "rounds": ROUNDS,

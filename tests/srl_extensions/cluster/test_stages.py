@@ -7,7 +7,7 @@ from srl_train.metrics import read_metrics
 from srl_train.stages import Stage
 from srl_train.trainer import Trainer
 from tests.srl_extensions.cluster.direct import DirectCluster, deaths_of, on_ray, use
-from tests.srl_train.engine.run_state import everything, same, without_times
+from tests.srl_train.run_state import everything, same, without_times
 
 SFT = {"data_policy": "always_cooperate", "episodes": 6, "epochs": 2, "batch_size": 4}
 DPO = {"episodes": 8, "epochs": 2, "batch_size": 4}

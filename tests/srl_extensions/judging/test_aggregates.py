@@ -44,11 +44,6 @@ def test_intervals_hold_the_value_and_come_from_the_seed():
     assert 0 <= low < high <= 1
 
 
-def test_runs_are_drawn_within_tasks():
-    assert mean({"a": [1.0, 1.0], "b": [5.0, 5.0]}, 0).interval == (3.0, 3.0)
-    assert interquartile_mean({"a": [1.0], "b": [2.0]}, 0) == (1.5, None)
-
-
 @pytest.mark.parametrize("scores", [{"a": [float("nan")]}, {"a": []}])
 def test_missing_scores_are_refused(scores):
     with pytest.raises(ValueError, match="finite numbers, one or more"):

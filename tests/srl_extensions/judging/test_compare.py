@@ -45,16 +45,6 @@ def test_runs_of_different_seeds_are_one_method(tmp_path, capsys):
     assert compared(runs, tmp_path) == record
 
 
-def test_a_single_seed_has_a_caution(tmp_path, capsys):
-    runs = [
-        written(tmp_path / f"{mode}_{seed}", mode, seed, 0.5)
-        for mode, seed in (("cooperative", 0), ("mixed", 0), ("mixed", 1))
-    ]
-    assert cli.main(["compare", *runs]) == 0
-    [caution] = [line for line in capsys.readouterr().out.splitlines() if "caution" in line]
-    assert "only one seed of cooperative" in caution and "mixed" not in caution
-
-
 def test_methods_are_named_and_compared_over_several_environments(tmp_path):
     runs = [
         f"{method}="

@@ -6,7 +6,7 @@ import pytest
 
 from srl_agents.episode import read_jsonl
 from srl_train import cli
-from tests.srl_extensions.pages.pages import blocks, document, words
+from tests.srl_extensions.pages.pages import document
 
 SHORT = ["--set", "max_cycles=4", "--episodes", "3"]
 THREE = ["always_cooperate", "always_compete", "tit_for_tat"]
@@ -119,25 +119,3 @@ def test_wrong_arguments_are_refused_before_any_game(words, reason, tmp_path, ca
     assert cli.main(["crossplay", *words, "--out", str(tmp_path / "out")]) == 2
     assert reason in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_two_players_have_intervals_and_no_rating(tmp_path, capsys):
-    record = results([*PAIR, *COOP], tmp_path)
-    printed, page = capsys.readouterr().out, document(tmp_path / "results.html")
-    for text in (printed, words(page)):
-        assert "no ratings: a match requires three players" in text and "OpenSkill" not in text
-    assert "25.00" not in printed and "alpha-rank" in printed  # OpenSkill's start is no rating
-    [drawn] = blocks(page, "heatmap")
-    for row, notes in zip(record["arenas"][0]["matrix"], drawn["notes"], strict=True):
-        for cell, note in zip(row, notes, strict=True):
-            low, high = cell["interval"]
-            assert f"{cell['mean']:.3f} +- {(high - low) / 2:.3f}" in printed
-            assert note == f"{low:.4g} to {high:.4g}"
-
-
-def test_an_existing_folder_is_not_overwritten(tmp_path, capsys):
-    words = [*PAIR, *COOP, "--quiet"]
-    before = results(words, tmp_path)
-    assert cli.main(["crossplay", *words, "--seed", "1", "--out", str(tmp_path)]) == 2
-    assert str(tmp_path) in capsys.readouterr().err
-    assert json.loads((tmp_path / "results.json").read_text()) == before

@@ -114,13 +114,6 @@ def test_failed_episodes_are_counted_and_left_out():
         score(PAIR, Failing("broken"), episodes=2)
 
 
-def test_a_focal_agent_without_a_step_earns_nothing():
-    game = "tests.srl_envs.third_party_games:knock_out"
-    one = Scenario("knock_out", game, "x", ("player_1",), {"player_0": "uniform"}, {})
-    found = score(one, Uniform(2), episodes=32)
-    assert found.failed == 0 and {e.focal_return for e in found.episodes} == {0.0, 1.0}
-
-
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -155,34 +148,6 @@ def test_each_agent_must_be_named_once(focal, background):
         score(replace(PAIR, focal=focal, background=background), Always(1), episodes=1)
 
 
-OUTCOMES = {
-    "maze_v0.small": ("explorer", {"success", "steps", "shortest_path"}),
-    "maze_race_v0.greedy_walker": (
-        "explorer",
-        {"success", "steps", "shortest_path", "won", "drawn"},
-    ),
-    "team_battle_v0.joining_a_team": ("always_compete", {"won", "drawn"}),
-    "bandit_v0.documented_arms": ("thompson_sampling", {"regret"}),
-    "social_trading_v0.binding": ("truthful_trader", {"surplus_share", "gain", "reputation"}),
-    "social_negotiation_v0.conceder": (
-        "conceder",
-        {"agreement", "welfare_share", "nash_share", "pareto_efficient"},
-    ),
-    "coop_compete_pair_v0.pavlov": ("uniform", set()),
-}
-
-
-@pytest.mark.parametrize("name", OUTCOMES)
-def test_outcomes_are_means_over_episodes(name):
-    who, expected = OUTCOMES[name]
-    found = scenario(name)
-    result = score(found, classic_policy(who, found.make()), episodes=8)
-    assert set(result.outcomes) == expected <= {*AT_THE_END, *SUMMED, *JUDGED}
-    for key, value in result.outcomes.items():
-        own = [e.outcomes[key] for e in result.episodes if key in e.outcomes]
-        assert value == pytest.approx(np.mean(own))
-
-
 def test_outcomes_by_hand():
     regret = score(scenario("bandit_v0.left_is_better"), Named("right", 1), episodes=3)
     assert regret.outcomes["regret"] == pytest.approx(10 * 0.2 + 30 * 0.5)
@@ -190,24 +155,6 @@ def test_outcomes_by_hand():
     result = score(race, classic_policy("explorer", race.make()), episodes=20)
     assert result.outcomes["success"] == result.outcomes["won"] == 1.0
     assert result.background_return < result.focal_return
-
-
-def test_debaters_win_by_their_side():
-    class Pro(Writer):
-        """Speaks for one side only."""
-
-        def act(self, seen, states):
-            speech = "Schools teach children to read, because books open the world."
-            said = [speech if one.agent == "pro_0" else "" for one in seen]
-            return [Decision(text, text=text) for text in said], list(states)
-
-    found = scenario("debate_v0.one_round_unseen")
-    result = score(found, Pro("pro"), episodes=4)
-    assert result.outcomes["won"] == result.outcomes["success"] == 0.5
-    assert result.outcomes["drawn"] == 0.0 and result.solved is None
-    assert 0.0 < result.focal_return < 1.0
-    tie = score(found, Writer("same"), episodes=2)
-    assert (tie.outcomes["won"], tie.outcomes["drawn"]) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("name", scenarios.names())
@@ -220,15 +167,6 @@ def test_every_scenario_can_be_played_and_scored(name):
     assert result.failed == 0 and np.isfinite(result.focal_return)
     assert (result.background_return is None) == (not found.background)
     json.dumps(result.as_record(), allow_nan=False)
-
-
-def test_warm_ups_are_over():
-    found = scenario("team_battle_v0.against_cooperators")
-    [episode] = play_scenario(found, Always(1), 1)
-    assert {step.info["phase"] for turn in episode.turns for step in turn} == {"battle"}
-    found = scenario("staged_v0.two_and_two_followers")
-    [episode] = play_scenario(found, Always(1), 1)
-    assert episode.turns[0][0].observation[6] == 1.0, "the ramp is at its top"
 
 
 def test_the_page_runs_and_explains_every_key(capsys):

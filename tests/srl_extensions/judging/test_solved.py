@@ -12,7 +12,7 @@ from srl_agents.episode import Decision
 from srl_agents.errors import BackendError
 from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_agents.scripted.registry import classic_policy
-from srl_envs.scenarios import Scenario, scenario
+from srl_envs.scenarios import scenario
 from srl_extensions.judging.scenarios import play_scenario, score, scored
 from srl_extensions.judging.solved import pass_at_k, refuse_unsolvable, solved
 
@@ -99,16 +99,6 @@ def test_intervals_are_over_problems():
     assert many.focal_interval == pytest.approx(few.focal_interval)
 
 
-def test_equal_problems_are_one_cluster():
-    """There are few one-digit problems: among 40 starts some ask the same."""
-    result = score(DIGITS, Pupil(right=0.5), 40)
-    names = [one.problem for one in result.solved.problems]
-    assert len(set(names)) < len(names) == 40
-    shares = [one.c / one.n for one in result.solved.problems]
-    assert result.solved.interval == bootstrap_interval(shares, 0, names)
-    assert result.solved.interval != bootstrap_interval(shares, 0)
-
-
 def test_shares_by_difficulty_and_family():
     both = replace(DIGITS, options={"difficulty": (1, 2), "max_cycles": 1})
 
@@ -161,17 +151,6 @@ def test_games_without_problems_are_refused(name, says):
         pavlov = scenario(name)
         with pytest.raises(ValueError, match=says):
             score(pavlov, classic_policy("pavlov", pavlov.make()), 2, pass_at=(1,))
-
-
-def test_a_task_of_several_focal_seats_is_scored_without_counting():
-    two = Scenario(
-        "two", "math_v0", "", ("agent_0", "agent_1"),
-        options={"families": "arithmetic", "difficulty": 1, "num_agents": 2, "max_cycles": 1},
-    )  # fmt: skip
-    result = score(two, Pupil(), 4)
-    assert result.solved is None and 0.0 <= result.outcomes["success"] <= 1.0
-    with pytest.raises(ValueError, match="2 focal agents"):
-        score(two, Pupil(), 4, pass_at=(1,))
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
 """Reports and comparisons: the documents in them, and the files they stand in."""
 
-import dataclasses
 import sys
 
-import numpy as np
 import pytest
 
 from srl_agents.episode import Episode
@@ -12,7 +10,6 @@ from srl_extensions.pages.comparison import compare, labels
 from srl_extensions.pages.figures import save_plots
 from srl_extensions.pages.report import write_report
 from srl_train.cli import main
-from srl_train.metrics.document import table
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.transcript import transcript, view_of
 from tests.srl_extensions.pages.pages import blocks, document, words
@@ -105,13 +102,6 @@ def test_parse_failures_are_told_with_the_default_that_was_played():
     assert [step.answer for step in steps if step.answer is not None] == ["I pass"]
 
 
-def test_long_episodes_are_cut():
-    shown = transcript(episode(100, lambda turn, seat: "x" * 5000), None)
-    assert (shown.turns[0].number, shown.turns[-1].number, shown.left_out) == (1, 40, 60)
-    answer = shown.turns[0].steps[0].answer
-    assert answer == "x" * 1500 + " […3500 more characters]"
-
-
 @pytest.mark.parametrize(
     ("name", "options", "found"),
     [
@@ -149,18 +139,6 @@ def test_a_report_runs_no_code_that_the_run_names(judged, tmp_path):
     assert (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("options", [[1], {1: 2}, {"num_agents": "x"}, {"num_agents": 10**8}, 7])
-def test_options_that_are_none_leave_a_report(tmp_path, options):
-    told = config(environment={"name": "coop_compete_v0", "options": options})
-    assert "Sample episodes" in told_by(write_report(write_run(tmp_path / "run", told=told)))
-
-
-def test_numbers_are_shown_without_a_view(tmp_path):
-    own = [episode(environment="my_own_v0")]
-    page = told_by(write_report(write_run(tmp_path / "run", episodes=own, told=config())))
-    assert "0.667" in page
-
-
 def test_failed_episodes_winners_and_idle_updates_are_told(tmp_path):
     rows = [
         row(0, failed_episodes=2, winners={"team_a": 10, "draw": 4}),
@@ -193,20 +171,6 @@ def test_a_partial_run_gets_a_partial_report(tmp_path, gone):
     folder = write_run(tmp_path / "run")
     (folder / gone).rename(tmp_path / "away")
     assert "This report is partial." in told_by(write_report(folder))
-
-
-def test_only_a_configuration_is_enough(tmp_path):
-    (tmp_path / "config.yaml").write_text("seed: 3\nenvironment: {name: coop_compete_v0}\n")
-    page = told_by(write_report(tmp_path, tmp_path / "pages/out.html"))
-    assert "no round has ended" in page
-    assert sections(tmp_path / "pages/out.html") == ["Configuration"]  # none is empty
-
-
-def test_a_failing_disk_is_told_in_one_line(tmp_path):
-    folder = write_run(tmp_path / "run")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunFolderError, match="cannot write"):
-        write_report(folder, tmp_path / "file/report.html")
 
 
 def test_two_runs_side_by_side(tmp_path):
@@ -295,23 +259,6 @@ def test_runs_that_differ_only_in_their_seed_are_one_band_with_its_interval(tmp_
     assert "Each run" in page
 
 
-def test_a_seed_given_twice_is_no_second_sample(tmp_path):
-    folders = [write_run(tmp_path / name, told=config(seed=1)) for name in ("a", "b")]
-    assert "seeds" not in told_by(compare(folders, tmp_path / "out.html"))
-
-
-def test_a_column_in_which_nothing_was_measured_is_left_out():
-    made = table(["a", "b"], [("1", "\N{EN DASH}"), ("2", "\N{EN DASH}")])
-    assert (made.headers, made.rows) == (["a"], [["1"], ["2"]])
-
-
-def test_equal_configurations_are_called_equal(tmp_path):
-    folders = [write_run(tmp_path / name / "run") for name in ("a", "b")]
-    text = told_by(compare(folders, tmp_path / "out.html"))
-    assert "their configurations are equal" in text
-    assert "a/run" in text
-
-
 def test_comparing_needs_two_different_runs(tmp_path):
     folder = write_run(tmp_path / "run")
     with pytest.raises(RunFolderError, match="needs two runs"):
@@ -330,13 +277,3 @@ def test_names_are_no_formulas(tmp_path):
     run = write_run(tmp_path / "run", rows=rows)
     assert name in told_by(write_report(run))
     assert (save_plots(run, tmp_path / "plots")[0]).stat().st_size > 1000
-
-
-@pytest.mark.parametrize("seen", [None, {}, {"observation": {"a": 1}}, np.ones(1), np.ones(30)])
-def test_what_is_no_observation_of_the_game_is_shown_as_it_stands(tmp_path, seen):
-    turn, *turns = episode().turns
-    odd = dataclasses.replace(turn[0], observation=seen)
-    played = dataclasses.replace(episode(), turns=((odd, *turn[1:]), *turns))
-    page = told_by(write_report(write_run(tmp_path / "run", episodes=[played])))
-    view = registry.make("coop_compete_v0", max_cycles=16).unwrapped.text_view
-    assert " ".join(view.rules("agent_0").split()) in page

@@ -11,7 +11,6 @@ from srl_agents.episode import write_jsonl
 from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
-from srl_extensions.pages import interactions as of_interactions
 from srl_extensions.pages.interactions import interactions
 from srl_extensions.pages.report import write_report
 from srl_train.metrics import page, run_folder
@@ -73,22 +72,6 @@ def test_the_bully_of_the_first_rounds_is_a_friend_in_the_last(turned):
         found = arrow(graph, period, "model_2", "model_0")
         assert found["value"] == pytest.approx(wanted, abs=1e-6) and found["sure"]
         assert arrow(graph, period, "model_0", "model_1")["value"] == pytest.approx(0.075)
-
-
-def test_many_rounds_are_read_by_few_files(turned, monkeypatch):
-    read = []
-    reading = of_interactions.read_jsonl
-    monkeypatch.setattr(
-        of_interactions, "read_jsonl", lambda path: read.append(path) or reading(path)
-    )
-    [episode] = games(("cooperate",) * 3, [0])
-    for number in range(1000, 1200):
-        write_jsonl(turned / "episodes" / f"round_{number:08d}.jsonl", [episode])
-    interactions(run_folder.load(turned))
-    most = of_interactions.PERIODS * of_interactions.FILES
-    assert len(read) == len(set(read)) <= most
-    names = sorted(path.name for path in read)
-    assert names[0] == "round_00000000.jsonl" and names[-1] == "round_00001199.jsonl"
 
 
 def test_past_versions_of_a_model_are_one_player(tmp_path):
@@ -161,19 +144,6 @@ def test_the_slider_draws_another_period_and_its_numbers(tmp_path):
         f"rounds 1 ; {orange},{blue},{orange} ; a|b|-0.5|0.1 to 0.9|3",
         f"rounds 0 ; {orange},{blue},{blue} ; a|b|0.5|0.1 to 0.9|3",
     ]
-
-
-@pytest.mark.parametrize("width", [360, 1200])
-def test_nothing_is_wider_than_the_screen(tmp_path, width):
-    names = ["a name that is far longer than there is room for " * 3] * 3
-    script = f"""
-      document.body.style.width = "{width}px";
-      const most = Math.max(...[...document.querySelectorAll(
-          ".graph, .graph > *, .graph svg *, .graph .legend *")]
-        .map((one) => one.getBoundingClientRect().right));
-      console.log(most <= {width});
-    """
-    assert in_the_page(tmp_path, graph_of(names), script) == ["true"]
 
 
 @pytest.mark.browser

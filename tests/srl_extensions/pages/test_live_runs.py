@@ -3,12 +3,11 @@
 import json
 import math
 import os
-import shutil
 
 import pytest
 
 from srl_extensions.pages import live_runs
-from srl_extensions.pages.live_document import of_run, overview
+from srl_extensions.pages.live_document import of_run
 from srl_extensions.pages.live_runs import (
     GrowingFile,
     Rounds,
@@ -16,11 +15,10 @@ from srl_extensions.pages.live_runs import (
     RunFollower,
     open_beneath,
 )
-from srl_train.metrics.document import plain, to_json
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.run_folder import load, number_at
 from srl_train.metrics.sinks import JsonlSink
-from tests.srl_extensions.pages.synthetic_runs import config, row, stage_row, write_run
+from tests.srl_extensions.pages.synthetic_runs import row, stage_row, write_run
 
 
 @pytest.fixture
@@ -74,18 +72,6 @@ def test_a_file_that_was_replaced_is_read_from_its_beginning(root, again):
     again(path)
     replaced, lines = growing.read()
     assert replaced and lines[0] == b"1"
-
-
-def test_a_file_that_was_removed_and_comes_back_is_read_again(root):
-    path = root / "metrics.jsonl"
-    growing = GrowingFile(path, root)
-    path.write_bytes(b"one\n")
-    growing.read()
-    path.unlink()
-    assert growing.read() == (True, [])
-    assert growing.read() == (False, [])
-    path.write_bytes(b"one\n")
-    assert growing.read()[1] == [b"one"]
 
 
 def test_a_line_that_is_too_long_does_not_hide_the_following_lines(root, monkeypatch):
@@ -150,11 +136,6 @@ def series(rounds, *keys):
     return [number_at(one, *keys) for one in rounds.rows]
 
 
-def test_every_round_is_a_row_at_first():
-    rounds = rounds_of([row(number) for number in range(5)])
-    assert series(rounds, "round") == [0, 1, 2, 3, 4] and rounds.stride == 1
-
-
 def test_rows_of_long_runs_are_combined(monkeypatch):
     monkeypatch.setattr(live_runs, "MOST_ROWS", 8)
     rows = [row(number, raw_reward=float(number), winners={"ab"[number % 2]: 1})
@@ -172,12 +153,6 @@ def test_rows_of_long_runs_are_combined(monkeypatch):
     assert (
         rounds.rows[-2]["models"]["model_0"]["updates"] == rows[19]["models"]["model_0"]["updates"]
     )
-
-
-def test_numbers_that_were_not_measured_are_left_out_of_means(monkeypatch):
-    monkeypatch.setattr(live_runs, "MOST_ROWS", 4)
-    rows = [row(number, success=0.5 if number % 4 == 0 else None) for number in range(9)]
-    assert series(rounds_of(rows), "environment", "success") == [0.5, 0.5, 0.5]
 
 
 @pytest.mark.parametrize("count", [7, 8, 9, 500])
@@ -215,26 +190,6 @@ def test_rounds_are_read_as_they_end_and_again_if_the_run_was_resumed(root):
     assert followed.run().total("environment", "episodes") == 48
 
 
-def test_a_run_may_appear_later_and_disappear(root):
-    followed = follower(root / "run")
-    assert not followed.exists and not followed.refresh()
-    folder = write_run(root / "run")
-    assert followed.exists and followed.refresh() and len(followed.run().rounds) == 40
-    shutil.rmtree(folder)
-    assert not followed.exists and followed.refresh() and followed.run().rounds == []
-
-
-def test_the_models_of_a_run_are_counted_before_its_first_round(root):
-    folder = write_run(root / "run", rows=[], told=config(models={"count": 3, "base": "tiny"}))
-    (folder / "summary.json").unlink()
-    followed = follower(folder)
-    followed.refresh()
-    run = followed.run()
-    assert of_run("run", run).title == "coop_compete_v0: 3 models, nothing learned yet"
-    [runs] = plain(overview({"run": run}, [root], 0))["blocks"]
-    assert "3 models" in runs["runs"][0]["about"]
-
-
 def test_damaged_lines_are_left_out_and_counted(root):
     folder = write_run(root / "run", rows=[row(0)])
     with (folder / "metrics.jsonl").open("a") as file:
@@ -243,19 +198,6 @@ def test_damaged_lines_are_left_out_and_counted(root):
     followed.refresh()
     assert followed.run().rounds == [0, 2]
     assert followed.run().notes == ("4 lines of metrics.jsonl cannot be read.",)
-
-
-def test_a_damaged_configuration_is_noted_until_it_is_repaired(root):
-    folder = write_run(root / "run", rows=[row(0)])
-    right = (folder / "config.yaml").read_text()
-    (folder / "config.yaml").write_text("a: [")
-    followed = follower(folder)
-    for _ in range(2):
-        followed.refresh()
-        [note] = followed.run().notes
-        assert "config.yaml is not YAML" in note
-    (folder / "config.yaml").write_text(right)
-    assert followed.refresh() and followed.run().notes == ()
 
 
 def test_no_link_out_of_the_folder_is_followed(root):
@@ -288,14 +230,6 @@ def test_runs_are_found_below_a_folder_as_they_appear(root):
     assert set(folders.runs) == {"one", "sweep/seed_0", "two"}
 
 
-def test_equal_names_are_told_apart(root):
-    for top in ("a", "b"):
-        write_run(root / top / "run")
-    folders = RunFolders([root / "a", root / "b" / "run", root / "b"])
-    folders.look()
-    assert set(folders.runs) == {"run", "run (2)"}
-
-
 def test_only_so_many_runs_are_followed(root, monkeypatch):
     monkeypatch.setattr("srl_extensions.pages.live_runs.MOST_RUNS", 2)
     for name in "abc":
@@ -303,48 +237,6 @@ def test_only_so_many_runs_are_followed(root, monkeypatch):
     folders = RunFolders([root])
     folders.look()
     assert len(folders.runs) == 2 and folders.left_out == 1
-
-
-def test_newer_runs_take_the_place_of_older_ones(root, monkeypatch):
-    monkeypatch.setattr("srl_extensions.pages.live_runs.MOST_RUNS", 2)
-    folders = RunFolders([root])
-    for second, name in enumerate("abc"):
-        os.utime(write_run(root / name), (second, second))
-        folders.look()
-    assert set(folders.runs) == {"b", "c"} and folders.left_out == 1
-    os.utime(root / "a", (9, 9))
-    folders.look()
-    assert set(folders.runs) == {"a", "c"}
-    folders.look()
-    assert set(folders.runs) == {"a", "c"} and folders.left_out == 1
-
-
-@pytest.mark.parametrize("name", ["\x1b[2J", "two\nlines", "\u202e", "\udcff"])
-def test_a_run_is_found_by_the_name_that_the_page_shows(root, name):
-    write_run(root / name, rows=[row(0)])
-    folders = RunFolders([root])
-    folders.look()
-    [(shown, followed)] = folders.runs.items()
-    assert shown.isprintable() and followed.refresh()
-    [runs] = plain(overview({shown: followed.run()}, [root], 0))["blocks"]
-    assert runs["runs"][0]["name"] == shown
-
-
-@pytest.mark.skipif(os.name != "posix", reason="rights of files")
-def test_a_folder_that_may_not_be_looked_into_hides_no_other(root, monkeypatch):
-    write_run(root / "mine")
-    write_run(root / "theirs")
-    stat = os.stat
-
-    def refused(path, *more, **options):
-        if "theirs/" in os.fspath(path):
-            raise PermissionError(13, "Permission denied", path)
-        return stat(path, *more, **options)
-
-    monkeypatch.setattr(os, "stat", refused)  # tests may run as root, who may read everything
-    folders = RunFolders([root])
-    folders.look()
-    assert list(folders.runs) == ["mine"]
 
 
 FILES = (
@@ -374,16 +266,3 @@ def test_files_that_are_not_plain_files_are_left_out(root, name, kind):
     assert list(run.files) == ["round_00000.jsonl", "round_00039.jsonl"]
     assert run.rounds == ([] if name == "metrics.jsonl" else [0])
     assert of_run("run", run).sections
-
-
-def test_documents_of_odd_records_are_json_still(root):
-    """A hostile record leaves a document that is valid JSON."""
-    huge = {"rollout": 1e99, "train": -1e99}
-    folder = write_run(root / "run", rows=[row(0) | {"seconds": huge}], told=config(rounds=1e99))
-    (folder / "episodes" / "round_x.jsonl").write_text("nothing")
-    (folder / "summary.json").write_text('{"warnings": ["\\u001b[2J<script>"], "evaluation": 3}')
-    followed = follower(folder)
-    followed.refresh()
-    page = to_json(of_run("run", followed.run()))
-    assert "evaluation is 3" in page and "\\u001b" not in page
-    assert "\\u003cscript" in to_json(overview({"<script>": followed.run()}, [root], 0))

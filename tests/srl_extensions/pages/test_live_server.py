@@ -81,11 +81,6 @@ def test_a_sample_episode_is_given_as_the_report_shows_it(client):
     assert "cannot be read" in words(missing["blocks"])
 
 
-def test_a_number_of_many_digits_is_no_games(client):
-    path = f"/game?run=one&file=round_00000.jsonl&number={'0' * 4}{'9' * 5000}"
-    assert client.get(path).status_code == 404
-
-
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_it_is_read_only(client, method):
     assert client.request(method, "/").status_code == 405
@@ -131,22 +126,6 @@ def test_the_token_opens_the_page_and_leaves_the_address(runs):
     assert client.get("/").status_code == 200  # by the cookie
 
 
-def test_two_pages_of_one_host_are_open_in_one_browser(runs):
-    jar = {}  # its cookies are by host, for all ports
-    for port, token in ((8001, "one"), (8002, "two")):
-        client = TestClient(
-            server([runs], token=token).config.app, base_url=f"http://127.0.0.1:{port}"
-        )
-        assert client.get(f"/?token={token}", follow_redirects=False).status_code == 303
-        jar.update(client.cookies)
-    for port, token in ((8001, "one"), (8002, "two")):
-        client = TestClient(
-            server([runs], token=token).config.app, base_url=f"http://127.0.0.1:{port}"
-        )
-        client.cookies.update(jar)
-        assert client.get("/").status_code == 200
-
-
 @pytest.mark.parametrize(
     ("origin", "code"),
     [("http://127.0.0.1:8421", 200), ("http://127.0.0.1:3000", 421), ("http://evil.example", 421),
@@ -171,30 +150,6 @@ def test_a_document_is_sent_again_only_if_it_changed(client, runs):
     assert second.headers["etag"] != first.headers["etag"]
 
 
-def test_a_document_is_built_once_for_all_readers(client, monkeypatch):
-    monkeypatch.setattr(live_server, "PAUSE", 60.0)
-    monkeypatch.setattr(live_server, "LONGEST_PAUSE", 60.0)
-    built = []
-    of_run = live_server.live_document.of_run
-    monkeypatch.setattr(
-        live_server.live_document, "of_run", lambda *a, **k: built.append(a) or of_run(*a, **k)
-    )
-    with ThreadPoolExecutor(8) as readers:
-        answers = [*readers.map(client.get, ["/document?run=one"] * 24)]
-    assert {answer.status_code for answer in answers} == {200} and len(built) == 1
-
-
-def test_a_long_run_is_read_in_parts(runs, monkeypatch):
-    monkeypatch.setattr("srl_extensions.pages.live_runs.CHUNK", 10_000)
-    write_run(runs / "long", rows=[row(number) for number in range(40)])
-    follower_of = live_server.RunFollower.refresh
-    monkeypatch.setattr(live_server.RunFollower, "refresh", lambda one: follower_of(one, 0.0))
-    monkeypatch.setattr(live_server, "PAUSE", 60.0)
-    client = TestClient(server([runs]).config.app, base_url="http://127.0.0.1")
-    progress = [words(client.get("/document?run=long").json()) for _ in range(12)]
-    assert "round 40 of" not in progress[0] and "round 40 of" in progress[-1]
-
-
 def test_a_run_whose_folder_is_removed_is_gone(client, runs):
     client.get("/document")
     (runs / "one").rename(runs.parent / "away")
@@ -208,11 +163,6 @@ def test_the_overview_shows_runs_that_appear(client, runs):
     write_run(runs / "late")
     document = client.get("/document").json()
     assert "2 runs" in words(document) and "late" in words(document)
-
-
-def test_a_run_that_was_given_alone_is_the_page(runs):
-    client = TestClient(server([runs / "one"]).config.app, base_url="http://127.0.0.1")
-    assert "round 3 of 40" in words(client.get("/document").json())
 
 
 # Sample episodes of any size
@@ -244,18 +194,6 @@ def test_many_readers_of_one_episode_cost_one_parse(client, parsed):
     with ThreadPoolExecutor(40) as readers:
         answers = [*readers.map(lambda _: game(client), range(40))]
     assert len(parsed[0]) == 1 and all(answer == answers[0] for answer in answers)
-
-
-def test_readers_of_many_episodes_are_served_one_parse_at_a_time(client, runs, parsed):
-    path = runs / "one" / "episodes" / "round_00000.jsonl"
-    write_jsonl(path, [episode()] * 12)
-    with ThreadPoolExecutor(12) as readers:
-        answers = [*readers.map(lambda number: game(client, number), range(12))]
-    assert len(parsed[0]) == 12 and set(parsed[1]) == {1}
-    assert {answer["count"] for answer in answers} == {12}
-    os.utime(path, (1, 1))
-    game(client)
-    assert len(parsed[0]) == 13
 
 
 def test_an_episode_beyond_the_limit_is_not_parsed(client, runs, parsed, monkeypatch):
@@ -298,3 +236,15 @@ def test_the_server_ends_while_a_page_is_open(runs, capfd):
         assert "round 3 of 40" in words(json.loads(connection.getresponse().read()))
     connection.close()
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_readers_of_many_episodes_are_served_one_parse_at_a_time(client, runs, parsed):
+    path = runs / "one" / "episodes" / "round_00000.jsonl"
+    write_jsonl(path, [episode()] * 12)
+    with ThreadPoolExecutor(12) as readers:
+        answers = [*readers.map(lambda number: game(client, number), range(12))]
+    assert len(parsed[0]) == 12 and set(parsed[1]) == {1}
+    assert {answer["count"] for answer in answers} == {12}
+    os.utime(path, (1, 1))
+    game(client)
+    assert len(parsed[0]) == 13

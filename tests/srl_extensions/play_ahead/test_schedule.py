@@ -15,12 +15,12 @@ from srl_train.engines import Engine
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
-from tests.srl_train.engine.run_state import everything, play_round, same, without_times
+from tests.srl_train.run_state import everything, play_round, same, without_times
 
 SERVED = {
     "name": "vllm",
     "servers": ["http://127.0.0.1:1", "http://127.0.0.1:2"],
-    "publish": {"every": 2},
+    "publish_every": 2,
 }
 SECONDS = 60
 """Limit on the wait of a test."""

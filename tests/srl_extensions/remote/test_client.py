@@ -109,15 +109,6 @@ def test_a_refused_environment_of_many_is_named_and_the_others_are_played(everyt
     assert [env._turn for env in games.envs] == [2, 9, 2]
 
 
-def test_words_that_differ_from_the_servers_are_refused(everything, monkeypatch):
-    from srl_envs.games.coop_compete import CoopCompeteView
-
-    env = everything.env("coop_compete_v0")
-    monkeypatch.setattr(CoopCompeteView, "rules", lambda self, agent: "Do as you like.")
-    with pytest.raises(EnvError, match="other texts"):
-        _ = env.text_view
-
-
 def test_no_proxy_is_used_on_this_machine(start, monkeypatch):
     running = start()
     with socket.create_server(("127.0.0.1", 0)) as proxy:

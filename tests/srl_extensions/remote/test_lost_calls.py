@@ -1,8 +1,7 @@
-"""Steps over a stream, and steps whose connection is lost on the way."""
+"""Steps whose connection is lost on the way."""
 
 from __future__ import annotations
 
-import queue
 import socket
 import threading
 from contextlib import suppress
@@ -10,8 +9,6 @@ from contextlib import suppress
 import srl_envs
 from srl_envs.env_checker import _same as same
 from srl_extensions.remote import connect
-from srl_extensions.remote import environments_pb2 as pb
-from srl_extensions.remote.messages import from_step
 
 OPTIONS = {"num_agents": 2, "max_cycles": 50}
 
@@ -71,26 +68,3 @@ def test_a_step_whose_reply_is_lost_is_sent_again_and_played_once(start):
             assert same(local.step(actions), env.step(actions))
     cable.close()
     assert cable.lost == 3
-
-
-def test_steps_over_a_stream(start):
-    running = start()
-    local = srl_envs.make("coop_compete_v0", **OPTIONS)
-    with connect(running.address) as server:
-        env = server.env("coop_compete_v0", **OPTIONS)
-        assert same(local.reset(seed=1), env.reset(seed=1))
-        asked = queue.SimpleQueue()
-        replies = server.stream(iter(asked.get, None))
-        actions = {"agent_0": 1, "agent_1": 0}
-        for turn in range(4):
-            step = env.to_step(actions)
-            step.turn += 7 * (turn == 2)
-            asked.put(pb.StepRequest(sessions=[step]))
-            [frame] = next(replies).frames
-            if turn == 2:  # refused in its frame: the stream goes on
-                assert "turn 10 was sent" in frame.refusal.message
-            else:
-                assert same(local.step(actions), from_step(env.played(frame)))
-        asked.put(None)
-        assert list(replies) == []
-    assert running.refused == {"replayed": 1}

@@ -105,16 +105,6 @@ async def test_every_call_renews_the_lease_and_a_session_in_use_never_expires(ma
 
 
 @scenario
-async def test_expired_sessions_are_closed(make_sessions):
-    sessions = make_sessions(lease=0.05)
-    [gone] = await begun(sessions)
-    while sessions.count("one"):
-        await asyncio.sleep(0.01)
-    [refused] = await sessions.advance("one", [step(gone)])
-    assert refused.reason == "unknown session"
-
-
-@scenario
 async def test_a_turn_is_played_once_however_often_it_is_sent(make_sessions):
     sessions = make_sessions()
     [session] = await begun(sessions)
@@ -203,21 +193,6 @@ async def test_one_client_leaves_a_thread_to_the_others(make_sessions):
 
 
 @scenario
-async def test_clients_take_turns(make_sessions):
-    workers, held, done = make_sessions(share=1, threads=1).workers, threading.Event(), []
-
-    def run(client, *calls):
-        return workers.run(client, [*calls, lambda: done.append(client)], threading.Event())
-
-    running = [run("one", held.wait), *(run("one") for _ in range(3)), run("other")]
-    tasks = [asyncio.ensure_future(one) for one in running]
-    await asyncio.sleep(0)  # all of them are queued
-    held.set()
-    await asyncio.gather(*tasks)
-    assert done == ["one", "other", "one", "one", "one"]
-
-
-@scenario
 async def test_an_environment_that_fails_ends_its_session(make_sessions):
     sessions = make_sessions()
     [session] = await begun(sessions, env=misbehaving.Failing)
@@ -244,3 +219,18 @@ async def test_no_exception_of_an_environment_costs_a_thread_or_a_session(make_s
 def test_limits_are_checked(wrong):
     with pytest.raises(EnvConfigError, match=next(iter(wrong))):
         Limits(**wrong)
+
+
+@scenario
+async def test_clients_take_turns(make_sessions):
+    workers, held, done = make_sessions(share=1, threads=1).workers, threading.Event(), []
+
+    def run(client, *calls):
+        return workers.run(client, [*calls, lambda: done.append(client)], threading.Event())
+
+    running = [run("one", held.wait), *(run("one") for _ in range(3)), run("other")]
+    tasks = [asyncio.ensure_future(one) for one in running]
+    await asyncio.sleep(0)  # all of them are queued
+    held.set()
+    await asyncio.gather(*tasks)
+    assert done == ["one", "other", "one", "one", "one"]

@@ -7,9 +7,8 @@ import pytest
 
 from srl_envs.errors import EnvError
 from srl_extensions.remote import connect
-from srl_extensions.remote import environments_pb2 as pb
 from srl_extensions.remote.grpc_server import Service
-from srl_extensions.remote.messages import to_value
+from srl_extensions.remote.messages import pack, unpack
 
 OPTIONS = {"num_agents": 2, "max_cycles": 5}
 ZEROS = {"agent_0": 0, "agent_1": 0}
@@ -28,23 +27,32 @@ def answers(monkeypatch, method, change):
     monkeypatch.setattr(Service, method, wrong)
 
 
-def set_all(repeated, values):
-    del repeated[:]
-    repeated.extend(values)
+def content(change):
+    """Change the content of the first frame."""
+
+    def changed(reply):
+        parts = unpack(reply.frames[0].content)
+        parts = change(parts) or parts
+        reply.frames[0].content = pack(parts)
+
+    return changed
 
 
+ONES = dict.fromkeys(ZEROS, 1.0)
 FRAMES = {
     "another turn": lambda f: setattr(f.frames[0], "turn", 2**64 - 1),
     "another session": lambda f: setattr(f.frames[0], "session", "x"),
     "no frame": lambda f: f.ClearField("frames"),
     "a frame too many": lambda f: f.frames.append(f.frames[0]),
-    "other agents": lambda f: set_all(f.frames[0].agents, ["x", "y"]),
-    "an agent twice": lambda f: set_all(f.frames[0].agents, ["agent_0", "agent_0"]),
-    "ghosts that play": lambda f: set_all(f.frames[0].playing, ["ghost"]),
-    "another shape": lambda f: set_all(f.frames[0].observations.rows.shape, [2, 1, 7]),
-    "words": lambda f: f.frames[0].observations.CopyFrom(to_value(["a", "b"])),
-    "no number": lambda f: set_all(f.frames[0].rewards, [0.0, float("nan")]),
-    "too few rewards": lambda f: set_all(f.frames[0].rewards, [0.0]),
+    "no content": lambda f: f.frames[0].ClearField("content"),
+    "a reset": content(lambda c: [c[0], c[1], c[-1]]),
+    "other agents": content(lambda c: [[], *({"x": 0.0} for _ in c[1:])]),
+    "ghosts that play": content(lambda c: c[0].append("ghost")),
+    "an agent twice": content(lambda c: c[0].append("agent_0")),
+    "another shape": content(lambda c: [c[0], dict.fromkeys(ZEROS, np.zeros(3)), *c[2:]]),
+    "words": content(lambda c: [c[0], dict.fromkeys(ZEROS, "a"), *c[2:]]),
+    "no number": content(lambda c: [*c[:2], {**ONES, "agent_0": float("nan")}, *c[3:]]),
+    "too few rewards": content(lambda c: [*c[:2], {"agent_0": 0.0}, *c[3:]]),
 }
 
 
@@ -62,21 +70,24 @@ def test_wrong_frames_are_refused(start, monkeypatch, change):
             games.step(np.zeros((2, 2), int))
 
 
-def named(name):
-    return lambda reply: reply.environment.metadata.CopyFrom(to_value({"name": name}))
+def described(**changed):
+    def change(reply):
+        reply.environment = pack(unpack(reply.environment) | changed)
+
+    return change
 
 
 OPENINGS = {
     "no session": lambda r: r.ClearField("sessions"),
-    "no agents": lambda r: r.environment.ClearField("agents"),
-    "an agent twice": lambda r: r.environment.agents.append(r.environment.agents[0]),
-    "no name": lambda r: r.environment.metadata.CopyFrom(to_value({})),
-    "a name of code": named("os:system"),
-    "a name of a server": named("grpc://127.0.0.1:1/x"),
-    "a name for terminals": named("\x1b[31m"),
-    "teams": lambda r: r.environment.teams.CopyFrom(to_value([1])),
-    "baselines": lambda r: r.environment.baselines.CopyFrom(to_value({"random": "x"})),
-    "a space": lambda r: r.environment.agents[0].actions.CopyFrom(pb.Space()),
+    "no description": lambda r: r.ClearField("environment"),
+    "no agents": described(spaces={}),
+    "no spaces": described(spaces={"agent_0": None}),
+    "no name": described(metadata={}),
+    "a name of code": described(metadata={"name": "os:system"}),
+    "a name of a server": described(metadata={"name": "grpc://127.0.0.1:1/x"}),
+    "a name for terminals": described(metadata={"name": "\x1b[31m"}),
+    "teams": described(teams=[1]),
+    "baselines": described(baselines={"random": "x"}),
 }
 
 

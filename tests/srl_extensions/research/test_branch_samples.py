@@ -15,8 +15,8 @@ from srl_train.credit import normalize
 from srl_train.errors import ConfigError
 from srl_train.round import train_round
 from tests.srl_envs.third_party_games import knock_out
-from tests.srl_train.credit.test_at_work import watched
-from tests.srl_train.engine.run_state import everything, same, weights
+from tests.srl_train.run_state import everything, same, weights
+from tests.srl_train.test_credit_of_models import watched
 
 
 def settings(**own):

@@ -17,7 +17,7 @@ from srl_train.round import train_round
 from srl_train.trajectory import shaped_game
 from tests.srl_agents.rollout.carry_game import CarryGame, View
 from tests.srl_envs.third_party_games import knock_out
-from tests.srl_train.engine.run_state import everything, same, weights
+from tests.srl_train.run_state import everything, same, weights
 
 
 class Plays:

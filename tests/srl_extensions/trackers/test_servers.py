@@ -171,21 +171,6 @@ def test_wandb(short_run, tmp_path):
     assert [(line["step"], line["episodes/nrows"]) for line in tables] == [(0, 8), (2, 8), (3, 8)]
 
 
-def test_wandb_leaves_a_run_of_the_callers_own_alone(tmp_path):
-    import wandb
-
-    with wandb.init(project="mine", dir=str(tmp_path), mode="offline") as own:
-        trackers = TrackerSink(opening(tmp_path / "demo", trackers=["wandb"], wandb=OFFLINE), {}, 5)
-        trackers.write(round_row(0))
-        trackers.close(finished=True)
-        assert (
-            wandb.run is own
-            and own.id
-            != json.loads((tmp_path / "demo" / "trackers.json").read_text())["wandb"]["run_id"]
-        )
-        own.log({"mine": 1})
-
-
 def test_wandb_without_a_key_is_refused_before_training(short_run, tmp_path, monkeypatch):
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path))

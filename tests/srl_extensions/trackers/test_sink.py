@@ -95,23 +95,6 @@ def test_a_failure_is_a_warning_and_is_counted(tmp_path, kept, caplog):
     assert json.loads((tmp_path / FILE).read_text())["wandb"]["last"] == {"train": 8}
 
 
-def test_a_full_disk_ends_no_run_that_goes_on(tmp_path, kept, caplog, monkeypatch):
-    def full(path):
-        raise OSError(28, "No space left on device")
-
-    trackers = of(tmp_path)
-    monkeypatch.setattr(sink, "whole_file", full)
-    for number in range(3):
-        trackers.write(round_row(number))
-    trackers.close(finished=True)
-    [told] = [record.getMessage() for record in caplog.records]
-    assert "trackers.json cannot be written" in told and "No space left" in told
-    assert kept[0].got[-1] == ("closed", True)
-    with pytest.raises(TrackerError, match=r"trackers\.json cannot be written: No"):
-        of(tmp_path)
-    assert kept[1].got == [("closed", False)]
-
-
 def test_what_waits_for_a_dead_server_is_given_up_at_the_end(tmp_path, kept, caplog):
     trackers = of(tmp_path)
     waiting, tries = threading.Event(), []
@@ -141,19 +124,6 @@ def test_a_run_cut_off_is_recorded_once(short_run, tmp_path, kept):
         "run-1", 2, "run"
     )  # fmt: skip
     assert second.got == [("train", 3), ("episodes", 3), ("eval", 4), ("closed", True)]
-
-
-def test_a_tracker_that_is_new_to_a_run_gets_its_rows(short_run, tmp_path, kept):
-    logging = {"evaluation_episodes": 2}
-    short = short_run(rounds=2, logging=logging)
-    Trainer(short, tmp_path).fit()
-    longer = short_run(rounds=3, logging=logging | {"trackers": ["wandb"]})
-    resumed = Trainer(longer, tmp_path)
-    resumed.load_checkpoint()
-    resumed.fit()
-    assert [one for one in kept[0].got if one[0] != "episodes"] == [
-        ("train", 0), ("train", 1), ("eval", 0), ("train", 2), ("eval", 3), ("closed", True)
-    ]  # fmt: skip
 
 
 def test_one_that_cannot_be_opened_is_told_before_training(short_run, tmp_path, monkeypatch):

@@ -1,5 +1,4 @@
 import html
-import math
 import warnings
 
 import pytest
@@ -57,15 +56,6 @@ def test_words_of_models_stay_words(tmp_path):
     assert "<script" not in shown and "<img" not in shown and "<em>" not in shown
     assert f"<td>{printable(HOSTILE)}</td>" in html.unescape(shown)
     assert "\x1b" not in shown and "\u202e" not in shown
-
-
-def test_numbers_that_are_not_finite(tmp_path):
-    run = TensorBoardRun(opening(tmp_path, trackers=["tensorboard"]))
-    run.log({"train/a": math.nan, "train/b": -math.inf}, 0)
-    run.close(True)
-    events = read(tmp_path / "tensorboard")
-    assert math.isnan(scalars(events, "train/a")[0][1])
-    assert scalars(events, "train/b") == [(0, -math.inf)]
 
 
 def test_a_folder_of_ones_own_is_not_shared_by_two_runs(tmp_path):

@@ -68,16 +68,6 @@ def test_training_goes_on_from_the_adapter(adapter, theirs, short_run, tmp_path,
     assert answer.logprobs[0] == pytest.approx(theirs[0, -1, answer.ids[0]].item(), abs=1e-4)
 
 
-def test_what_is_saved_names_the_adapters_own_base(
-    adapter, theirs, short_run, tmp_path, tiny_folder
-):
-    run = started(short_run(models__base=adapter, models__adapters=SAME), tmp_path)
-    run.learners["model_0"].save_model(tmp_path / "saved")
-    model = loaded(tiny_folder, tmp_path / "saved")
-    torch.testing.assert_close(logprobs(model), theirs)
-    assert model.peft_config["default"].base_model_name_or_path == tiny_folder
-
-
 @pytest.mark.parametrize(
     ("other", "says"),
     [

@@ -185,12 +185,6 @@ def test_a_folder_without_a_good_manifest_is_never_listed(tmp_path, manifest, me
     assert list_checkpoints(tmp_path) == ["round_00000002"]
 
 
-def test_what_cannot_be_saved_is_refused_and_leaves_nothing(tmp_path):
-    with pytest.raises(CheckpointError, match=r"state/f is a builtins\.builtin_function"):
-        save(tmp_path, "round_1", tensors={}, state={"f": print}, metadata={"round": 1})
-    assert list(tmp_path.iterdir()) == []
-
-
 class Killed(BaseException):
     """The process died here."""
 
@@ -256,16 +250,6 @@ def test_death_at_every_single_step_leaves_the_old_or_the_new(tmp_path):
     assert min(moments.values()) > 1
 
 
-def test_an_exception_while_saving_leaves_nothing(tmp_path, monkeypatch):
-    def fail(*_: object, **__: object) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr(checkpoint, "seal", fail)
-    with pytest.raises(OSError, match="disk full"):
-        save(tmp_path, "x", tensors={}, state={}, metadata={"round": 1})
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -281,13 +265,4 @@ def test_what_is_sealed_and_no_checkpoint_is_refused_with_its_name(tmp_path, nam
     (folder / name).write_bytes(content)
     seal(folder, checkpoint_id="a", round=1, sequence=1)
     with pytest.raises(CheckpointError, match=name):
-        checkpoint.load(folder)
-
-
-def test_a_file_whose_name_no_file_can_have_is_missing(tmp_path):
-    folder = checkpoint.save(tmp_path, "a", tensors={}, state={"a": 1}, metadata={"round": 1})
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"]["x" * 5000] = {"bytes": 0, "sha256": None}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(CheckpointError, match="is missing: the checkpoint is damaged"):
         checkpoint.load(folder)

@@ -72,13 +72,6 @@ def test_what_is_exported_is_the_policy_that_was_trained(
     assert not list(tmp_path.glob(".*"))
 
 
-def test_all_models_of_a_run_are_exported_side_by_side(trained, tmp_path, capsys):
-    files, wanted = trained["whole"]
-    assert main(["export", str(files.folder), str(tmp_path / "out")]) == 0
-    for name, expected in wanted.items():
-        torch.testing.assert_close(logprobs(whole(tmp_path / "out" / name)), expected)
-
-
 @pytest.mark.parametrize("kind", ["whole", "adapters"])
 def test_saved_models_say_what_they_are(kind, trained, tiny_folder):
     files, _ = trained[kind]

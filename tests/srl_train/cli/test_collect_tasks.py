@@ -8,8 +8,6 @@ from srl_train.config.yaml_file import from_tree
 from srl_train.offline_data import read_episodes
 from srl_train.trainer import Trainer
 
-ONE_LINE = {"families": "returns", "difficulty": 1, "max_cycles": 1}
-
 
 def collect(out, environment, options, *words):
     told = [f"environment.options.{name}={value}" for name, value in options.items()]
@@ -31,29 +29,6 @@ def imitated(folder, environment, options, data, base, **sft):
     }
     [stage] = Trainer(from_tree(tree), folder).fit()["stages"]
     return stage
-
-
-@pytest.mark.slow
-def test_right_programs_are_kept_and_imitated(tmp_path, capsys):
-    words = ["--players", "tiny", "--episodes", 12, "--group-size", 4]
-    every = collect(tmp_path / "every.jsonl", "code_v0", ONE_LINE, *words)
-    infos = [game.turns[-1][0].info for game in every]
-    problems = [info["problem"] for info in infos]
-    assert len(every) == 12 and len(set(problems)) > 1
-    for start in range(0, 12, 4):
-        assert len(set(problems[start : start + 4])) == 1, "a group has one problem"
-    assert len({game.turns[0][0].decision.text for game in every[:4]}) > 1
-    capsys.readouterr()
-
-    path = tmp_path / "solved.jsonl"
-    solved = collect(path, "code_v0", ONE_LINE, *words, "--min-return", 1)
-    right = [game for game, info in zip(every, infos, strict=True) if info["success"]]
-    assert [game.seed for game in solved] == [game.seed for game in right]
-    assert 0 < len(solved) < 12
-    assert f"kept: {len(solved)} games" in capsys.readouterr().out
-
-    stage = imitated(tmp_path / "run", "code_v0", ONE_LINE, path, "tiny")
-    assert stage["games"] == stage["models"]["model_0"]["samples"] == len(solved)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from srl_train import cli
-from srl_train.metrics import Progress
 
 HOSTILE = "m\x1b[2J\x07\x9b31m\u202ex"
 STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
@@ -40,18 +39,6 @@ def test_a_models_name_steers_no_terminal(words, model, tmp_path, capsys, monkey
     shown = capsys.readouterr()
     assert "m\\x1b[2J\\x07\\x9b31m\\u202ex" in shown.out
     assert not STEERS.search(shown.out + shown.err)
-
-
-def test_progress_shows_names_and_notices_as_they_are_safe(capsys):
-    progress = Progress(2)
-    row = {"stage": "sft", "pass": 0, "seconds": 1.0, "models": {HOSTILE: {"loss": 1.0}}}
-
-    progress.write(row)
-    progress.say(HOSTILE)
-    progress.status(HOSTILE)
-
-    shown = capsys.readouterr().err
-    assert shown.count("m\\x1b[2J") == 3 and not STEERS.search(shown)
 
 
 def test_every_command_speaks_through_one_function():

@@ -1,7 +1,6 @@
 """The policy of docs/agents/own_opponent.md in every command that names a policy."""
 
 import io
-import json
 import os
 import re
 import subprocess
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from srl_agents.episode import read_jsonl
 from srl_train import cli
 from srl_train.config.yaml_file import dump
 
@@ -48,17 +46,6 @@ def test_an_own_policy_plays_by_its_name(words, here, monkeypatch, capsys):
     )
 
 
-def test_a_run_trains_and_resumes_with_an_own_policy(here, short_run, capsys):
-    config = short_run(models__count=1, rounds=1, checkpoints__every=1, seats={"agent_1": OWN})
-    (here / "config.yaml").write_text(dump(config))
-    assert srl("train config.yaml --out run --quiet") == 0
-    sys.modules.pop("mybot")
-    assert srl("train --resume --out run --set rounds=2 --set logging.episodes=1 --quiet") == 0
-    assert "resuming at round 1 of 2" in shown(capsys)
-    [path] = (here / "run" / "episodes").glob("*1.jsonl")
-    assert {game.seats["agent_1"] for game in read_jsonl(path)} == {OWN}
-
-
 def test_a_run_of_others_imports_no_policy(here, short_run, tiny_folder, capsys):
     run = here / "run"
     (run / "models").mkdir(parents=True)
@@ -76,14 +63,6 @@ def test_what_is_wrong_with_an_own_policy_is_told_before_torch(here, capsys):
     told = shown(capsys)
     assert "seats: mybot:Half: module mybot has no function or class 'Half'" in told
     assert "loading torch" not in told
-
-
-@pytest.mark.slow
-def test_an_own_policy_is_exploited_by_its_name(here):
-    small = "--train rounds=1 --train rollout.group_size=2 --train rollout.groups_per_round=1"
-    words = f"exploit {OWN} --environment {PAIR} --set max_cycles=2 --episodes 2 --quiet {small}"
-    assert srl(words) == 0
-    assert json.loads((here / "exploit" / "exploit.json").read_text())["player"]["name"] == OWN
 
 
 def test_cross_play_of_scripted_policies_needs_the_base_install_alone(here):

@@ -19,7 +19,7 @@ from srl_train.errors import ConfigError
         ["http://127.0.0.1:8001", "http://127.0.0.1:8001/v1"],
     ],
 )
-def test_what_is_no_address_of_a_server_is_refused(servers):
+def test_wrong_server_addresses_are_refused(servers):
     good = ("http://127.0.0.1:8001", "https://gpu.example/v1", "http://[::1]:8001/")
     assert VLLMBackendConfig(servers=good).servers == good
     with pytest.raises(ConfigError, match="servers: got"):
@@ -29,7 +29,7 @@ def test_what_is_no_address_of_a_server_is_refused(servers):
 @pytest.mark.parametrize(
     "name", ["host", "hos", "port", "model", "served_model_name", "uds", "--host", "host=0.0.0.0"]
 )
-def test_options_do_not_move_a_server_or_open_it_to_others(name):
+def test_options_cannot_change_the_address_of_a_server(name):
     options = {"max-num-seqs": 8, "async_scheduling": True}
     assert ManagedServersConfig(options=options).options == options
     with pytest.raises(ConfigError, match="options: got"):

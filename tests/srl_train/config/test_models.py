@@ -25,7 +25,7 @@ def test_names_and_bases():
         ({"base": "tiny", "sampling": {"temperature": 0.7}}, 4),
     ],
 )
-def test_models_that_are_not_embedded_may_say_more(models, tokens):
+def test_the_default_answer_length_depends_on_the_base(models, tokens):
     config = from_tree({"models": models})
     assert config.models.sampling.max_new_tokens == tokens
     assert from_tree(to_tree(config)) == config

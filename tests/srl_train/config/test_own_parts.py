@@ -11,13 +11,13 @@ from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from srl_train.environment import build_env
-from srl_train.errors import CheckpointError, ConfigError
+from srl_train.errors import ConfigError
 from srl_train.trainer import Trainer
 from srl_train.updates import UpdateStrategy, chain, synchronized
 
 CONFIG = RunConfig(
     environment=EnvironmentConfig(
-        name="coop_compete_v0", options={"num_agents": 4, "max_cycles": 8}
+        name="coop_compete_v0", options={"num_agents": 2, "max_cycles": 2}
     ),
     models=ModelsConfig(count=2, device="cpu"),
     rollout=RolloutConfig(group_size=4, groups_per_round=1),
@@ -39,14 +39,14 @@ def fading():
 
 
 def game():
-    return make("coop_compete_v0", num_agents=4, max_cycles=8)
+    return make("coop_compete_v0", num_agents=2, max_cycles=2)
 
 
 def trainer_in(folder, **parts):
     return Trainer(CONFIG, folder, **parts)
 
 
-def test_a_strategy_of_ones_own_is_used_and_recorded_as_such(tmp_path):
+def test_a_custom_strategy_is_used_and_recorded(tmp_path):
     calls = []
 
     def watched():
@@ -84,25 +84,7 @@ def test_its_state_is_in_the_checkpoint(tmp_path):
             assert torch.equal(tensor, learner.weights()[parameter])
 
 
-def test_resuming_without_it_is_refused(tmp_path):
-    first = trainer_in(tmp_path, strategy=fading())
-    first.train_round()
-    first.save_checkpoint()
-    first.close()
-    with pytest.raises(CheckpointError, match=r"updates\.strategy = 'custom'"):
-        trainer_in(tmp_path).load_checkpoint()
-
-
-def test_settings_that_it_would_not_read_are_refused(tmp_path):
-    config = CONFIG.replaced(updates=FederatedConfig(mix=0.5))
-    trainer = Trainer(config, tmp_path, strategy=fading())
-    with pytest.raises(
-        ConfigError, match=r"updates: got 'federated' in addition to a strategy object"
-    ):
-        trainer.fit()
-
-
-def test_an_environment_of_ones_own_is_recorded_as_such(tmp_path):
+def test_a_custom_environment_is_recorded(tmp_path):
     trainer = trainer_in(tmp_path, make_env=game)
     row = trainer.train_round().row
     trainer.close()
@@ -110,3 +92,9 @@ def test_an_environment_of_ones_own_is_recorded_as_such(tmp_path):
     recorded = yaml_file.load(tmp_path / "config.yaml")
     with pytest.raises(ConfigError, match="there is no environment 'custom:coop_compete_v0'"):
         build_env(recorded)
+
+
+def test_a_strategy_object_and_settings_of_another_strategy_are_refused(tmp_path):
+    config = CONFIG.replaced(updates=FederatedConfig(mix=0.5))
+    with pytest.raises(ConfigError, match="updates: got 'federated'"):
+        Trainer(config, tmp_path, strategy=fading()).fit()

@@ -16,7 +16,7 @@ DOCS = Path(srl_train.__file__).parents[1] / "docs"
 
 
 @pytest.mark.parametrize("name", get_args(PresetName))
-def test_a_preset_sets_what_it_says_and_reads_back_as_it_was(name):
+def test_presets_set_their_values_and_survive_a_round_trip(name):
     config = RunConfig(preset=name)
     preset = PRESETS[name]
     assert preset.algorithm.items() <= config.algorithm.model_dump().items()
@@ -26,11 +26,7 @@ def test_a_preset_sets_what_it_says_and_reads_back_as_it_was(name):
     assert f"| `{name}` |" in (DOCS / "training" / "credit.md").read_text(encoding="utf-8")
 
 
-def test_every_preset_has_its_name():
-    assert set(PRESETS) == set(get_args(PresetName))
-
-
-def test_what_is_said_goes_before_the_preset():
+def test_explicit_settings_override_a_preset():
     config = from_tree(
         {
             "preset": "gspo",
@@ -48,33 +44,26 @@ def test_what_is_said_goes_before_the_preset():
     ("tree", "message"),
     [
         ({"preset": "gspo", "algorithm": {"name": "ppo"}}, "algorithm.name: got 'ppo', and the"),
-        ({"preset": "mappo", "algorithm": {"name": "grpo"}}, "algorithm.name: got 'grpo', and the"),
         ({"preset": "rloo", "credit": {"name": "role"}}, "credit.name: got 'role', and the preset"),
         (
             {"preset": "gspo", "algorithm": {"loss": "sapo"}},
             "algorithm.loss: got 'sapo', which does",
         ),
-        ({"preset": "dapo", "algorithm": {"loss": "vespo"}}, "algorithm.loss: got 'vespo', which"),
-        ({"preset": "gspo", "algorithm": {"loss": "x"}}, "algorithm.loss: got 'x': give one of"),
         (
             {"preset": "grpo", "algorithm": {"beta": 0.0}},
             "algorithm.beta: got 0.0, which does not read all that the preset 'grpo' sets",
         ),
-        ({"preset": "grpo", "algorithm": {"beta": -1}}, "algorithm.beta: got -1"),
         ({"preset": "grop"}, "preset: got 'grop': give one of 'grpo'"),
-        ({"preset": ["grpo"]}, "preset: got"),
         ({"preset": "gspo", "algorithm": 3}, "algorithm: got 3"),
-        ({"preset": "gspo", "algorithm": {"trl": 5}}, "algorithm.trl: got 5"),
-        ({"preset": "grpo", "algorithm": {"trl": "x"}}, "algorithm.trl: got 'x'"),
         ({"preset": "dapo", "algorithm": {"trl": None}}, "algorithm.trl: got None"),
     ],
 )
-def test_what_does_not_fit_is_refused(tree, message):
+def test_settings_against_a_preset_are_refused(tree, message):
     with pytest.raises(ConfigError, match=message):
         from_tree(tree)
 
 
-def test_a_preset_does_not_take_the_place_of_another():
+def test_a_preset_cannot_replace_another_one():
     config = RunConfig(preset="gspo")
     with pytest.raises(ConfigError, match="preset: got 'dapo' in place of 'gspo', whose settings"):
         config.replaced(preset="dapo")
@@ -83,6 +72,6 @@ def test_a_preset_does_not_take_the_place_of_another():
     assert RunConfig(seed=1).replaced(preset="gspo") == RunConfig(preset="gspo", seed=1)
 
 
-def test_a_loss_that_reads_what_the_preset_sets_goes_before_its_own():
+def test_another_loss_may_replace_the_loss_of_a_preset():
     config = from_tree({"preset": "gspo", "algorithm": {"loss": "dr_grpo"}})
     assert (config.algorithm.loss, config.algorithm.clip_range) == ("dr_grpo", 3e-4)

@@ -17,7 +17,7 @@ EXAMPLES = sorted((ROOT / "examples" / "configs").rglob("*.yaml"))
 CHECK = jsonschema.Draft202012Validator(reference.schema())
 
 
-def test_the_guide_holds_the_table(capsys):
+def test_the_guide_contains_the_table(capsys):
     assert main(["schema", "--markdown"]) == 0
     table = capsys.readouterr().out.strip()
     guide = (ROOT / "docs" / "training" / "configuration.md").read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ def test_examples_keep_the_schema(path):
         to_tree(RunConfig()),
     ],
 )
-def test_what_is_read_keeps_the_schema(tree):
+def test_accepted_configurations_match_the_schema(tree):
     from_tree(tree)
     CHECK.validate(tree)
 
@@ -62,7 +62,7 @@ def test_what_is_read_keeps_the_schema(tree):
         {"algorithm": {"trl": {"report_to": "wandb"}}},
     ],
 )
-def test_what_the_schema_refuses_is_refused(tree):
+def test_configurations_against_the_schema_are_refused(tree):
     assert not CHECK.is_valid(tree)
     with pytest.raises(ConfigError):
         from_tree(tree)

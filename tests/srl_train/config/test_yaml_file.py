@@ -34,7 +34,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_read_is_refused_in_one_line(text, tmp_path):
+def test_unreadable_yaml_is_refused_in_one_line(text, tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(text)
     with pytest.raises(DocumentError):
@@ -46,7 +46,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(text, tmp_path):
         load(tmp_path)
 
 
-def test_aliases_and_merges_of_ones_own_are_read():
+def test_small_aliases_and_merges_are_read():
     text = "base: &base {a: 1, b: [1, 2]}\none: {<<: *base, a: 2}\ntwo: *base\n"
     base = {"a": 1, "b": [1, 2]}
     assert read_yaml(text) == {"base": base, "one": {"a": 2, "b": [1, 2]}, "two": base}

@@ -79,20 +79,6 @@ def test_tokens_of_another_tokenizer_are_written_anew(played, backend, view):
     )
 
 
-def test_a_scripted_game_reads_like_one_that_the_model_played(backend, view):
-    # The same situations and answers, once sampled and once only recorded as actions.
-    chosen = TextPolicy(
-        backend, view, sampling=Sampling(temperature=1.0, max_new_tokens=4), constrained=True
-    )
-    [sampled] = play_many(make_env, dict.fromkeys(SEATS, chosen), [7])
-    silent = [
-        dataclasses.replace(step, decision=Decision(step.decision.action))
-        for step in sampled.steps_of("agent_0")
-    ]
-    found = conversation(silent, view, backend.chat)
-    assert found == conversation(sampled.steps_of("agent_0"), view, backend.chat)
-
-
 def test_what_is_learned_of_a_conversation(backend, view):
     [episode] = scripted(1)
     one = demonstration(episode, "agent_0", view, backend.chat)
@@ -144,28 +130,6 @@ def test_parts_and_the_best_of_them():
     assert best_of(parts, episodes, returns, min_return=9.0) == []
     with pytest.raises(DataError, match="the only one of its start and agent"):
         best_of(parts, episodes, returns, top_fraction=0.5)
-
-
-def test_every_start_and_seat_keeps_its_share_of_the_best():
-    """Start 1 pays far more than start 2, and agent_0 more than agent_1."""
-    episodes = [dataclasses.replace(e, extra={"n": i}) for i, e in
-                enumerate(scripted(1, seeds=(1, 1, 1, 1, 2, 2, 2, 2)))]  # fmt: skip
-    luck = [3.0, 1.0, 4.0, 1.0, -5.0, -9.0, -2.0, -6.0]
-
-    def returns(episode):
-        own = luck[episode.extra["n"]]
-        return {"agent_0": 100.0 + own, "agent_1": own}
-
-    parts = parts_of(episodes)
-    assert best_of(parts, episodes, returns, top_fraction=0.25) == [
-        (index, seat) for index in (2, 6) for seat in SEATS
-    ]
-    assert best_of(parts, episodes, returns, top_fraction=0.5) == [
-        (index, seat) for index in (0, 2, 4, 6) for seat in SEATS
-    ]
-    # Of start 2 one game of agent_1 is good enough, and half of one is one.
-    good = best_of(parts, episodes, returns, min_return=-4.0, top_fraction=0.5)
-    assert [index for index, seat in good if seat == "agent_1"] == [0, 2, 6]
 
 
 def test_a_file_is_read_without_the_games_that_failed(tmp_path):

@@ -10,7 +10,6 @@ from srl_agents.llm.tiny import build_tokenizer, random_dialogues
 from srl_envs import coop_compete_v0
 from srl_train.errors import DataError
 from srl_train.offline_data import (
-    KEPT,
     begins_with_episode,
     parts_of,
     preferences,
@@ -97,11 +96,6 @@ def test_later_turns_are_compared_after_the_same_conversation_only(view, chat):
     assert second[2] > first[2]
     late = [game(1, [1, 1], [0.9, 0.1]), game(1, [1, 0], [0.1, 0.2])]
     assert [pair[:2] for pair in found(late, view, chat)] == [("compete", "cooperate")]
-
-
-def test_parts_that_were_filtered_out_are_not_used(view, chat):
-    group = [game(1, [1], [0.5]), game(1, [0], [0.2], extra={KEPT: []})]
-    assert not found(group, view, chat)
 
 
 TEXT = {"prompt": "2 + 2 =", "chosen": " 4", "rejected": " 5"}

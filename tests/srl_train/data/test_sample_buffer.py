@@ -43,14 +43,6 @@ def test_without_a_budget_a_rounds_samples_are_taken():
     assert buffer.take(0, 0) is None
 
 
-def test_without_a_budget_rounds_that_wait_are_taken_one_by_one():
-    buffer = SampleBuffer(2, None, 4)
-    buffer.add([*samples(0, 2, round_number=3), *samples(2, 2, round_number=3, agent="b")])
-    buffer.add(samples(4, 2, round_number=4, agent="b"))
-    assert [numbers(buffer.take(0, 4)) for _ in range(2)] == [[0, 1, 2, 3], [4, 5]]
-    assert buffer.take(0, 4) is None
-
-
 def test_a_budget_is_waited_for_and_taken_oldest_first():
     buffer = SampleBuffer(2, 4, 4)
     buffer.add(samples(0, 2))
@@ -92,14 +84,6 @@ def test_one_stale_member_drops_its_whole_group():
     assert buffer.dropped == {"a": 2}
 
 
-def test_dropping_may_leave_too_few_for_the_budget():
-    buffer = SampleBuffer(2, 4, max_staleness=0)
-    buffer.add(samples(0, 2, version=0))
-    buffer.add(samples(2, 2, version=1))
-    assert buffer.take(1, 0) is None
-    assert (len(buffer), buffer.dropped) == (2, {"a": 2})
-
-
 def test_the_state_comes_back_through_json():
     allowed = (None, (3, 4))
     buffer = SampleBuffer(2, 4, max_staleness=1)
@@ -121,36 +105,6 @@ def test_the_state_comes_back_through_json():
     assert taken.samples[0].allowed == allowed
     assert taken.samples[1] == cut
     assert type(taken.samples[0].group) is tuple
-
-
-SEATINGS = [1, 2, 3, 4, 7]
-GROUPS_A_ROUND = 3
-
-
-@pytest.mark.parametrize("agents", SEATINGS)
-@pytest.mark.parametrize("staleness", [0, 1, 2, 5])
-def test_whoever_is_trained_is_trained_alike(agents, staleness):
-    """Every budget up to two rounds, with as many updates a round as it is enough for."""
-    size = 2
-    names = [f"agent_{number}" for number in range(agents)]
-    for budget in range(size, 2 * size * GROUPS_A_ROUND * agents + 1, size):
-        buffer, version = SampleBuffer(size, budget, staleness), 0
-        trained = dict.fromkeys(names, 0)
-        added = 0
-        for round_number in range(12):
-            for name in names:  # as they are made: agent by agent
-                buffer.add(samples(0, size * GROUPS_A_ROUND, round_number=round_number,
-                                   version=version, agent=name))  # fmt: skip
-                added += size * GROUPS_A_ROUND
-            while (taken := buffer.take(version, round_number)) is not None:
-                assert len(taken.samples) == budget and max(taken.staleness) <= staleness
-                for one in taken.samples:
-                    trained[one.group[2]] += 1
-                version += 1
-            counts = trained.values()
-            assert max(counts) - min(counts) <= size, (budget, round_number, trained)
-        assert sum(trained.values()) + buffer.dropped.total() + len(buffer) == added
-        assert version
 
 
 def test_who_is_next_survives_a_checkpoint():

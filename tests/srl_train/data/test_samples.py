@@ -7,7 +7,7 @@ import pytest
 
 from srl_agents.episode import AgentStep, Decision, End, Episode, ModelVersion, Tokens
 from srl_train.returns import actions_of, generalized_advantages
-from srl_train.samples import TokenSample, complete_groups, per_token, sample_of, samples_for
+from srl_train.samples import TokenSample, per_token, sample_of, samples_for
 from srl_train.trajectory import shaped_game
 
 FIRST = Tokens((1, 2, 3), (10, 11), (-0.5, -0.25), ModelVersion("m", 3))
@@ -76,12 +76,6 @@ def test_what_was_shown_last_is_beside_the_completion():
     )
 
 
-def test_a_constrained_seat_from_its_first_turn():
-    sample = sampled(episode((step("a", CHOSEN),)), "a", [0.0])
-    assert sample.prompt_ids == (6,)
-    assert sample.allowed == ((13, 15), (14,))
-
-
 @pytest.mark.parametrize("turns", [[None], [FIRST, None]])
 def test_a_decision_without_tokens_cannot_be_trained_on(turns):
     played = episode(*[(step("a", tokens),) for tokens in turns])
@@ -109,12 +103,6 @@ def test_samples_go_seat_by_seat_with_groups_together():
     assert [s.episode_return for s in samples] == [10.0, 11.0, 12.0, 13.0, 0.0, 1.0, 2.0, 3.0]
     assert [s.prompt_ids for s in samples] == [SECOND.prompt_ids] * 4 + [FIRST.prompt_ids] * 4
     assert {s.version for s in samples} == {3}
-
-
-def test_the_version_is_that_of_the_oldest_turn():
-    older = replace(SECOND, model=ModelVersion("a model@with an at", 2))
-    played = episode((step("a", FIRST),), (step("a", older),), (step("a", CHOSEN),))
-    assert sampled(played, "a", [0.0] * 3).version == 2
 
 
 def not_asked(agent):
@@ -159,18 +147,3 @@ def test_groups_in_which_a_seat_was_never_asked_are_left_out_for_it_alone():
         *[(0, start, "a") for start in (0, 0, 1, 1, 2, 2)], (0, 0, "b"), (0, 0, "b"),
     ]  # fmt: skip
     assert left_out == {"a": 0, "b": 4}
-
-
-def test_a_group_with_a_failed_member_is_left_out_whole():
-    played = [episode(seed=seed, failure="BackendError: x" if seed == 4 else None)
-              for seed in range(9)]  # fmt: skip
-    kept, left_out = complete_groups(played, 3)
-    assert [e.seed for e in kept] == [0, 1, 2, 6, 7, 8]
-    assert [e.seed for e in left_out] == [3, 4, 5]
-
-
-@pytest.mark.parametrize("failures, left", [((), 0), ((0,), 2), ((1, 2), 4), ((0, 1), 2)])
-def test_how_many_are_left_out(failures, left):
-    played = [episode(failure="x" if i in failures else None) for i in range(6)]
-    kept, left_out = complete_groups(played, 2)
-    assert (len(kept), len(left_out)) == (6 - left, left)

@@ -160,29 +160,6 @@ def test_every_model_scores_its_choices_as_its_own_forward_does(kind, played):
     assert not any("forward" in vars(m) for m in model.modules() if isinstance(m, torch.nn.Linear))
 
 
-def test_the_head_sees_chosen_tokens_and_allowed_ids_alone():
-    model, samples = small_model(), constrained_samples()
-    one = learner(model)
-    read, shapes = [], []
-    model.model.register_forward_hook(
-        lambda module, inputs, output: read.append(output.last_hidden_state.shape)
-    )
-    linear = torch.nn.functional.linear
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            torch.nn.functional,
-            "linear",
-            lambda hidden, weight, *bias: (
-                shapes.append((hidden.shape, weight.shape)) or linear(hidden, weight, *bias)
-            ),
-        )
-        first_gradients(one, samples)
-    assert read == [(8, 8, 16)]  # what a value head reads is whole
-    chosen = sum(sum(s.mask) for s in samples)
-    assert shapes[-1] == ((1, chosen, 16), (6, 16))  # ids 10 to 14 and the end
-    assert one._trainer.newest_logps.shape == (8, 6)
-
-
 def test_a_forced_token_is_certain_and_harmless():
     model = small_model()
     trainer = learner(model)._trainer
@@ -194,12 +171,6 @@ def test_a_forced_token_is_certain_and_harmless():
     assert logps[0, 0] == 0.0 and entropies[0, 0] == 0.0
     (logps[0, 0] + 2 * entropies[0, 0]).backward()
     assert not any(p.grad.any() for p in model.parameters())
-
-
-def test_a_batch_in_which_nothing_was_chosen_has_a_gradient_of_zero():
-    forced = [sample((1, 2), (10, END), r, mask=(0, 0), allowed=((10,), CLOSE)) for r in (1.0, 2.0)]
-    found = first_gradients(learner(group_size=2), forced)
-    assert found and not any(gradient.any() for gradient in found.values())
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
@@ -217,21 +188,6 @@ def test_the_gradient_is_that_of_the_renormalised_choice(temperature):
     assert (
         relative_error(found, gradients_of(exact, free, scaled, temperature=temperature)[0]) > 0.1
     )
-
-
-@pytest.mark.parametrize("minibatches", [1, 2, 4])
-def test_every_row_finds_its_own_constraint_after_shuffling(minibatches):
-    model = small_model()
-    exact = double(model)
-    samples = constrained_samples()
-    one = learner(model, minibatches=minibatches)
-    total = None
-    for _ in range(one.begin_update(samples, 5, 0)):
-        part = {n: g.double() / minibatches for n, g in one.compute_gradients().items()}
-        one.apply_gradients(None)
-        total = part if total is None else {n: total[n] + part[n] for n in total}
-    expected, _ = gradients_of(exact, samples, advantages(samples, 4, "group"))
-    assert relative_error(total, expected) < EXACT
 
 
 def test_plain_trl_gives_the_same_numbers_at_the_chosen_tokens():

@@ -1,16 +1,13 @@
 """The DPO learner's gradients are the formula's, and TRL still has the seams we use."""
 
-import inspect
-
 import pytest
 import torch
 from tokenizers import pre_tokenizers
-from trl import DPOTrainer
 
 from srl_train.config.learning.offline import DpoConfig
 from srl_train.config.models import AdapterConfig
 from srl_train.learners.lora import adapter_models
-from srl_train.learners.trl_offline import DpoLearner, PreparedDPOTrainer
+from srl_train.learners.trl_offline import DpoLearner
 from srl_train.offline_data import Preference, with_references
 from tests.srl_train.learners.reference.grpo import (
     END,
@@ -133,14 +130,3 @@ def test_rows_of_text_are_tokenised_by_trl():
         # TRL closes both answers with the end-of-sequence token.
         assert one.tokenised(rows * 2) == [Preference((1, 2), (3, END), (4, 5, END))] * 2
         assert one.tokenised([]) == []
-
-
-def test_nothing_else_of_trl_is_overridden():
-    own = {n for n, thing in vars(PreparedDPOTrainer).items() if inspect.isfunction(thing)}
-    assert own == {"_prepare_dataset", "_precompute_ref_logps"}
-    for name in own:
-        ours, theirs = (
-            list(inspect.signature(getattr(kind, name)).parameters)
-            for kind in (PreparedDPOTrainer, DPOTrainer)
-        )
-        assert ours == theirs

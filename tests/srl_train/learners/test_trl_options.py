@@ -7,7 +7,7 @@ import pytest
 import torch
 from trl import GRPOConfig
 
-from srl_train.config.learning.learners import GrpoConfig, PpoConfig
+from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.learning.trl_options import TRL_OPTIONS
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_grpo import grpo_arguments
@@ -25,7 +25,6 @@ def test_every_option_is_a_field_of_trls():
         ({"epsilon_hihg": 0.3}, "trl.epsilon_hihg: unknown option .*did you mean 'epsilon_high'"),
         ({"gradient_checkpointing": True}, "did you mean 'activation_checkpointing'"),
         ({"beta": 0.1}, "trl.beta: it is set by algorithm.beta"),
-        ({"report_to": "wandb"}, "trl.report_to: unknown option of TRL"),
         ({"epsilon_high": -3.0}, "trl.epsilon_high must be 0 or more, got -3.0"),
         ({"epsilon_high": float("nan")}, "trl.epsilon_high must be 0 or more, got nan"),
         ({"delta": 0}, "trl.delta must be above 0, got 0"),
@@ -37,34 +36,16 @@ def test_what_cannot_be_handed_on(options, told):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "name, value",
-    [
-        ("epsilon_high", "0.3"),
-        ("entropy_coef", True),
-        ("use_adaptive_entropy", 1),
-        ("importance_sampling_level", 5),
-    ],
-)
-def test_a_value_of_another_type_than_trls_is_refused(name, value):
-    with pytest.raises(ConfigError, match=rf"trl\.{name}: .*, got {value!r}"):
-        grpo_arguments({"output_dir": "unused", "use_cpu": True}, {name: value})
-
-
-def test_what_ppo_has_a_setting_for_is_set_there():
-    with pytest.raises(ConfigError, match=r"trl.entropy_coef: it is set by algorithm.entropy_coef"):
-        PpoConfig(trl={"entropy_coef": 0.1})
+def test_a_value_of_another_type_than_trls_is_refused():
+    with pytest.raises(ConfigError, match=r"trl\.epsilon_high: .*, got '0.3'"):
+        grpo_arguments({"output_dir": "unused", "use_cpu": True}, {"epsilon_high": "0.3"})
 
 
 @pytest.mark.parametrize(
     "options, settings, told",
     [
         ({"sapo_temperature_neg": 2.0}, {}, "read by the losses sapo, loss is 'dapo'"),
-        ({"vespo_k_pos": 1.0}, {"loss": "sapo"}, "read by the losses vespo, loss is 'sapo'"),
         ({"epsilon_high": 0.3}, {"loss": "sapo"}, "luspo, cispo, loss is 'sapo'"),
-        ({"delta": 1.5}, {"loss": "cispo"}, "luspo, loss is 'cispo'"),
-        ({"importance_sampling_level": "token"}, {"loss": "vespo"}, "loss is 'vespo'"),
-        ({"max_completion_length": 8}, {}, "read by the losses dr_grpo"),
         ({"entropy_target": 0.5}, {}, "with trl.use_adaptive_entropy only"),
         ({"activation_checkpointing_kwargs": {}}, {}, "with trl.activation_checkpointing only"),
         ({"use_bias_correction_kl": False}, {}, "where beta is above 0"),
@@ -74,15 +55,6 @@ def test_what_ppo_has_a_setting_for_is_set_there():
 def test_what_nothing_would_read_is_refused(options, settings, told):
     with pytest.raises(ConfigError, match=told):
         GrpoConfig(trl=options, **settings)
-
-
-def test_what_is_read_is_handed_on_as_it_is():
-    assert GrpoConfig(trl={"use_bias_correction_kl": False}, beta=0.1).trl == {
-        "use_bias_correction_kl": False
-    }
-    assert PpoConfig(loss="sapo", trl={"sapo_temperature_neg": 2}).trl == {
-        "sapo_temperature_neg": 2.0
-    }
 
 
 @pytest.mark.parametrize(
@@ -162,13 +134,6 @@ def test_activation_checkpointing_gives_the_same_gradient():
     less = first_gradients(learner(model, trl={"activation_checkpointing": True}), some_samples())
     assert model.model.gradient_checkpointing, "it was not switched on"
     assert relative_error(less, plain) < EXACT
-
-
-def test_bfloat16_autocasts_the_forward_pass():
-    plain = first_gradients(learner(), some_samples())
-    mixed = first_gradients(learner(trl={"bf16": True}), some_samples())
-    assert {g.dtype for g in mixed.values()} == {torch.float32}
-    assert 1e-4 < relative_error(mixed, plain) < 0.1
 
 
 @pytest.mark.parametrize("loss", ["dapo", "bnpo", "dr_grpo", "grpo"])

@@ -1,13 +1,10 @@
 """The SFT learner's gradients are the formula's, and TRL still has the seams we use."""
 
-import inspect
-
 import pytest
 import torch
-from trl import SFTTrainer
 
 from srl_train.config.learning.offline import SftConfig
-from srl_train.learners.trl_offline import SftLearner, WeightedSFTTrainer
+from srl_train.learners.trl_offline import SftLearner
 from srl_train.offline_data import Demonstration
 from tests.srl_train.learners.reference.grpo import (
     END,
@@ -15,9 +12,8 @@ from tests.srl_train.learners.reference.grpo import (
     relative_error,
     small_model,
     small_tokenizer,
-    some_samples,
 )
-from tests.srl_train.learners.small_learner import EXACT, copied, equal, first_gradients, learner
+from tests.srl_train.learners.small_learner import EXACT, first_gradients
 
 
 def sft_learner(model=None, *, planned_steps=10, **sft):
@@ -92,29 +88,4 @@ def test_a_pass_visits_every_sample_once_in_an_order_of_its_seed():
     assert len({tuple(map(id, own)) for own in seen}) > 1
 
 
-def test_other_learners_of_the_model_compute_as_before():
-    # TRL's fused head carries GRPO's temperature: the last trainer built must not leave its own.
-    model = small_model()
-    grpo = learner(model, temperature=0.5)
-    before = first_gradients(grpo, some_samples())
-    weights = copied(grpo.weights())
-    with sft_learner(model) as one:
-        assert not equal(before, first_gradients(grpo, some_samples()))
-        one.begin_update(LESSONS, 0, 0)
-        one.apply_gradients(one.compute_gradients())
-    assert not equal(weights, grpo.weights())
-    grpo.set_weights(weights)
-    assert equal(before, first_gradients(grpo, some_samples()))
-
-
 # ---- the seams in TRL ----------------------------------------------------------------------------
-
-
-def test_nothing_else_of_trl_is_overridden():
-    own = {name for name, thing in vars(WeightedSFTTrainer).items() if inspect.isfunction(thing)}
-    assert own == {"compute_loss"}
-    ours, theirs = (
-        list(inspect.signature(kind.compute_loss).parameters)
-        for kind in (WeightedSFTTrainer, SFTTrainer)
-    )
-    assert ours == theirs

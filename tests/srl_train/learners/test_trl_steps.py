@@ -1,22 +1,15 @@
 """A step of the GRPO learner changes its own model as AdamW says, and nothing else anywhere."""
 
-import dataclasses
 import math
 import random
 
 import numpy as np
 import pytest
 import torch
-from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from srl_train.config.models import AdapterConfig
 from srl_train.errors import TrainingError
-from srl_train.learners.lora import adapter_models
 from srl_train.learners.trl_stepped import isolated_randomness
-from srl_train.learners.upstream_warnings import quiet_upstream
 from tests.srl_train.learners.reference.grpo import (
-    END,
     advantages,
     double,
     gradients_of,
@@ -66,25 +59,6 @@ def test_a_second_pass_is_weighed_against_the_first():
     expected, _ = gradients_of(moved, samples, scaled, old=old)
     assert relative_error(second, expected) < EXACT
     assert relative_error(second, gradients_of(moved, samples, scaled)[0]) > 0.05
-
-
-def test_an_update_that_was_broken_off_is_forgotten():
-    one = learner(minibatches=2)
-    one.begin_update(some_samples(), 3, 0)
-    one.compute_gradients()
-    changed = [dataclasses.replace(s, episode_return=-s.episode_return) for s in some_samples()]
-    found = first_gradients(one, changed)
-    assert equal(found, first_gradients(learner(minibatches=2), changed))
-
-
-def test_gradients_belong_to_the_caller():
-    one = learner()
-    found = first_gradients(one, some_samples())
-    kept = copied(found)
-    assert all(p.grad is None for p in one._trainer.model.parameters())
-    one.apply_gradients(found)
-    assert equal(found, kept), "clipping wrote into a gradient that models may share"
-    assert all(p.grad is None for p in one._trainer.model.parameters())
 
 
 @pytest.mark.parametrize("limit", [0.01, 1e6])
@@ -184,41 +158,6 @@ def test_the_global_generators_are_left_alone():
     assert global_generators() == before, "by a failure"
 
 
-def test_all_randomness_is_from_the_seed():
-    def shuffled(seed, disturbance):
-        torch.manual_seed(disturbance)
-        random.seed(disturbance)
-        return first_gradients(learner(minibatches=2), some_samples(), seed=seed)
-
-    assert equal(shuffled(3, 0), shuffled(3, 1))
-    assert any(not equal(shuffled(3, 0), shuffled(seed, 0)) for seed in range(4, 8))
-
-
-@pytest.mark.parametrize(
-    "grpo", [{}, {"schedule": "linear", "warmup_steps": 3}, {"schedule": "cosine"}]
-)
-def test_a_restored_learner_goes_on_to_the_bit(grpo):
-    whole = learner(minibatches=2, planned_updates=4, **grpo)
-    for seed in range(2):
-        update(whole, some_samples(), seed=seed)
-    restored = learner(small_model(seed=9), minibatches=2, planned_updates=4, **grpo)
-    restored.set_weights(copied(whole.weights()))
-    state = whole.optimizer_state()
-    saved = {
-        k: {n: torch.as_tensor(t).clone() for n, t in e.items()} for k, e in state["state"].items()
-    }
-    restored.load_optimizer_state({"state": saved, "param_groups": state["param_groups"]})
-    restored.load_counters(whole.counters())
-    for seed in range(2, 4):
-        metrics = [update(one, some_samples(), seed=seed) for one in (whole, restored)]
-        for one in metrics:
-            del one["step_time"], one["num_tokens"]  # of this process; nobody reads them
-        assert metrics[0] == metrics[1]
-    assert equal(whole.weights(), restored.weights())
-    assert equal(optimizer_tensors(whole), optimizer_tensors(restored))
-    assert whole.counters() == restored.counters()
-
-
 def test_the_schedule_spans_the_planned_updates():
     one = learner(schedule="linear", planned_updates=2, minibatches=2, learning_rate=1.0)
     rates = []
@@ -237,29 +176,6 @@ def test_metrics_are_means_over_the_update_and_then_forgotten():
         metrics
     )
     assert one.end_update() == {}
-
-
-@pytest.mark.parametrize("adapters", [False, True])
-def test_a_saved_model_is_what_its_users_load(adapters, tmp_path):
-    base = small_model()
-    model = base
-    if adapters:
-        model = adapter_models(base, ["model_0"], AdapterConfig(rank=2), 0)["model_0"]
-    # With beta, TRL keeps a reference adapter beside ours; it is nobody's business.
-    one = learner(model, **({"beta": 0.1} if adapters else {}))
-    update(one, some_samples())
-    one.save_model(tmp_path / "saved")
-    if adapters:
-        assert not (tmp_path / "saved" / "ref").exists()
-        with quiet_upstream():
-            loaded = PeftModel.from_pretrained(small_model(), tmp_path / "saved")
-    else:
-        loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
-    ids = torch.tensor([[1, 2, 10]])
-    with torch.no_grad():
-        assert torch.equal(loaded.eval()(ids).logits, model.eval()(ids).logits)
-        assert not torch.equal(loaded(ids).logits, small_model()(ids).logits)
-    assert AutoTokenizer.from_pretrained(tmp_path / "saved").eos_token_id == END
 
 
 @pytest.mark.parametrize("kind", ["grpo", "grpo adapters", "ppo adapters"])

@@ -71,25 +71,6 @@ def test_a_pass_of_a_stage_is_one_line():
     assert stream.getvalue() == "sft pass 1 | loss model_0 0.6000, model_1 0.6000 | 1.50 s\n"
 
 
-@pytest.mark.parametrize(
-    ("stream", "kind", "expected"),
-    [
-        (Terminal, "xterm", "\r\x1b[Kwarming up\r\x1b[K" + "w" * 39 + "\r\x1b[Kwarning: odd\n"),
-        (Terminal, "dumb", f"warming up\n{'w' * 50}\nwarning: odd\n"),
-        (io.StringIO, "xterm", f"warming up\n{'w' * 50}\nwarning: odd\n"),
-    ],
-)
-def test_the_current_activity_is_replaced_on_a_terminal(stream, kind, expected, monkeypatch):
-    monkeypatch.setenv("TERM", kind)
-    output = stream()
-    progress = Progress(3, output)
-    progress.status("warming up")
-    progress.status("w" * 50)
-    progress.say("warning: odd")
-    progress.close()
-    assert output.getvalue() == expected
-
-
 def test_control_characters_of_names_are_escaped(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     stream, name = Terminal(), "m\x1b[2J\x07\u202e"

@@ -39,20 +39,6 @@ def test_a_resumed_run_has_each_round_once(tmp_path, resumed_at, kept):
     assert [entry.name for entry in tmp_path.iterdir()] == ["m.jsonl"]
 
 
-@pytest.mark.parametrize("options", [{}, {"resume_from_round": 2}])
-@pytest.mark.parametrize(
-    "torn", ['{"round": 2, "val', '{"round": 2, "value": "\\ud8', "{", "\x00\x00"]
-)
-def test_a_torn_last_line_goes(tmp_path, torn, options):
-    path = tmp_path / "m.jsonl"
-    write(path, 0, 1)
-    with path.open("a") as file:
-        file.write(torn)
-    assert rounds_in(path) == [0, 1]
-    write(path, 2, **options)
-    assert rounds_in(path) == [0, 1, 2]
-
-
 def test_every_cut_of_a_file_reads_as_its_whole_rows(tmp_path):
     path = tmp_path / "m.jsonl"
     write(path, 0, 1, 2)

@@ -6,7 +6,6 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 
 from srl_agents.rollout import play
-from srl_agents.scripted.uniform import Uniform
 from srl_envs import check_environment, make
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import TextEnv
@@ -16,8 +15,7 @@ from srl_extensions.remote.openenv_server import in_background
 
 
 class Step(Action):
-    by: int
-    said: str = ""
+    by: str
 
 
 class Place(Observation):
@@ -35,10 +33,11 @@ class Line(Environment):
         return Place(at=self.at)
 
     def step(self, action, timeout_s=None, **kwargs):
-        if action.by == 9:
+        if action.by == "fall":
             raise RuntimeError("\x1b[31mno")
-        self.at += action.by
-        return Place(at=self.at, heard=action.said, reward=action.by, done=self.at >= 3)
+        by = int(action.by == "go")
+        self.at += by
+        return Place(at=self.at, reward=by, done=self.at >= 3)
 
     @property
     def state(self):
@@ -51,7 +50,7 @@ def line():
         yield address
 
 
-WALK = {"rules": "Walk to 3.", "answers": {"stay": {"by": 0}, "go": {"by": 1}}}
+WALK = {"rules": "Walk to 3.", "field": "by"}
 
 
 def test_another_ones_game_keeps_our_contract(line):
@@ -61,46 +60,32 @@ def test_another_ones_game_keeps_our_contract(line):
 def test_another_ones_game_is_played_in_words(line):
     game = TextEnv(OpenEnvGame(line, **WALK))
     told, _ = game.reset(seed=1)
-    assert told["agent_0"].startswith(
-        "Walk to 3.\nWrite your choice alone on the last line: 'stay'"
-    )
-    assert told["agent_0"].endswith("\n\nat: 1")
+    assert told["agent_0"] == "Walk to 3.\n\nat: 1"
     told, rewards, *_ = game.step({"agent_0": "go"})
     assert (told["agent_0"], rewards["agent_0"]) == ("at: 2", 1.0)
-    told, rewards, terminations, truncations, _ = game.step({"agent_0": "I do not know"})
-    assert rewards["agent_0"] == -0.1 and not terminations["agent_0"]
     *_, terminations, truncations, _ = game.step({"agent_0": "go"})
     assert terminations["agent_0"] and not truncations["agent_0"] and game.agents == []
     game.close()
 
 
-def test_policies_play_it_as_any_other(line):
-    game = OpenEnvGame(line, max_cycles=20, **WALK)
-    episode = play(game, {"agent_0": Uniform({"agent_0": 2})}, seed=0)
-    assert episode.failure is None and episode.returns()["agent_0"] == 3.0
-    game.close()
-
-
-def test_any_text_goes_into_a_field(line):
-    game = OpenEnvGame(line, rules="Say it.", field="by")
+def test_a_failure_ends_the_session(line):
+    game = OpenEnvGame(line, rules="Say it.", field="to")
     game.reset()
     with pytest.raises(EnvError, match="Invalid message"):
-        game.step({"agent_0": "text where a number belongs"})
+        game.step({"agent_0": "go"})
     assert game.agents == []
     with pytest.raises(EnvError, match="call reset"):
-        game.step({"agent_0": "1"})
-    game.reset()  # a session of its own
-    assert game.step({"agent_0": "2"})[1] == {"agent_0": 2.0}
+        game.step({"agent_0": "go"})
     game.close()
 
 
 def test_a_refusal_is_an_error_that_a_terminal_can_show(line):
-    game = OpenEnvGame(line, rules="Walk.", answers={"go": {"by": 1}, "fall": {"by": 9}})
+    game = OpenEnvGame(line, **WALK)
     game.reset()
     with pytest.raises(EnvError, match=r"\\x1b\[31mno") as caught:
-        game.step({"agent_0": 1})
+        game.step({"agent_0": "fall"})
     assert str(caught.value).isprintable()
-    episode = play(game, {"agent_0": Always(1)}, seed=0)
+    episode = play(game, {"agent_0": Always("fall")}, seed=0)
     assert episode.failure.startswith("EnvError: http://127.0.0.1")
 
 
@@ -120,9 +105,6 @@ class Always:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({}, "either answers= or field="),
-        ({"answers": {"a": {}, "b": {}}, "field": "x"}, "either answers= or field="),
-        ({"answers": {"a": {}}}, "at least two"),
         ({"field": "x", "max_cycles": 0}, "max_cycles"),
         ({"field": "x", "timeout": 0}, "timeout"),
     ],

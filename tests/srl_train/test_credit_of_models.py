@@ -1,0 +1,102 @@
+"""Assignments in real runs: what the learners are given, what a checkpoint holds."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from srl_train import resume as resuming
+from srl_train.build import build_run
+from srl_train.credit import CREDIT_SCHEMES, normalize
+from srl_train.round import train_round
+from tests.srl_train.run_state import same, weights
+
+
+def watched(run, model="model_0"):
+    """Every batch that TRL makes of the model's samples from now on."""
+    trainer, batches = run.learners[model]._trainer, []
+    inner = trainer._generate_and_score_completions
+
+    def make(inputs):
+        batches.append(inner(inputs))
+        return batches[-1]
+
+    trainer._generate_and_score_completions = make
+    return batches
+
+
+@pytest.mark.parametrize("scale", ["group", "none"])
+def test_per_agent_is_what_trl_computes(short_run, scale):
+    run = build_run(short_run(algorithm__scale_rewards=scale, rollout__groups_per_round=2))
+    batches = watched(run)
+    kept = train_round(run, 0).episodes
+    [seat] = run.agents_of("model_0")
+    returns = [sum(run.game(episode)[seat].shaped) for episode in kept]
+    expected = [*normalize(returns[:4], scale), *normalize(returns[4:], scale)]
+    assert len(set(expected)) > 2
+    # TRL's are float32.
+    np.testing.assert_allclose(batches[0]["advantages"].numpy(), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(set(CREDIT_SCHEMES) - {"per_agent"}))
+def test_every_credit_scheme_trains_on_its_advantages(short_run, name):
+    mode = "hierarchical" if name == "hierarchical" else "cooperative"
+    run = build_run(short_run(credit__name=name, mode__name=mode))
+    batches, start = watched(run), weights(run)
+    inner, given = run.credit.scheme, []
+
+    def assign(groups, seating, state):
+        given.append(inner(groups, seating, state))
+        return given[-1]
+
+    run.credit = dataclasses.replace(run.credit, scheme=assign)
+    train_round(run, 0)
+    [seat] = run.agents_of("model_0")
+    [(advantages, _)] = given
+    for row, game in zip(batches[0]["advantages"], advantages[0], strict=True):
+        # Two turns; the tokens of each share its advantage, and all others have none.
+        values = torch.tensor(game[seat]).tolist()
+        assert set(row.tolist()) <= {0.0, *values}
+        assert all(value in row.tolist() for value in values)
+    assert not same(weights(run)["model_0"], start["model_0"])
+
+
+def test_the_average_of_a_role_is_restored_from_a_checkpoint(short_run, tmp_path):
+    config = short_run(credit__name="role", credit__decay=0.5, rounds=3)
+    straight = build_run(config)
+    for number in range(3):
+        train_round(straight, number)
+    first = build_run(config)
+    train_round(first, 0)
+    first.next_round = 1
+    assert set(first.credit_state) == {"agent_0", "agent_1"}
+    resumed = build_run(config)
+    resuming.load(resumed, tmp_path, resuming.save(first, tmp_path))
+    assert resumed.credit_state == first.credit_state
+    for number in (1, 2):
+        train_round(resumed, number)
+    assert resumed.credit_state == straight.credit_state
+    assert same(weights(resumed)["model_0"], weights(straight)["model_0"])
+
+
+def test_notes_reach_the_models_and_are_trained_on(short_run):
+    run = build_run(
+        short_run(
+            models__opponent_notes=True,
+            environment__options={"variant": "pair", "num_agents": 2, "max_cycles": 3},
+            seats={"agent_1": "tit_for_tat"},
+            models__count=1,
+        )
+    )
+    start = weights(run)["model_0"]
+    result = train_round(run, 0)
+    assert not same(weights(run)["model_0"], start)
+    tokenizer = run.engine.policies_of(run.seats)["agent_0"]._backend.tokenizer
+    for episode in result.episodes:
+        told = [tokenizer.decode(s.decision.tokens.prompt_ids) for s in episode.steps_of("agent_0")]
+        assert ["so far" in words for words in told] == [False, True, True]
+        first, _, _ = [step.decision.action for step in episode.steps_of("agent_0")]
+        # The partner began with 1 and then did what the model had done.
+        assert f"so far: {1 + first} of 2; after you" in told[2]
+        assert f"after you {('compete', 'cooperate')[first]}: {first} of 1" in told[2]

@@ -1,0 +1,129 @@
+"""Evaluations: means, errors and baselines, also with several environments."""
+
+import json
+
+import numpy as np
+import pytest
+from pytest import approx
+
+from srl_extensions.pages.report import report
+from srl_train.build import build_run
+from srl_train.cli import main
+from srl_train.config import yaml_file
+from srl_train.evaluation import evaluate, mean_of_all
+from srl_train.metrics.document import to_json
+from srl_train.metrics.run_folder import load
+from srl_train.trainer import Trainer
+
+
+def test_games_of_one_length_have_the_error_of_a_plain_mean():
+    games = np.random.default_rng(0).normal(size=(40, 6))
+    means = games.mean(axis=1)
+    expected = (means.mean(), means.std(ddof=1) / np.sqrt(40))
+    assert mean_of_all(games.tolist()) == approx(expected)
+
+
+def test_the_mean_is_over_turns_not_over_games():
+    assert mean_of_all([[1.0], [0.0, 0.0, 0.0], []])[0] == 0.25
+    assert mean_of_all([[1.0, 2.0]]) == (1.5, None)
+    assert mean_of_all([[]]) == mean_of_all([]) == (None, None)
+    assert mean_of_all([[0.5], [0.5, 0.5]]) == (0.5, 0.0)
+
+
+def test_the_mean_of_a_single_model_is_the_overall_mean(short_run):
+    run = build_run(
+        short_run(
+            environment__name="multitask_v0",
+            environment__options={"environments": GAMES},
+            models__count=1,
+            logging__evaluation_episodes=12,
+        )
+    )
+    told, games = evaluate(run, 12)
+    assert len({len(game.turns) for game in games}) > 1  # of different lengths
+    assert told["raw_reward"] == approx(told["per_model"]["model_0"])
+    every = [step.reward for game in games for turn in game.turns for step in turn]
+    assert told["raw_reward"] == approx(np.mean(every))
+
+
+@pytest.mark.parametrize(
+    ("seats", "known"),
+    [({}, True), ({"agent_1": "always_compete"}, False)],
+)
+def test_baselines_are_reported_if_all_agents_learn(
+    seats, known, short_run, tiny_folder, tmp_path, capsys
+):
+    count = 1 if seats else 2
+    assert bool(build_run(short_run(models__count=count, seats=seats)).baselines) is known
+    config = {
+        "environment": {
+            "name": "coop_compete_v0",
+            "options": {"num_agents": 2, "max_cycles": 2, "noise_std": 0.0},
+        },
+        "models": {"count": count, "base": tiny_folder},
+        "seats": seats,
+        "rollout": {"group_size": 2, "groups_per_round": 1},
+        "rounds": 1,
+        "logging": {"evaluation_episodes": 1},
+    }
+    (tmp_path / "run.yaml").write_text(json.dumps(config), encoding="utf-8")
+    assert main(["train", str(tmp_path / "run.yaml"), "--out", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().out
+    assert ("the optimum is" in said) is known
+    assert "(evaluation before and after training)" in said and "nan" not in said
+
+
+GAMES = {
+    label: {
+        "name": "coop_compete_pair_v0",
+        "options": {"difficulty": difficulty, "max_cycles": turns},
+    }
+    for label, difficulty, turns in (("easy", 0.0, 2), ("hard", 1.0, 3))
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tiny_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("several") / "run"
+    config = yaml_file.from_tree(
+        {
+            "environment": {"name": "multitask_v0", "options": {"environments": GAMES}},
+            "models": {"count": 2, "base": tiny_folder},
+            "mode": {"name": "cooperative"},
+            "rollout": {"group_size": 2, "groups_per_round": 6},
+            "logging": {"evaluation_episodes": 12},
+            "rounds": 3,
+        }
+    )
+    return Trainer(config, folder).fit(), folder
+
+
+def test_rounds_record_each_environment(finished):
+    _, folder = finished
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+    assert len(rows) == 3
+    for row in rows:
+        told = row["by_environment"]
+        assert set(told) == set(GAMES)
+        assert sum(one["episodes"] for one in told.values()) == 12
+        assert all(one["episodes"] % 2 == 0 for one in told.values())  # a group plays one of them
+        turns = {label: game["options"]["max_cycles"] for label, game in GAMES.items()}
+        for label, one in told.items():
+            assert one["raw_return"] == pytest.approx(turns[label] * one["raw_reward"])
+        steps = {label: one["episodes"] * turns[label] for label, one in told.items()}
+        whole = sum(told[label]["raw_reward"] * steps[label] for label in told) / sum(
+            steps.values()
+        )
+        assert row["environment"]["raw_reward"] == pytest.approx(whole)
+        # Difficulty reduces the reward by up to .5: the environments differ.
+        assert told["easy"]["raw_reward"] > told["hard"]["raw_reward"] + 0.2
+        assert all(model["weight_change"] > 0 for model in row["models"].values())
+
+
+def test_evaluations_and_reports_list_each_environment(finished):
+    results, folder = finished
+    for when in ("before", "after"):
+        told = results["evaluation"][when]["by_environment"]
+        assert sum(one["episodes"] for one in told.values()) == 12
+    page = to_json(report(load(folder)))
+    assert "Each environment" in page and "Return per episode, by environment" in page

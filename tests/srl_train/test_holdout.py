@@ -1,0 +1,122 @@
+"""Training is refused what is kept for evaluation, before anything is loaded."""
+
+import pytest
+
+from srl_agents.scripted.registry import names
+from srl_envs import registry, scenarios
+from srl_envs.text import TextEnv
+from srl_train.build import build_run
+from srl_train.config.run import EnvironmentConfig
+from srl_train.errors import ConfigError
+from srl_train.players import refuse_levels, refuse_partners
+
+PAIR = registry.make("coop_compete_pair_v0")
+
+
+def test_a_held_out_partner_is_refused_with_the_allowed_ones(short_run):
+    with pytest.raises(ConfigError) as error:
+        build_run(short_run(models__count=1, seats={"agent_1": "grim_trigger"}))
+    said = str(error.value)
+    assert "seats.agent_1 is 'grim_trigger', which is kept for evaluation (srl eval)" in said
+    offered = said.partition("give one of ")[2].split(", ")
+    assert set(offered) == {"model_0", *names(PAIR, holdout=False), "MODULE:CLASS"}
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("who", names(holdout=True))
+def test_every_held_out_partner_is_refused(who):
+    with pytest.raises(ConfigError, match="kept for evaluation"):
+        refuse_partners({"agent_0": who}, ("model_0",), PAIR)
+
+
+def test_other_partners_may_train():
+    for who in ("model_0", *names(PAIR, holdout=False)):
+        refuse_partners({"agent_0": who}, ("model_0",), PAIR)
+
+
+def test_a_partner_of_another_game_is_refused(short_run):
+    with pytest.raises(ConfigError, match="seats: explorer cannot play coop_compete_v0, only maze"):
+        build_run(short_run(models__count=1, seats={"agent_1": "explorer"}))
+
+
+def test_every_member_of_several_environments_is_checked():
+    sums = {"name": "math_v0", "options": {"families": "arithmetic"}}
+    kept = {"name": "math_v0", "options": {"split": "test"}}
+
+    def section(**members):
+        return EnvironmentConfig(name="multitask_v0", options={"environments": members})
+
+    def refuse(given):
+        refuse_levels(given, registry.make(given.name, **given.options))
+
+    refuse(section(sums=sums))
+    with pytest.raises(ConfigError, match=r"environments\.kept\.options\.split is"):
+        refuse(section(sums=sums, kept=kept))
+    refuse(section(arms={"name": "bandit_v0"}))
+    with pytest.raises(ConfigError, match=r"environments\.arms\.options arm0_prob=0\.5"):
+        refuse(section(arms={"name": "bandit_v0", "options": RIGHT_SPOILS}))
+    env = registry.make("multitask_v0", environments={"kept": kept})
+    with pytest.raises(ConfigError, match=r"environments\.kept\.options\.split is 'test'"):
+        refuse_levels(EnvironmentConfig(name="custom:object"), env)
+
+
+RIGHT_SPOILS = {"arm1_prob_start": 0.9, "arm1_prob_after": 0.1}
+
+
+def spoiled(obs_mode="llm", render_mode=None):
+    return registry.make("bandit_v0", **RIGHT_SPOILS, obs_mode=obs_mode)
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+def test_environments_made_by_functions_are_checked(wrap):
+    name = f"{__name__}:spoiled"
+    env, section = registry.make(name), EnvironmentConfig(name=name)
+    if wrap:
+        section = EnvironmentConfig(
+            name="multitask_v0", options={"environments": {"a": {"name": name}}}
+        )
+        env = registry.make(section.name, **section.options)
+    with pytest.raises(ConfigError, match=r"scenario bandit_v0\.right_spoils"):
+        refuse_levels(section, env)
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, TextEnv])
+@pytest.mark.parametrize(
+    ("name", "options"), [("bandit_v0", RIGHT_SPOILS), ("debate_v0", {"split": "test"})]
+)
+def test_environment_objects_are_checked(name, options, wrap):
+    env = wrap(registry.make(name, **options))
+    with pytest.raises(ConfigError, match=f"scenario {name}"):
+        refuse_levels(EnvironmentConfig(name="custom:object"), env)
+
+
+def test_a_file_of_problems_is_trained_on_as_it_is(tmp_path):
+    file = tmp_path / "problems.jsonl"
+    file.write_text('{"question": "What is 3 + 4?", "answer": "It is 7. #### 7"}\n', "utf-8")
+    for split, refused in ((None, False), ("train", False), ("any", False), ("test", True)):
+        options = {"path": str(file), **({} if split is None else {"split": split})}
+        given = EnvironmentConfig(name="math_v0", options=options)
+        env = registry.make("math_v0", **options)
+        if refused:
+            with pytest.raises(ConfigError, match="split is 'test'"):
+                refuse_levels(given, env)
+        else:
+            refuse_levels(given, env)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for n in scenarios.names(holdout=True) if scenarios.scenario(n).held_out_options],
+)
+def test_the_levels_of_held_out_scenarios_are_refused(name):
+    found = scenarios.scenario(name)
+    with pytest.raises(ConfigError, match="kept for evaluation"):
+        refuse_levels(
+            EnvironmentConfig(name=found.environment, options=found.options), found.make()
+        )
+
+
+@pytest.mark.parametrize("name", scenarios.names(holdout=False))
+def test_the_levels_of_the_other_scenarios_may_train(name):
+    found = scenarios.scenario(name)
+    refuse_levels(EnvironmentConfig(name=found.environment, options=found.options), found.make())

@@ -1,0 +1,133 @@
+"""Signals and full disks end a run, and the resumed run has the same weights."""
+
+import os
+import resource
+import signal
+import sys
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from srl_train import cli
+from srl_train import round as round_module
+from srl_train.checkpoints import list_checkpoints
+from srl_train.config import yaml_file
+from srl_train.metrics import read_metrics
+from srl_train.trainer import Trainer
+from tests.srl_train.run_state import everything, same, without_times
+
+
+@pytest.fixture(autouse=True)
+def handlers_of_a_program():
+    """Handle signals as a program does; workers of pytest ignore SIGINT."""
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
+def interrupt_at(monkeypatch, number, phase, signals):
+    """Send the signals to this process in a phase of a round, before its work."""
+    place = {"play": "play", "learning": "learn"}[phase]
+    work = getattr(round_module, place)
+
+    def interrupted(run, at, *rest):
+        if run.next_round == number:
+            for one in signals:
+                os.kill(os.getpid(), one)
+        return work(run, at, *rest)
+
+    monkeypatch.setattr(round_module, place, interrupted)
+
+
+@pytest.fixture(scope="module")
+def whole(short_run, tmp_path_factory):
+    """An undisturbed run of three rounds."""
+    trainer = Trainer(short_run(rounds=3), tmp_path_factory.mktemp("whole") / "run")
+    trainer.fit()
+    return trainer
+
+
+@pytest.mark.parametrize(
+    ("number", "phase", "signals", "raised", "saved"),
+    [
+        (0, "play", [signal.SIGINT], KeyboardInterrupt, None),
+        (0, "learning", [signal.SIGTERM], SystemExit, 1),
+        (1, "play", [signal.SIGTERM], SystemExit, 1),
+        (1, "learning", [signal.SIGINT], KeyboardInterrupt, 2),
+        (1, "learning", [signal.SIGINT, signal.SIGINT], KeyboardInterrupt, None),
+    ],
+)
+def test_an_interrupted_run_resumes_to_the_same_weights(
+    number, phase, signals, raised, saved, whole, short_run, tmp_path, monkeypatch
+):
+    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    trainer = Trainer(short_run(rounds=3), tmp_path / "run")
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, number, phase, signals)
+        with pytest.raises(raised) as error:
+            trainer.fit()
+    assert raised is KeyboardInterrupt or error.value.code == 143
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+    expected = [] if saved is None else [f"round_{saved:08d}"]
+    assert list_checkpoints(tmp_path / "run" / "checkpoints") == expected
+    resumed = Trainer(short_run(rounds=3), tmp_path / "run")
+    assert resumed.resume() is (saved is not None)
+    resumed.fit()
+    assert same(everything(resumed.run), everything(whole.run))
+    rows = [read_metrics(one.files.metrics) for one in (resumed, whole)]
+    assert without_times(rows[0]) == without_times(rows[1])
+
+
+def test_a_run_is_saved_by_time_too_and_that_changes_nothing(
+    whole, short_run, tmp_path, monkeypatch
+):
+    clock = SimpleNamespace(
+        monotonic=iter(range(0, 10_000, 60)).__next__, perf_counter=time.perf_counter
+    )
+    monkeypatch.setattr("srl_train.trainer.time", clock)
+    config = short_run(rounds=3, checkpoints={"every": 0, "every_minutes": 2})
+    trainer = Trainer(config, tmp_path / "run")
+    saved = trainer.fit()["checkpoints_saved"]
+    assert saved == ["round_00000002", "final_round_00000003"]
+    assert same(everything(trainer.run), everything(whole.run))
+
+
+@contextmanager
+def no_file_above(size):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        # Python cuts the bytecode of modules that it imports meanwhile, and would load it later.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "dont_write_bytecode", True)
+            yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+# 100 bytes do not hold a row of metrics, 64 KiB do, and no checkpoint.
+@pytest.mark.parametrize("size", [100, 2**16])
+def test_a_full_disk_is_one_line_and_the_run_resumes(size, short_run, tmp_path, capsys):
+    config, out = short_run(rounds=3), tmp_path / "run"
+    first = Trainer(config, out)
+    first.train_round()
+    first.save_checkpoint()
+    first.close()
+    (tmp_path / "run.yaml").write_text(yaml_file.dump(config))
+    resume = ["train", str(tmp_path / "run.yaml"), "--resume", "--out", str(out), "--quiet"]
+    with no_file_above(size):
+        assert cli.main(resume) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"{out} " in line and "File too large" in line
+    assert f"srl train --resume --out {out}" in line
+    assert list_checkpoints(out / "checkpoints") == ["round_00000001"]
+    assert cli.main(resume) == 0
+    whole, resumed = Trainer(config, tmp_path / "whole"), Trainer(config, out)
+    whole.fit()
+    resumed.load_checkpoint()
+    assert same(everything(resumed.run), everything(whole.run))

@@ -1,0 +1,132 @@
+"""More models than agents: who plays learns, from its own games, and a resumed run goes on so."""
+
+import asyncio
+import copy
+
+import pytest
+from pettingzoo.utils import BaseParallelWrapper
+
+from srl_envs import registry
+from srl_train.build import build_run
+from srl_train.config.yaml_file import from_tree
+from srl_train.errors import ConfigError
+from srl_train.metrics import read_metrics
+from srl_train.round import train_round
+from srl_train.trainer import Trainer
+from tests.srl_train.run_state import everything, same, weights, without_times
+
+AGENTS = ("agent_0", "agent_1")
+
+
+@pytest.fixture
+def drawn(short_run):
+    """Makes a configuration of three models, drawn for two agents."""
+
+    def make(name="uniform", **settings):
+        usual = {"models__count": 3, "matchmaking__name": name, "rollout__group_size": 2,
+                 "rollout__groups_per_round": 2}  # fmt: skip
+        return short_run(**{**usual, **settings})
+
+    return make
+
+
+def played(run, rounds):
+    results = []
+    for number in range(rounds):
+        results.append(train_round(run, number))
+        run.next_round = number + 1
+    return results
+
+
+@pytest.mark.parametrize("adapters", [None, {"rank": 2}])
+def test_drawn_models_learn_from_their_own_episodes(drawn, adapters):
+    run = build_run(drawn(models__adapters=adapters, rollout__groups_per_round=1))
+    before = weights(run)
+    [result] = played(run, 1)
+    one, other = result.episodes
+    assert one.seats == other.seats and len(set(one.seats.values())) == 2
+    for agent, model in one.seats.items():
+        answered = one.steps_of(agent)[0].decision.tokens.model
+        assert (answered.adapter if adapters else answered.model) == model
+    for model, own in result.row["models"].items():
+        playing = model in one.seats.values()
+        assert own["games"] == (2 if playing else 0) and own["samples"] == (2 if playing else 0)
+        assert own["updated"] == playing == (not same(before[model], weights(run)[model]))
+        assert (own["raw_reward"] is None) == (not playing)
+        assert own["seats"] == list(AGENTS)
+    assert sum(total.episodes for total in run.totals.values()) == 4
+    assert {m for m, n in run.versions.items() if n} == set(one.seats.values())
+
+
+def test_ratings_are_recorded_and_restored(drawn, tmp_path):
+    config = drawn("rating", rounds=4, checkpoints__every=2)
+    whole = Trainer(config, tmp_path / "whole")
+    whole.fit()
+    part = Trainer(config, tmp_path / "part")
+    for _ in range(2):
+        part.train_round()
+    asyncio.run(part.shutdown())
+    rest = Trainer(config, tmp_path / "part")
+    rest.load_checkpoint()
+    rest.fit()
+    assert same(everything(rest.run), everything(whole.run))
+    assert rest.run.matchmaking.state() == whole.run.matchmaking.state()
+    rows = read_metrics(whole.files.metrics)
+    assert without_times(read_metrics(rest.files.metrics)) == without_times(rows)
+    last = rows[-1]["models"]
+    ratings = whole.run.matchmaking.ratings
+    assert {m: own["rating"] for m, own in last.items()} == ratings.mu
+    assert len({own["rating_deviation"] for own in last.values()}) > 1
+    games = {m: sum(row["models"][m]["games"] for row in rows) for m in last}
+    assert games == ratings.games and sum(games.values()) == 4 * 2 * 2 * 2
+
+
+class Unequal(BaseParallelWrapper):
+    """The first agent earns 1 a turn and the other nothing, whatever they do."""
+
+    def step(self, actions):
+        agents = list(self.env.agents)
+        seen, _, *rest = self.env.step(actions)
+        return seen, {agent: float(agent == "agent_0") for agent in agents}, *rest
+
+
+def test_rotation_balances_unequal_agents(short_run):
+    def make():
+        return Unequal(registry.make("coop_compete_pair_v0", num_agents=2, max_cycles=2))
+
+    earned = {}
+    for rotate in (False, True):
+        config = short_run(
+            matchmaking__name="rotating" if rotate else "fixed",
+            rollout__groups_per_round=2,
+            updates__strategy="selective",
+        )
+        run = build_run(config, make)
+        [result] = played(run, 1)
+        earned[rotate] = [own["raw_return"] for own in result.row["models"].values()]
+        first = [episode.seats["agent_0"] for episode in result.episodes]
+        assert first == ["model_0"] * 4 + [f"model_{rotate:d}"] * 4
+        assert [own["samples"] for own in result.row["models"].values()] == [8, 8]
+    assert earned == {False: [2.0, 0.0], True: [1.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        ({}, "seats: model_2 plays no agent.*have models drawn"),
+        ({"matchmaking": {"name": "rating"}, "models": {"count": 2}}, "2 models to match"),
+        (
+            {"matchmaking": {"name": "uniform"}, "seats": dict.fromkeys(AGENTS, "model_0")},
+            "seats: models are drawn .uniform. for agents that have no player",
+        ),
+        (
+            {"matchmaking": {"name": "uniform"},
+             "models": {"count": 3, "agent_sampling": {"agent_0": {"temperature": 0.5}}}},
+            "model_0 samples at temperatures",
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_settings_are_refused(change, told):
+    tree = {"models": {"count": 3}, "environment": {"options": {"num_agents": 2}}}
+    with pytest.raises(ConfigError, match=told):
+        build_run(from_tree(copy.deepcopy(tree) | change))

@@ -1,0 +1,112 @@
+"""What a name stands for, and that a slip in a folder's name never waits for a download."""
+
+from pathlib import Path
+
+import pytest
+
+from srl_envs import loading
+from srl_envs.errors import UntrustedError
+from srl_train.cli import main
+from srl_train.errors import ConfigError
+from srl_train.player_names import base_named, parse_player
+from srl_train.trainer import Trainer
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A working folder with runs/demo in it, where nobody can ask the hub for anything."""
+    (tmp_path / "runs" / "demo" / "models" / "model_0").mkdir(parents=True)
+    (tmp_path / "runs" / "demo" / "models" / "model_0" / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+
+    def asked(*args, **settings):
+        raise AssertionError(f"the hub was asked for: {args}")
+
+    monkeypatch.setattr("socket.getaddrinfo", asked)
+    return tmp_path
+
+
+MISTYPED = [
+    "runs/dmeo",
+    "./demo",
+    "../demo",
+    "/nowhere/demo",
+    "~/no_such_run",
+    "runs/demo/models/model_7",
+    "runs/dmeo:model_0",
+    "a/b/c",
+]
+
+
+@pytest.mark.parametrize("name", MISTYPED)
+def test_a_path_that_is_not_there_is_refused_at_once(name, here):
+    with pytest.raises(ConfigError, match="there is no folder"):
+        parse_player(name)
+    with pytest.raises(ConfigError, match=r"models\.base: there is no folder"):
+        base_named("models.base", name)
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B@v1.0", "a/b@refs/pr/1"])
+def test_hub_names_are_unchanged(name, here):
+    assert parse_player(name).kind == "hub"
+    assert base_named("models.base", name) == name
+
+
+def test_a_hub_name_whose_first_half_is_a_folder_here_is_refused(here):
+    (here / "Qwen").mkdir()
+    with pytest.raises(ConfigError, match="there is no folder Qwen/Qwen3"):
+        parse_player("Qwen/Qwen3-0.6B")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["eval", "--environment", "coop_compete_pair_v0", "--policy", "runs/dmeo"],
+        ["play", "coop_compete_pair_v0", "--opponent", "runs/dmeo"],
+        ["collect", "runs/dmeo", "--out", "x.jsonl"],
+        ["collect", "--environment", "math_v0", "--players", "runs/dmeo", "--out", "x.jsonl"],
+    ],
+)
+def test_every_command_refuses_a_mistyped_run(words, here, capsys):
+    assert main(words) == 2
+    assert "there is no folder runs/dmeo: there is runs/demo" in capsys.readouterr().err
+
+
+def test_a_name_of_one_word_is_the_hubs_unless_it_is_a_slip_of_tiny(here):
+    assert base_named("models.base", "gpt2") == "gpt2"
+    with pytest.raises(ConfigError, match="did you mean 'tiny'"):
+        base_named("models.base", "tinny")
+
+
+def test_a_base_may_be_named_as_on_the_command_line(here):
+    assert base_named("models.base", "runs/demo") == str(here / "runs/demo/models/model_0")
+    assert base_named("models.base", "runs/demo:model_0") == str(here / "runs/demo/models/model_0")
+    (here / "demo").symlink_to(here / "runs/demo")
+    assert base_named("models.base", "demo:model_0") == str(here / "demo/models/model_0")
+    (here / "runs/demo/models/model_1").mkdir()
+    (here / "runs/demo/models/model_1/config.json").write_text("{}")
+    with pytest.raises(ConfigError, match="must be one model"):
+        base_named("models.base", "runs/demo")
+
+
+def test_relative_bases_and_data_are_recorded_by_their_whole_path(
+    tmp_path, tiny_folder, short_run, monkeypatch
+):
+    (tmp_path / "base").symlink_to(tiny_folder)
+    monkeypatch.chdir(tmp_path)
+    config = short_run(
+        models__base="base", models__frozen_models={"old": "base"}, seats={"agent_1": "old"},
+        models__count=1, sft={"data": ["games.jsonl"]},
+    )  # fmt: skip
+    recorded = Trainer(config, tmp_path / "run").run.config
+    assert recorded.models.base == str(tmp_path / "base")
+    assert recorded.models.frozen_models == {"old": str(tmp_path / "base")}
+    assert recorded.sft.data == (str(Path(tmp_path / "games.jsonl")),)
+
+
+@pytest.mark.parametrize("name", ["openai:m", "runs/demo", "runs/nobody", "Qwen/Qwen3-0.6B"])
+def test_an_untrusted_record_names_only_built_in_players(name, here):
+    with loading.closed():
+        assert [parse_player(one).kind for one in ("tit_for_tat", "tiny")] == ["scripted", "tiny"]
+        with pytest.raises(UntrustedError, match=r"is a player that a record names.*--trust"):
+            parse_player(name)

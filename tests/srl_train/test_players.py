@@ -1,0 +1,157 @@
+"""A run's models answer as they trained, wherever they are seated."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from srl_agents.llm.sampling import Sampling
+from srl_agents.rollout import play_many
+from srl_envs import registry
+from srl_envs.scenarios import Scenario
+from srl_train.cli import main
+from srl_train.collect import build_policies
+from srl_train.config import yaml_file
+from srl_train.errors import ConfigError
+from srl_train.player_names import parse_player
+from srl_train.players import Resolver, SamplingOverrides
+
+SEATS = ("agent_0", "agent_1")
+GAME = {"num_agents": 2, "max_cycles": 3}
+FREE = Scenario("both", "coop_compete_v0", "both seats are focal", SEATS, {}, GAME)
+
+
+@pytest.fixture
+def run_folder(tmp_path, tiny_folder):
+    """Makes a run's folder with these sections; model_i held agent_i."""
+
+    def make(**sections):
+        models = {"count": 2, "base": tiny_folder, **sections.pop("models", {})}
+        folder = tmp_path / "run"
+        (folder / "models").mkdir(parents=True)
+        config = yaml_file.from_tree({"models": models, **sections})
+        (folder / "config.yaml").write_text(yaml_file.dump(config))
+        held = {}
+        for index, name in enumerate(config.models.names):
+            (folder / "models" / name).symlink_to(tiny_folder)
+            held[name] = {"seats": [f"agent_{index}"]}
+        (folder / "summary.json").write_text(json.dumps({"models": held}))
+        return folder
+
+    return make
+
+
+def make_env():
+    return registry.make("coop_compete_v0", **GAME)
+
+
+def asked(policies):
+    """Seat -> (how its answers were sampled, its prompts as text), of one game."""
+    [episode] = play_many(make_env, dict(zip(SEATS, policies, strict=True)), [0])
+    assert episode.failure is None
+    found = {}
+    for seat, policy in zip(SEATS, policies, strict=True):
+        tokenizer = policy._backend.tokenizer
+        prompts = [s.decision.tokens.prompt_ids for s in episode.steps_of(seat)]
+        found[seat] = (
+            policy._per_agent.get(seat, policy._sampling),
+            [tokenizer.decode(prompt) for prompt in prompts],
+        )
+    return found
+
+
+def collected(who, **sections):
+    config = yaml_file.from_tree(sections)
+    return list(build_policies(config, make_env, dict.fromkeys(SEATS, str(who))).values())
+
+
+def scored(who, **answering):
+    resolver = Resolver(overrides=SamplingOverrides(**answering))
+    team = resolver.policies(parse_player(str(who)), FREE.make)
+    return (team * 2)[:2]
+
+
+@pytest.mark.parametrize("seat", [scored, collected])
+@pytest.mark.parametrize("notes", [False, True])
+def test_models_receive_the_notes_of_training(notes, seat, run_folder):
+    prompts = asked(seat(run_folder(models={"opponent_notes": notes})))["agent_0"][1]
+    assert ["cooperating so far" in prompt for prompt in prompts] == [False, notes, notes]
+
+
+@pytest.mark.parametrize("seat", [scored, collected])
+def test_models_keep_the_sampling_of_their_training_agents(seat, run_folder):
+    cold = {"agent_0": {"temperature": 0.01}, "agent_1": {"temperature": 0.02}}
+    run = run_folder(models={"agent_sampling": cold})
+    temperatures = [one.temperature for one, _ in asked(seat(run)).values()]
+    assert temperatures == [0.01, 0.02]
+    # In the other's seat it stays who it was.
+    temperatures = [one.temperature for one, _ in asked(seat(f"{run}:model_1")).values()]
+    assert temperatures == [0.02, 0.02]
+    (run / "summary.json").unlink()
+    with pytest.raises(ConfigError, match="does not say which agents model_0 held"):
+        seat(run)
+
+
+def test_overrides_replace_the_sampling_of_all_agents(run_folder):
+    run = run_folder(models={"agent_sampling": {"agent_0": {"temperature": 0.01}}})
+    found = asked(scored(run, temperature=0.7, max_new_tokens=2))
+    assert {one for one, _ in found.values()} == {Sampling(0.7, max_new_tokens=2)}
+    record = Resolver().record(parse_player(str(run)))
+    assert record["agent_sampling"]["agent_0"]["temperature"] == 0.01
+    assert record["opponent_notes"] is False
+
+
+def test_notes_that_a_game_lacks_are_refused(run_folder):
+    run = run_folder(models={"opponent_notes": True})
+    says = r"models\.opponent_notes: .*maze_v0's observations.*give a folder, .*/models/model_0"
+    alone = Scenario("maze", "maze_v0", "one seat", SEATS[:1], {}, {})
+    with pytest.raises(ConfigError, match=says):
+        Resolver().policies(parse_player(str(run)), alone.make)
+    with pytest.raises(ConfigError, match=says):
+        make_maze = alone.make
+        build_policies(yaml_file.from_tree({}), make_maze, {"agent_0": str(run)})
+
+
+@pytest.mark.parametrize(
+    "key, value", [("models.sampling.temperature", 0.5), ("models.constrained", "true")]
+)
+def test_settings_that_would_have_no_effect_are_refused(key, value, run_folder, tmp_path, capsys):
+    words = ["collect", "--environment", "coop_compete_pair_v0", "--set", f"{key}={value}"]
+    out = ["--out", str(tmp_path / "games.jsonl")]
+    assert main([*words, "--players", str(run_folder()), *out]) == 2
+    assert f"--set {key}: " in capsys.readouterr().err
+
+
+def test_a_pool_without_a_run_is_refused_for_collection():
+    config = yaml_file.from_tree(
+        {"models": {"count": 1}, "opponent_pools": {"past": {}}, "seats": {"agent_1": "past"}}
+    )
+    with pytest.raises(ConfigError, match=r"pool 'past'.*--players agent_1=WHO.*agent_1=RUN:past"):
+        build_policies(config, make_env, {"agent_0": "uniform"})
+
+
+def test_an_untrusted_run_seats_no_api_model(run_folder, monkeypatch):
+    asked = []
+    monkeypatch.setattr("srl_train.collect.models_of_run", lambda folder: {"model_0": "there"})
+    ask = "srl_train.players.api_model"
+    monkeypatch.setattr(ask, lambda who: asked.append(who) or 1 / 0)
+    config = yaml_file.from_tree(
+        {
+            "models": {"count": 1, "frozen_models": {"wise": "openai:gpt-5-mini"}},
+            "seats": {"agent_1": "wise"},
+        }
+    )
+    given, run = {"agent_0": "uniform"}, Path("runs/of_others")
+    with pytest.raises(ConfigError, match=r"gives agent_1 to openai:gpt-5-mini.*--players agent_1"):
+        build_policies(config, make_env, given, run)
+    assert not asked
+    with pytest.raises(ZeroDivisionError):
+        build_policies(config, make_env, given, run, trusted=True)
+    assert asked == ["openai:gpt-5-mini"]
+
+
+def test_an_untrusted_run_starts_no_code_to_collect(run_folder, tmp_path, capsys):
+    run = run_folder()
+    (run / "config.yaml").write_text("environment: {name: 'os:getpid'}\n")
+    assert main(["collect", str(run), "--out", str(tmp_path / "games.jsonl")]) == 2
+    assert "'os:getpid' is code that a record names" in capsys.readouterr().err

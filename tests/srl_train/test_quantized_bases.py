@@ -1,0 +1,173 @@
+"""Adapters on a base in 4 or 8 bits: the base stays as it is, to the bit; the adapters learn."""
+
+import builtins
+from functools import partial
+
+import pytest
+import torch
+from bitsandbytes.functional import dequantize_4bit
+
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface.loading import shared_states
+from srl_train.config.models import AdapterConfig
+from srl_train.environment import build_env
+from srl_train.learners.lora import adapter_models
+from srl_train.player_names import parse_player
+from srl_train.players import Resolver
+from srl_train.trainer import Trainer
+from tests.srl_train.run_state import everything, same
+
+KINDS = {"nf4": torch.uint8, "int8": torch.int8}
+ADAPTERS = {"rank": 4}
+IDS = torch.tensor([[1, 2, 3, 10, 41], [5, 6, 7, 8, 9]])
+
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def loaded(folder, kind, dtype="float32"):
+    return HuggingFaceBackend.load(folder, device="cpu", dtype=dtype, quantization=kind)
+
+
+def held(module):
+    """Every tensor of the base by where it is, scales and their scales included."""
+    found = {n: t for n, t in module.state_dict().items() if "lora_" not in n}
+    return {n: t.clone() for n, t in found.items() if isinstance(t, torch.Tensor)}
+
+
+def weight_bytes(model):
+    """Bytes of all that a model's layers hold: parameters, buffers and scales, each once."""
+    tensors = [*model.parameters(), *model.buffers()]
+    for state in shared_states(model):
+        for part in (state, getattr(state, "state2", None)):
+            tensors += [t for t in vars(part).values() if torch.is_tensor(t)] if part else []
+    sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+    return sum(sizes.values())
+
+
+def logits(model, ids=IDS, **settings):
+    with torch.no_grad():
+        return model(input_ids=ids, **settings).logits
+
+
+def moved(model, seed=0):
+    """A stand-in for learning: every adapter tensor another."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+
+
+@each_kind
+def test_the_linear_layers_are_stored_in_few_bits_and_all_else_as_before(kind, tiny_folder):
+    full, small = loaded(tiny_folder, None).model, loaded(tiny_folder, kind).model
+    linear = {n for n, m in full.named_modules() if type(m) is torch.nn.Linear} - {"lm_head"}
+    stored = dict(small.named_parameters())
+    for name, parameter in full.named_parameters():
+        if name.removesuffix(".weight") in linear:
+            assert stored[name].dtype == KINDS[kind]
+        else:
+            assert torch.equal(stored[name], parameter)
+    values = sum(dict(full.named_parameters())[f"{n}.weight"].numel() for n in linear)
+    saved = weight_bytes(full) - weight_bytes(small)
+    # From four bytes to a half or one; scales take about 1/100 of a byte more (a layer's table
+    # of 1 KiB shows in one as small as this).
+    assert 0.8 < saved / (values * (3.5 if kind == "nf4" else 3)) < 1
+    assert not torch.equal(logits(small), logits(full))
+
+
+@each_kind
+def test_gradients_are_those_of_the_same_weights_in_full(kind, tiny_folder):
+    base = loaded(tiny_folder, kind).model
+    plain = loaded(tiny_folder, None).model
+    for name, module in base.named_modules():
+        if kind == "nf4" and type(module).__name__ == "Linear4bit":
+            weight = dequantize_4bit(module.weight.data, module.quant_state)
+        elif type(module).__name__ == "WeightOnly8bit":
+            weight = module.weight.float() * module.state.SCB[:, None] / 127
+        else:
+            continue
+        plain.get_submodule(name).weight.data.copy_(weight)
+    gradients = []
+    for model in (base, plain):
+        [adapted] = adapter_models(model, ("model_0",), AdapterConfig(rank=4), seed=3).values()
+        moved(adapted)
+        logits(adapted.eval())  # as games are sampled before each update
+        adapted.train()(input_ids=IDS).logits.log_softmax(-1).square().mean().backward()
+        gradients.append({n: p.grad for n, p in adapted.named_parameters() if p.requires_grad})
+    own, expected = gradients
+    assert len(own) == 28
+    for name, gradient in expected.items():
+        assert gradient.norm() > 0
+        assert (own[name] - gradient).norm() < 1e-5 * gradient.norm()
+
+
+RUNS = {
+    "reference": {
+        "models__quantization": "nf4",
+        "algorithm__beta": 0.1,
+        "algorithm__minibatches": 2,
+    },
+    "checkpointing": {
+        "models__quantization": "nf4",
+        "algorithm__trl": {"activation_checkpointing": True},
+    },
+    "ppo": {"models__quantization": "nf4", "algorithm": {"name": "ppo"}},
+    "stages": {
+        "models__quantization": "int8",
+        "sft": {"episodes": 4, "data_policy": "uniform", "batch_size": 4},
+        "dpo": {"episodes": 8, "batch_size": 4},
+    },
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_training_moves_adapters_alone(name, short_run, tmp_path):
+    config = short_run(models__adapters=ADAPTERS, **RUNS[name])
+    trainer = Trainer(config, tmp_path)
+    modules = {m: one._trainer.model for m, one in trainer.run.learners.items()}
+    bases = {m: held(model) for m, model in modules.items()}
+    before = everything(trainer.run)["weights"]
+    trainer.fit()
+    assert all(same(held(model), bases[m]) for m, model in modules.items())
+    for model, own in everything(trainer.run)["weights"].items():
+        assert {t.dtype for t in own.values()} == {torch.float32}
+        assert all(not torch.equal(t, before[model][n]) for n, t in own.items() if "lora_B" in n)
+
+
+@pytest.mark.parametrize("kind", ["nf4", pytest.param("int8", marks=pytest.mark.slow)])
+def test_resumed_to_the_bit_and_evaluated_on_the_same_base(kind, short_run, tmp_path):
+    config = short_run(models__adapters=ADAPTERS, models__quantization=kind, rounds=3)
+    whole = Trainer(config, tmp_path / "whole")
+    whole.fit()
+    cut = Trainer(config, tmp_path / "cut")
+    cut.train_round()
+    cut.save_checkpoint()
+    cut.close()
+    resumed = Trainer(config, tmp_path / "cut")
+    resumed.load_checkpoint()
+    resumed.fit()
+    assert same(everything(resumed.run), everything(whole.run))
+
+    resolver, player = Resolver(), parse_player(f"{tmp_path / 'whole'}:model_1")
+    assert resolver.record(player)["quantization"] == kind
+    [policy] = resolver.policies(player, partial(build_env, config))
+    backend, adapter = policy._backend, policy._adapter
+    backend.model.set_adapter(adapter)
+    trained = whole.run.learners["model_1"]._trainer.model.eval()
+    assert torch.equal(logits(backend.model), logits(trained))
+    size = sum(f.stat().st_size for f in (tmp_path / "whole/models/model_1").glob("*.safetensors"))
+    assert 0 < size < weight_bytes(backend.model), "the base went into the adapter's folder"
+
+
+def test_the_missing_package_is_named(tiny_folder, monkeypatch):
+    imported = builtins.__import__
+
+    def without(name, *arguments, **settings):
+        if name == "bitsandbytes":
+            raise ModuleNotFoundError(name, name=name)
+        return imported(name, *arguments, **settings)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r'pip install "core-srl\[quantization\]"'):
+        loaded(tiny_folder, "nf4")

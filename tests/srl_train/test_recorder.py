@@ -1,0 +1,84 @@
+"""A game under way is recorded turn by turn, at no cost to speak of, and never at the run's."""
+
+import dataclasses
+
+import pytest
+
+from srl_agents.rollout import play_many
+from srl_agents.scripted import Always
+from srl_envs import make
+from srl_extensions.pages.live_document import of_run
+from srl_extensions.pages.live_runs import RunFollower
+from srl_train import recorder
+from srl_train.metrics.document import to_json
+from srl_train.recorder import EpisodeWriter
+from srl_train.trainer import Trainer
+from tests.srl_extensions.pages.synthetic_runs import episode
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    monkeypatch.setattr(recorder, "PAUSE", 0.0)
+    return EpisodeWriter(tmp_path / "run" / "playing.jsonl")
+
+
+@pytest.fixture
+def follower(tmp_path, record):
+    (tmp_path / "run").mkdir()
+    return RunFollower(tmp_path.resolve() / "run", tmp_path.resolve())
+
+
+def seen(follower):
+    follower.refresh()
+    return follower.run().playing.episode
+
+
+def shown(spectator, game, turns):
+    """The game as it stood after so many turns, shown to the spectator."""
+    spectator(dataclasses.replace(game, turns=game.turns[:turns]), False)
+
+
+def test_the_record_grows_with_the_game_and_is_read_as_it_grows(record, follower):
+    game, watch = episode(turns=3), record.spectator()
+    shown(watch, game, 0)
+    assert seen(follower).turns == ()
+    for turns in (1, 2, 3):
+        shown(watch, game, turns)
+        assert len(seen(follower).turns) == turns
+    assert seen(follower).steps_of("agent_2")[1].decision.text == "cooperate"
+    assert "turn 4 is running" in to_json(of_run("run", follower.run()))
+    watch(game, True)
+    seen(follower)
+    assert "turn 4" not in to_json(of_run("run", follower.run()))
+    assert follower.run().notes == ()
+
+
+def test_the_record_is_bounded(record, follower, monkeypatch):
+    monkeypatch.setattr(recorder, "MOST_TURNS", 5)
+    watch = record.spectator()
+    game = episode(turns=20, answer=lambda turn, seat: "x" * 100_000)
+    for turns in range(21):
+        shown(watch, game, turns)
+    assert len(seen(follower).turns) == 5
+    assert follower.folder.joinpath("playing.jsonl").stat().st_size < 5 * 4 * 5000
+
+
+def test_a_failing_recorder_does_not_stop_the_run(record, caplog):
+    def play():
+        return play_many(
+            lambda: make("coop_compete_v0", max_cycles=2),
+            {f"agent_{i}": Always(0) for i in range(4)},
+            [1],
+            extra={"odd": object()},
+            spectator=record.spectator(),
+        )
+
+    assert len(play()[0].turns) == 2
+    assert "stopped writing" in caplog.text
+    assert record.spectator() is None
+
+
+def test_a_run_records_its_games(short_run, tmp_path):
+    Trainer(short_run(), tmp_path / "run").fit()
+    watched = RunFollower(tmp_path.resolve() / "run", tmp_path.resolve())
+    assert len(seen(watched).turns) == 2 and watched.run().playing.finished

@@ -1,0 +1,275 @@
+"""A run that is stopped and resumed equals an uninterrupted run to the bit."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from srl_agents.errors import RolloutError
+from srl_train import checkpoints as checkpoint
+from srl_train.checkpoints import list_checkpoints
+from srl_train.config import yaml_file
+from srl_train.errors import CheckpointError
+from srl_train.metrics import read_metrics
+from srl_train.trainer import Trainer
+from tests.srl_train.run_state import everything, same, weights, without_times
+
+ADAPTERS = {"models__adapters": {"rank": 2}}
+RUNS = {
+    "synchronized": {"updates__strategy": "synchronized"},
+    "asynchronous": {"updates__sample_budget": {"model_0": 2, "model_1": 12}},
+    "federated": {
+        "updates__strategy": "federated",
+        "updates__mix": 0.5,
+        "updates__period": 2,
+        "updates__proximal": 0.1,
+        "updates__server": {"name": "fedadam"},
+    },
+    "federated adapters": {
+        "updates__strategy": "federated",
+        "updates__server": {"name": "diloco"},
+        **ADAPTERS,
+    },
+    "asynchronous adapters": {
+        "updates__sample_budget": {"model_1": 6},
+        "models__constrained": True,
+        **ADAPTERS,
+    },
+    "selective adapters": {
+        "updates__strategy": "selective",
+        "updates__patience": 1,
+        "algorithm__beta": 0.05,
+        **ADAPTERS,
+    },
+}
+
+
+def metrics_of(folder):
+    return without_times(read_metrics(folder / "metrics.jsonl"))
+
+
+FAST = ("synchronized", "federated", "federated adapters", "asynchronous adapters")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in RUNS]
+)
+def test_stopped_after_every_round_and_resumed(name, short_run, tmp_path):
+    config = short_run(
+        **RUNS[name],
+        rounds=3,
+        mode__name="mixed",
+        rollout__group_size=2,
+        rollout__groups_per_round=2,
+        algorithm__minibatches=2,
+        algorithm__schedule="linear",
+        logging__evaluation_episodes=2,
+    )
+    whole = Trainer(config, tmp_path / "whole")
+    expected = whole.fit()
+
+    for number in range(2):
+        trainer = Trainer(config, tmp_path / "parts")
+        if number:
+            assert trainer.load_checkpoint() is True
+        assert trainer.run.next_round == number
+        trainer.train_round()
+        trainer.save_checkpoint()
+        trainer.close()  # the process ends here
+    resumed = Trainer(config, tmp_path / "parts")
+    resumed.load_checkpoint()
+    results = resumed.fit()
+
+    assert same(everything(resumed.run), everything(whole.run))
+    assert metrics_of(tmp_path / "parts") == metrics_of(tmp_path / "whole")
+    assert results["evaluation"] == expected["evaluation"]
+    assert results["final_model_states"] == expected["final_model_states"]
+    assert results["training_completed"] and results["total_episodes"] == 12
+
+
+@pytest.mark.parametrize("adapters", [False, True])
+def test_a_moved_reference_is_part_of_a_checkpoint(adapters, short_run, tmp_path):
+    config = short_run(
+        rounds=4,
+        algorithm__beta=0.5,
+        algorithm__reference="moving",
+        algorithm__reference_every=2,
+        models__count=1,
+        **(ADAPTERS if adapters else {}),
+    )
+    whole = Trainer(config, tmp_path / "whole")
+    whole.fit()
+    cut = Trainer(config, tmp_path / "cut")
+    for _ in range(3):  # it moved in the third: the fourth is held back by what it was then
+        cut.train_round()
+    cut.save_checkpoint()
+    cut.close()
+    resumed = Trainer(config, tmp_path / "cut")
+    resumed.load_checkpoint()
+    resumed.fit()
+    assert resumed.run.versions == {"model_0": 4}
+    assert same(everything(resumed.run), everything(whole.run))
+
+
+def test_rounds_after_the_last_checkpoint_are_repeated_and_recorded_once(short_run, tmp_path):
+    config = short_run(rounds=4, checkpoints__every=2, logging__episodes=1)
+    whole = Trainer(config, tmp_path / "whole")
+    whole.fit()
+    cut = Trainer(config, tmp_path / "cut")
+    for _ in range(3):
+        cut.train_round()
+    cut.close()
+    assert [row["round"] for row in metrics_of(tmp_path / "cut")] == [0, 1, 2]
+    resumed = Trainer(config, tmp_path / "cut")
+    resumed.load_checkpoint()
+    assert resumed.run.next_round == 2
+    resumed.fit()
+    assert metrics_of(tmp_path / "cut") == metrics_of(tmp_path / "whole")
+    assert same(everything(resumed.run), everything(whole.run))
+
+
+@pytest.fixture(scope="module")
+def trained(short_run, tmp_path_factory):
+    """A trainer after its two rounds."""
+    trainer = Trainer(short_run(), tmp_path_factory.mktemp("trained") / "run")
+    trainer.fit()
+    return trainer
+
+
+@pytest.fixture
+def finished(trained, tmp_path):
+    """A folder with a run of two rounds."""
+    return shutil.copytree(trained.files.folder, tmp_path / "run")
+
+
+def test_a_finished_run_continues_with_more_rounds(short_run, finished, tmp_path):
+    longer = Trainer(short_run(rounds=3), finished)
+    longer.load_checkpoint()
+    assert longer.fit()["training_metrics"]["episodes"] == [2]
+    whole = Trainer(short_run(rounds=3), tmp_path / "whole")
+    whole.fit()
+    assert same(everything(longer.run), everything(whole.run))
+
+
+@pytest.mark.parametrize(
+    "settings, says",
+    [
+        ({"algorithm__learning_rate": 0.5}, "saved with algorithm.learning_rate = 0.003"),
+        ({"models__adapters": {"rank": 2}}, "saved with models.adapters"),
+    ],
+)
+def test_another_configuration_is_refused(settings, says, short_run, finished):
+    other = Trainer(short_run(**settings), finished)
+    with pytest.raises(CheckpointError, match=f"final_round_00000002 was {says}") as error:
+        other.load_checkpoint()
+    assert "\n" not in str(error.value)
+
+
+def test_settings_without_effect_on_results_may_differ(short_run, finished):
+    other = Trainer(
+        short_run(rounds=7, checkpoints={"every": 3}, logging={"episodes": 1}, threads=2),
+        finished,
+    )
+    assert other.load_checkpoint() is True
+
+
+def test_a_schedule_fixes_the_number_of_rounds(short_run, tmp_path):
+    Trainer(short_run(rounds=1, algorithm__schedule="linear"), tmp_path / "run").fit()
+    other = Trainer(short_run(rounds=2, algorithm__schedule="linear"), tmp_path / "run")
+    with pytest.raises(CheckpointError, match=r"rounds = 1, on which the schedule .* has 2"):
+        other.load_checkpoint()
+
+
+def test_fewer_rounds_than_were_played_are_refused(short_run, finished):
+    other = Trainer(short_run(rounds=1), finished)
+    says = "rounds is 1, and final_round_00000002 was saved after 2: give 2 or more"
+    with pytest.raises(CheckpointError, match=says):
+        other.load_checkpoint()
+    assert yaml_file.load(finished / "config.yaml").rounds == 2
+
+
+@pytest.mark.parametrize("stage", [None, "sft"])
+def test_an_evaluation_that_fails_loses_nothing_learned(stage, short_run, tmp_path, monkeypatch):
+    settings = {} if stage is None else {"sft": {"data_policy": "uniform", "episodes": 2}}
+    when = "after" if stage is None else "after_sft"
+    config = short_run(rounds=1, checkpoints__every=5, logging__evaluation_episodes=2, **settings)
+    evaluate = Trainer.evaluate
+
+    def failing(trainer, now):
+        if now == when:
+            raise RolloutError("gone")
+        evaluate(trainer, now)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "evaluate", failing)
+        with pytest.raises(RolloutError, match="gone"):
+            Trainer(config, tmp_path / "run").fit()
+    resumed = Trainer(config, tmp_path / "run")
+    resumed.load_checkpoint()
+    position = (0, 1) if stage else (1, 0)
+    assert resumed.run.position == position
+    assert (tmp_path / "run" / "models" / "model_0").exists() == (stage is None)
+    assert set(resumed.fit()["evaluation"]) == {"before", when, "after"}
+    whole = Trainer(config, tmp_path / "whole")
+    whole.fit()
+    assert same(everything(resumed.run), everything(whole.run))
+
+
+# ---- killed --------------------------------------------------------------------------------------
+
+
+def killed_and_resumed(config, tmp_path, kills, seed):
+    """Returns (processes killed, checkpoints left half written)."""
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml_file.dump(config))
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.srl_train.train_until_killed",
+         str(path), str(tmp_path / "killed"), str(kills), str(seed)],
+        cwd=root, env=os.environ | {"PYTHONPATH": str(root)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return tuple(map(int, done.stdout.split()[-2:]))
+
+
+def check_nothing_was_lost(config, tmp_path):
+    whole = Trainer(config, tmp_path / "whole")
+    whole.fit()
+    folder = tmp_path / "killed" / "checkpoints"
+    found = checkpoint.load(folder / list_checkpoints(folder)[0])
+    assert found.checkpoint_id == f"final_round_{config.rounds:08d}"
+    for model, expected in weights(whole.run).items():
+        assert same(found.tensors(f"models/{model}"), expected)
+    assert metrics_of(tmp_path / "killed") == metrics_of(tmp_path / "whole")
+    resumed = Trainer(config, tmp_path / "killed")
+    resumed.load_checkpoint()
+    assert same(everything(resumed.run), everything(whole.run))
+
+
+@pytest.mark.slow
+def test_killed_twice_once_while_a_checkpoint_is_written(short_run, tmp_path):
+    config = short_run(rounds=6, checkpoints__every=1, algorithm__minibatches=2)
+    killed, half_written = killed_and_resumed(config, tmp_path, kills=2, seed=0)
+    assert killed >= 1 and half_written >= 1
+    check_nothing_was_lost(config, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adapters", [None, {"rank": 4}], ids=["full", "adapters"])
+def test_killed_at_up_to_ten_random_moments(adapters, short_run, tmp_path):
+    config = short_run(
+        rounds=30,
+        checkpoints__every=1,
+        models__adapters=adapters,
+        mode__name="mixed",
+        updates__sample_budget={"model_1": 8},
+        algorithm__schedule="cosine",
+        logging={"evaluation_episodes": 8, "episodes": 1, "episodes_every": 2},
+    )
+    killed, _ = killed_and_resumed(config, tmp_path, kills=10, seed=1)
+    assert killed >= 4  # a run whose rounds are quick is done before its last killers come
+    check_nothing_was_lost(config, tmp_path)

@@ -1,0 +1,113 @@
+"""Files of a run: one Trainer writes at a time, and sinks receive all results."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from srl_train import cli
+from srl_train.config import yaml_file
+from srl_train.errors import ConfigError
+from srl_train.trainer import Trainer
+
+HOLDER = """
+import sys
+from pathlib import Path
+from srl_train.run_files import RunFiles
+lock = RunFiles(Path(sys.argv[1]), Path(sys.argv[1]) / "checkpoints").lock()
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_second_process_is_refused_and_names_the_first(killed, short_run, tmp_path, capsys):
+    path, out = tmp_path / "run.yaml", tmp_path / "run"
+    path.write_text(yaml_file.dump(short_run(rounds=1)))
+    root = Path(__file__).parents[2]
+    train = ["train", str(path), "--out", str(out), "--quiet"]
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(out)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root,
+        env=os.environ | {"PYTHONPATH": str(root)},
+    ) as holder:  # fmt: skip
+        assert holder.stdout.readline() == b"locked\n"
+        for resume in ([], ["--resume"]):
+            assert cli.main([*train, *resume]) == 2
+            assert f"{out} is in use by process {holder.pid}: " in capsys.readouterr().err
+        assert not (out / "metrics.jsonl").exists()
+        if killed:
+            holder.kill()
+        else:
+            holder.communicate()
+    assert cli.main(train) == 0
+
+
+def test_two_trainers_of_one_process_take_turns(short_run, tmp_path):
+    first, second = (Trainer(short_run(rounds=3), tmp_path / "run") for _ in range(2))
+    first.train_round()
+    first.save_checkpoint()
+    for write in (second.fit, second.load_checkpoint, second.save_models, second.save_checkpoint):
+        with pytest.raises(ConfigError, match="is in use by another Trainer of this process"):
+            write()
+    first.fit()
+    second.load_checkpoint("round_00000001")
+    second.fit()
+    first.save_models()  # unlocked, and the newest checkpoint is the one that it saved itself
+    first.close()
+    longer = Trainer(short_run(rounds=4), tmp_path / "run")
+    longer.load_checkpoint()
+    longer.fit()
+    with pytest.raises(ConfigError, match="another Trainer has saved into"):
+        first.save_models()
+
+
+def test_a_forked_child_does_not_keep_the_folder_locked(short_run, tmp_path):
+    trainer = Trainer(short_run(), tmp_path / "run")
+    trainer.lock()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(writing)
+        os.read(reading, 1)  # until the parent is done
+        os._exit(0)
+    os.close(reading)
+    try:
+        del trainer
+        Trainer(short_run(), tmp_path / "run").lock()
+    finally:
+        os.close(writing)
+        os.waitpid(child, 0)
+
+
+def test_sinks_receive_all_episodes_and_evaluations(short_run, tmp_path):
+    class Kept:
+        def __init__(self):
+            self.got = []
+
+        def write(self, row):
+            self.got.append(("row", row["round"]))
+
+        def write_episodes(self, round_number, episodes):
+            self.got.append((round_number, len(episodes), len(episodes[0].turns)))
+
+        def write_evaluation(self, when, measured):
+            self.got.append((when, measured["episodes"]))
+
+        def close(self):
+            self.got.append("closed")
+
+    kept, config = Kept(), short_run(logging={"evaluation_episodes": 3, "episodes": 0})
+    Trainer(config, tmp_path, sinks=(kept,)).fit()
+    assert kept.got == [
+        ("before", 3), ("row", 0), (0, 4, 2), ("row", 1), (1, 4, 2), "closed", ("after", 3)
+    ]  # fmt: skip
+
+
+def test_a_file_in_place_of_a_folder_is_refused_before_training(short_run, tmp_path):
+    (tmp_path / "models").write_text("")
+    with pytest.raises(ConfigError, match="models must be a folder"):
+        Trainer(short_run(rounds=1), tmp_path).fit()
+    assert not (tmp_path / "metrics.jsonl").exists()

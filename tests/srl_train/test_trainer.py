@@ -1,0 +1,242 @@
+"""Trainer: what it returns, writes, refuses, and that returns rise."""
+
+import asyncio
+import json
+import sys
+import threading
+
+import pytest
+
+from srl_agents.episode import read_jsonl
+from srl_train.checkpoints import list_checkpoints
+from srl_train.config import yaml_file
+from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
+from srl_train.metrics import read_metrics
+from srl_train.trainer import Trainer
+from tests.srl_train.run_state import (
+    everything,
+    same,
+    without_times,
+)
+
+
+def trainer_for(config, folder, **settings):
+    return Trainer(config, folder / "run", **settings)
+
+
+def test_results_and_files_of_a_run(short_run, tmp_path):
+    config = short_run(
+        rounds=5,
+        checkpoints__every=2,
+        logging={"evaluation_episodes": 3, "episodes": 2, "episodes_every": 3},
+    )
+    trainer = trainer_for(config, tmp_path)
+    results = trainer.fit()
+    assert results["training_completed"] is True
+    assert results["total_episodes"] == 20
+    assert results["training_time"] > 0
+    metrics = results["training_metrics"]
+    assert metrics["episodes"] == [0, 1, 2, 3, 4]
+    assert len(metrics["total_rewards"]) == len(metrics["cooperation_ratios"]) == 5
+    assert metrics["weight_update_counts"] == {"model_0": 5, "model_1": 5}
+    assert {m: len(r) for m, r in metrics["model_performances"].items()} == {
+        "model_0": 5,
+        "model_1": 5,
+    }
+    assert results["checkpoints_saved"] == [
+        "round_00000002",
+        "round_00000004",
+        "final_round_00000005",
+    ]
+    for when in ("before", "after"):
+        assert set(results["evaluation"][when]["per_model"]) == {"model_0", "model_1"}
+        assert results["evaluation"][when]["episodes"] == 3
+
+    folder = tmp_path / "run"
+    assert yaml_file.load(folder / "config.yaml") == config
+    rows = read_metrics(folder / "metrics.jsonl")
+    assert [row["round"] for row in rows] == [0, 1, 2, 3, 4]
+    assert rows[3]["environment"]["raw_reward"] == metrics["total_rewards"][3]
+    assert set(list_checkpoints(folder / "checkpoints")) == set(results["checkpoints_saved"])
+    assert sorted(p.name for p in (folder / "episodes").iterdir()) == [
+        f"round_{n:08d}.jsonl" for n in (0, 3, 4)
+    ]
+    episodes = list(read_jsonl(folder / "episodes" / "round_00000003.jsonl"))
+    assert [len(e.turns) for e in episodes] == [2, 2] and episodes[0].extra["round"] == 3
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["evaluation"] == results["evaluation"]
+    assert summary["models"] == results["final_model_states"]
+    assert set(summary["baselines"]) == {"uniform", "optimum"}
+    assert (summary["mode"], summary["strategy"]) == ("cooperative", "asynchronous")
+    assert "trl" in summary["versions"]
+    assert not [p for p in folder.rglob("*") if "partial" in p.name or p.name.startswith(".")]
+
+
+def test_the_same_configuration_gives_the_same_run(short_run, tmp_path):
+    config = short_run(algorithm__minibatches=2, algorithm__num_iterations=2, mode__name="mixed")
+    states, rows = [], []
+    for name in ("one", "two"):
+        trainer = trainer_for(config, tmp_path / name)
+        trainer.fit()
+        states.append(everything(trainer.run))
+        rows.append(without_times(read_metrics(tmp_path / name / "run" / "metrics.jsonl")))
+    assert same(*states)
+    assert rows[0] == rows[1]
+
+
+def test_measuring_changes_nothing(short_run, tmp_path):
+    plain = trainer_for(short_run(), tmp_path / "plain")
+    watched = trainer_for(
+        short_run(logging={"evaluation_episodes": 2, "episodes": 2}, checkpoints__every=1),
+        tmp_path / "watched",
+    )
+    plain.fit()
+    watched.fit()
+    assert same(everything(plain.run), everything(watched.run))
+
+
+@pytest.mark.parametrize(
+    ("terminal", "progress", "shown"),
+    [(False, None, False), (False, True, True), (True, None, True)],
+)
+def test_progress_is_printed_on_a_terminal_or_on_request(
+    short_run, tmp_path, monkeypatch, capsys, terminal, progress, shown
+):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    trainer = trainer_for(short_run(), tmp_path, progress=progress)
+    trainer.config = short_run(rounds=1)  # of the run as it begins
+    trainer.fit()
+    assert ("round 1/1" in capsys.readouterr().err) is shown
+
+
+def test_status_and_summary(short_run, tmp_path):
+    trainer = trainer_for(short_run(rounds=4), tmp_path)
+    before = trainer.get_training_status()
+    assert (before["is_training"], before["current_episode"], before["progress"]) == (False, 0, 0.0)
+    assert before["model_states"]["model_0"]["avg_reward"] is None
+    trainer.train_round()
+    status = trainer.get_training_status()
+    assert (status["current_episode"], status["max_episodes"], status["progress"]) == (1, 4, 0.25)
+    assert status["training_time"] > 0
+    assert status["checkpoints_count"] == 0
+    assert status["config"] == trainer.config
+    trainer.save_checkpoint()
+    assert trainer.get_training_status()["checkpoints_count"] == 1
+    summary = trainer.get_model_performance_summary()
+    assert summary == status["model_states"]
+    assert summary["model_1"]["seats"] == ["agent_1"]
+    assert summary["model_1"]["total_episodes"] == 4
+    asyncio.run(trainer.shutdown())
+
+
+class Gate:
+    """A sink that tells when a round is over and holds the run until it is let go on."""
+
+    def __init__(self):
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def write(self, row):
+        self.reached.set()
+        assert self.go_on.wait(30)
+
+    def close(self):
+        pass
+
+
+def test_a_cancelled_run_ends_its_round_and_can_be_resumed(short_run, tmp_path):
+    config, gate = short_run(rounds=3), Gate()
+    trainer = trainer_for(config, tmp_path, sinks=(gate,))
+
+    async def cancelled():
+        task = asyncio.create_task(trainer.train())
+        await asyncio.to_thread(gate.reached.wait, 30)
+        assert trainer.get_training_status()["is_training"]
+        task.cancel()
+        await asyncio.sleep(0)
+        gate.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert not trainer.is_training
+    assert trainer.run.next_round == 1
+    assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["round_00000001"]
+    results = asyncio.run(trainer.train())
+    assert results["training_completed"] and trainer.run.next_round == 3
+    assert [r["round"] for r in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [0, 1, 2]
+    whole = trainer_for(config, tmp_path / "whole")
+    whole.fit()
+    assert same(everything(whole.run), everything(trainer.run))
+
+
+def test_shutdown_saves_what_is_not_saved(short_run, tmp_path):
+    gate = Gate()
+    trainer = trainer_for(short_run(rounds=3), tmp_path, sinks=(gate,))
+
+    async def shut_down():
+        task = asyncio.create_task(trainer.train())
+        await asyncio.to_thread(gate.reached.wait, 30)
+        closing = asyncio.create_task(trainer.shutdown())
+        await asyncio.sleep(0.05)
+        assert not closing.done(), "the round was not waited for"
+        gate.go_on.set()
+        await closing
+        return await task
+
+    results = asyncio.run(shut_down())
+    assert results["training_completed"] is False
+    assert results["total_episodes"] == 4
+    assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["round_00000001"]
+
+
+def test_rounds_one_by_one_are_those_of_a_whole_run(short_run, tmp_path):
+    trainer = trainer_for(short_run(), tmp_path)
+    first = trainer.train_round()
+    assert first.row["round"] == 0
+    trainer.train_round()
+    with pytest.raises(TrainingError, match="all 2 rounds are trained"):
+        trainer.train_round()
+    asyncio.run(trainer.shutdown())
+    assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["round_00000002"]
+    whole = trainer_for(short_run(), tmp_path / "whole")
+    whole.fit()
+    assert same(everything(whole.run), everything(trainer.run))
+
+
+def test_another_run_is_not_overwritten(short_run, tmp_path):
+    trainer_for(short_run(), tmp_path).fit()
+    metrics = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    with pytest.raises(ConfigError, match=r"already holds a run: resume it \(.*\), remove it"):
+        trainer_for(short_run(), tmp_path).fit()
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == metrics
+
+
+def test_a_run_stopped_before_its_first_checkpoint_starts_again(short_run, tmp_path):
+    stopped = trainer_for(short_run(), tmp_path)
+    stopped.train_round()
+    stopped.close()
+    with pytest.raises(ConfigError, match="stopped before its first checkpoint: start it again"):
+        trainer_for(short_run(), tmp_path).fit()
+    with pytest.raises(CheckpointNotFound):
+        trainer_for(short_run(), tmp_path).load_checkpoint()
+    again, whole = trainer_for(short_run(), tmp_path), trainer_for(short_run(), tmp_path / "whole")
+    assert again.resume() is False
+    again.fit()
+    whole.fit()
+    assert same(everything(whole.run), everything(again.run))
+    rows = [read_metrics(one.files.metrics) for one in (whole, again)]
+    assert without_times(rows[0]) == without_times(rows[1])
+
+
+def test_the_configuration_is_settled_once_training_began(short_run, tmp_path):
+    trainer = trainer_for(short_run(), tmp_path)
+    assert len(trainer.run.learners) == 2
+    trainer.config = short_run(models__count=1, rollout__group_size=2)
+    assert list(trainer.run.learners) == ["model_0"], "nothing had begun"
+    trainer.train_round()
+    trainer.config = short_run()
+    with pytest.raises(TrainingError, match="configuration was changed after training began"):
+        trainer.train_round()
+    trainer.config = short_run(models__count=1, rollout__group_size=2)
+    asyncio.run(trainer.shutdown())
+    assert trainer.run.next_round == 1

@@ -1,0 +1,199 @@
+"""Update strategies: chains, and the mean of gradients."""
+
+import json
+
+import pytest
+import torch
+from pydantic import TypeAdapter
+from torch import tensor
+from torch.testing import assert_close
+
+from srl_train.config.learning.updates import UpdatesConfig
+from srl_train.errors import UpdateError
+from srl_train.updates import (
+    STRATEGIES,
+    RoundContext,
+    UpdateStrategy,
+    chain,
+    check_compatible,
+    no_state,
+    selective,
+    synchronized,
+    weighted_mean,
+)
+
+MODELS = ("a", "b")
+CONTEXT = RoundContext(round=0, step=0, scores={"a": 9.0, "b": 1.0})
+
+
+def updates_section(**settings):
+    return TypeAdapter(UpdatesConfig).validate_python(settings)
+
+
+def doubled() -> UpdateStrategy:
+    """A user's own strategy: twice the gradient, and a count of its calls."""
+
+    def on_gradients(gradients, state, context):
+        twice = {
+            model: None if own is None else {name: 2 * value for name, value in own.items()}
+            for model, own in gradients.items()
+        }
+        return twice, {"calls": state["calls"] + 1}
+
+    def on_weights(before, after, state, context):
+        return after, {"calls": state["calls"] + 100}
+
+    return UpdateStrategy(lambda models: {"calls": 0}, on_gradients, on_weights)
+
+
+def plus_one() -> UpdateStrategy:
+    def both(tensors):
+        return {m: {name: value + 1 for name, value in own.items()} for m, own in tensors.items()}
+
+    return UpdateStrategy(
+        no_state,
+        lambda gradients, state, context: (both(gradients), state),
+        lambda before, after, state, context: (both(after), state),
+    )
+
+
+def test_chain_runs_in_order_on_gradients_and_weights():
+    values = {"a": {"w": tensor([3.0])}}
+    first, then = chain(doubled(), plus_one()), chain(plus_one(), doubled())
+    gave, _ = first.on_gradients(values, first.init(("a",)), CONTEXT)
+    assert gave["a"]["w"].item() == 7.0  # 2 * 3 + 1
+    gave, _ = then.on_gradients(values, then.init(("a",)), CONTEXT)
+    assert gave["a"]["w"].item() == 8.0  # 2 * (3 + 1)
+    gave, _ = first.on_weights({}, values, first.init(("a",)), CONTEXT)
+    assert gave["a"]["w"].item() == 4.0  # only plus_one touches weights
+
+
+def test_order_matters_between_selective_and_synchronized():
+    gradients = {"a": {"w": tensor([1.0])}, "b": {"w": tensor([3.0])}}
+    best_only = selective(fraction=0.5)
+
+    everyone_follows = chain(best_only, synchronized())
+    gave, _ = everyone_follows.on_gradients(gradients, everyone_follows.init(MODELS), CONTEXT)
+    assert (gave["a"]["w"].item(), gave["b"]["w"].item()) == (1.0, 1.0)  # the mean over {a}
+
+    best_gets_mean = chain(synchronized(), best_only)
+    gave, _ = best_gets_mean.on_gradients(gradients, best_gets_mean.init(MODELS), CONTEXT)
+    assert gave["a"]["w"].item() == 2.0  # (1 + 3) / 2
+    assert gave["b"] is None
+
+
+def test_chained_state_is_kept_apart_and_survives_json():
+    strategy = chain(doubled(), chain(selective(patience=1), doubled()))
+    state = strategy.init(MODELS)
+    gradients = {"a": {"w": tensor([1.0])}, "b": {"w": tensor([3.0])}}
+    for _ in range(3):
+        state = json.loads(json.dumps(state))
+        _, state = strategy.on_gradients(gradients, state, CONTEXT)
+    assert state[0] == {"calls": 3}
+    assert state[1][1] == {"calls": 3}
+    _, later = strategy.on_weights({}, gradients, state, CONTEXT)
+    assert (later[0], later[1][1]) == ({"calls": 103}, {"calls": 103})
+    assert state[1][0]["waited"] == {"a": 0, "b": 1}  # passed over, overdue, passed over
+
+
+@pytest.mark.parametrize("name", ["synchronized", "asynchronous", "federated", "selective"])
+def test_every_named_strategy_builds_from_the_configuration_and_leaves_inputs_alone(name):
+    strategy = STRATEGIES[name](updates_section(strategy=name))
+    values = {"a": {"w": tensor([1.0, 2.0])}, "b": {"w": tensor([3.0, 5.0])}}
+    copies = {model: {"w": own["w"].clone()} for model, own in values.items()}
+    state = strategy.init(MODELS)
+    gradients, state = strategy.on_gradients(values, state, CONTEXT)
+    weights, state = strategy.on_weights(copies, values, state, CONTEXT)
+    json.dumps(state)
+    for given in (gradients, weights):
+        assert list(given) == ["a", "b"]
+    assert_close(values, copies, rtol=0, atol=0)
+
+
+def combined(gradients, groups=()):
+    strategy = synchronized(groups)
+    given, _ = strategy.on_gradients(gradients, strategy.init(tuple(gradients)), CONTEXT)
+    return given
+
+
+def test_mean_of_three_by_hand():
+    given = combined(
+        {
+            "a": {"w": tensor([1.0, 0.0]), "b": tensor(3.0)},
+            "b": {"w": tensor([2.0, 4.0]), "b": tensor(0.0)},
+            "c": {"w": tensor([6.0, -1.0]), "b": tensor(-9.0)},
+        }
+    )
+    for model in "abc":
+        assert_close(given[model]["w"], tensor([3.0, 1.0]))  # 9/3, 3/3
+        assert_close(given[model]["b"], tensor(-2.0))  # -6/3
+
+
+def test_a_model_without_a_gradient_is_left_out_of_the_mean_and_still_applies_it():
+    given = combined({"a": {"w": tensor([1.0])}, "b": None, "c": {"w": tensor([4.0])}})
+    assert [given[model]["w"].item() for model in "abc"] == [2.5, 2.5, 2.5]
+
+
+def test_every_model_gets_a_copy_of_its_own():
+    given = combined({"a": {"w": tensor([2.0])}, "b": {"w": tensor([4.0])}})
+    given["a"]["w"].mul_(0.5)  # as clipping does
+    assert given["b"]["w"].item() == 3.0
+
+
+def test_half_precision_is_summed_in_single():
+    # In bfloat16 256 + 1 is 256, and the mean would be 64.
+    ones = {model: {"w": tensor([1.0], dtype=torch.bfloat16)} for model in "bcde"}
+    given = combined({"a": {"w": tensor([256.0], dtype=torch.bfloat16)}, **ones})
+    assert given["a"]["w"].dtype is torch.bfloat16
+    assert given["a"]["w"].item() == 52.0  # 260 / 5
+
+
+def test_the_order_of_models_does_not_change_a_bit():
+    torch.manual_seed(0)
+    gradients = {f"model_{i}": {"w": torch.randn(1000)} for i in range(5)}
+    backwards = dict(reversed(gradients.items()))
+    one, other = combined(gradients), combined(backwards)
+    assert torch.equal(one["model_0"]["w"], other["model_0"]["w"])
+    ones = dict.fromkeys(gradients, 1.0)
+    assert torch.equal(weighted_mean(gradients, ones)["w"], weighted_mean(backwards, ones)["w"])
+
+
+def test_groups_average_within_themselves_and_the_rest_stays_alone():
+    gradients = {
+        model: {"w": tensor([value])}
+        for model, value in zip("abcd", (1.0, 3.0, 10.0, 20.0), strict=True)
+    }
+    given = combined(gradients, groups=(("a", "b"), ("c",)))
+    assert [given[model]["w"].item() for model in "abcd"] == [2.0, 2.0, 10.0, 20.0]
+    strategy = synchronized((("a", "b"), ("c",)))
+    given, _ = strategy.on_gradients({"b": {"w": tensor([3.0])}}, {}, CONTEXT)  # only b steps
+    assert given["b"]["w"].item() == 3.0
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ((("a", "model_9"),), "a group names 'model_9': the models are a, b"),
+        ((("a", "b"), ("b",)), "'b' is in 2 groups: a model can be averaged in one only"),
+    ],
+)
+def test_impossible_groups_are_refused_before_training(groups, message):
+    with pytest.raises(UpdateError, match=message):
+        synchronized(groups).init(("a", "b"))
+
+
+def test_models_that_differ_are_named_with_the_first_mismatch():
+    shapes = {
+        "a": {"head": torch.zeros(4, 2), "tail": torch.zeros(3)},
+        "b": {"head": torch.zeros(4, 2), "tail": torch.zeros(5)},
+        "c": {"head": torch.zeros(4, 2)},
+    }
+    with pytest.raises(UpdateError, match=r"a and b cannot .*'tail' is \[3\] in a and \[5\] in b"):
+        synchronized().check(shapes)
+    with pytest.raises(UpdateError, match=r"a and c .*'tail' is \[3\] in a and absent in c"):
+        synchronized((("c", "a"), ("b",))).check(shapes)
+    with pytest.raises(UpdateError, match=r"'tail' is absent in c and \[5\] in d"):
+        check_compatible({"c": shapes["c"], "d": shapes["b"]})
+    synchronized((("a",), ("b",), ("c",))).check(shapes)
+    with pytest.raises(UpdateError, match="a and b"):
+        combined({"a": {"w": tensor([1.0])}, "b": {"w": tensor([1.0, 2.0])}})

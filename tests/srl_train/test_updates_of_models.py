@@ -1,0 +1,249 @@
+"""Update strategies of real models: means, selection, budgets, staleness and FedProx."""
+
+import itertools
+import json
+import math
+
+import pytest
+import torch
+
+from srl_train.build import build_run
+from srl_train.errors import TrainingError, UpdateError
+from srl_train.metrics import read_metrics
+from srl_train.round import train_round
+from srl_train.trainer import Trainer
+from srl_train.updates import RoundContext, chain, federated, synchronized
+from tests.srl_train.run_state import optimizers, same, weights
+
+
+def test_synchronized_models_stay_equal_to_the_bit(short_run):
+    config = short_run(updates__strategy="synchronized", algorithm__minibatches=2, models__count=2)
+    run = build_run(config)
+    start = weights(run)["model_0"]
+    for number in range(3):
+        train_round(run, number)
+        now = weights(run)
+        assert same(now["model_0"], now["model_1"])
+        assert not same(now["model_0"], start)
+        start = now["model_0"]
+    first, second = optimizers(run).values()
+    assert same(first, second)
+
+
+def test_unselected_models_are_unchanged_for_at_most_patience_rounds(short_run):
+    run = build_run(short_run(updates__strategy="selective", updates__patience=1))
+    seen = []
+    for number in range(4):
+        before, moments = weights(run), optimizers(run)
+        row = train_round(run, number).row
+        after, later = weights(run), optimizers(run)
+        selected = {m for m, one in row["models"].items() if one["updated"]}
+        seen.append(selected)
+        for model in run.learners:
+            assert same(before[model], after[model]) is (model not in selected)
+            assert same(moments[model], later[model]) is (model not in selected)
+    assert all(a | b == {"model_0", "model_1"} for a, b in itertools.pairwise(seen))
+    assert min(map(len, seen)) == 1, "nobody was ever left out"
+
+
+@pytest.mark.parametrize(("mix", "by"), [(0.25, "scores"), (1.0, "samples")])
+def test_federated_weights_are_the_weighted_mean_by_hand(mix, by, short_run):
+    run = build_run(
+        short_run(
+            updates__strategy="federated",
+            updates__weighting=by,
+            **({"updates__temperature": 0.3} if by == "scores" else {}),
+            updates__mix=mix,
+        )
+    )
+    learned, told = {}, {}
+    merge = run.strategy.on_weights
+
+    def recorded(before, after, state, context):
+        learned.update(weights(run))
+        told.update(scores=context.scores, samples=context.samples)
+        return merge(before, after, state, context)
+
+    run.strategy = run.strategy._replace(on_weights=recorded)
+    for number in range(2):
+        train_round(run, number)
+        assert not same(learned["model_0"], learned["model_1"])
+        assert told["samples"] == {"model_0": 4, "model_1": 4}
+        assert sum(told["scores"].values()) == pytest.approx(0.0)  # two models: each other's mirror
+        powers = {m: math.exp(score / 0.3) for m, score in told["scores"].items()}
+        shares = {m: power / sum(powers.values()) for m, power in powers.items()}
+        if by == "samples":
+            shares = {"model_0": 0.5, "model_1": 0.5}
+        for model, after in weights(run).items():
+            for name, found in after.items():
+                mean = sum(shares[m] * learned[m][name].double() for m in shares)
+                expected = mix * mean + (1 - mix) * learned[model][name].double()
+                torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-7)
+        assert same(*weights(run).values()) is (mix == 1.0)
+
+
+def updates_per_round(run, number_of_rounds):
+    versions, counted = dict(run.versions), []
+    for number in range(number_of_rounds):
+        train_round(run, number)
+        counted.append({m: run.versions[m] - versions[m] for m in versions})
+        versions = dict(run.versions)
+    return counted
+
+
+def test_a_slow_model_does_not_delay_other_models(short_run):
+    small = {"rollout__group_size": 2}
+    alone = updates_per_round(build_run(short_run(**small)), 10)
+    run = build_run(short_run(**small, updates__sample_budget={"model_1": 20}))
+    start = weights(run)["model_1"]
+    both = updates_per_round(run, 9)
+    assert same(weights(run)["model_1"], start)
+    row = train_round(run, 9).row
+    both.append({m: run.versions[m] - sum(c[m] for c in both) for m in run.versions})
+    assert [c["model_0"] for c in both] == [c["model_0"] for c in alone] == [1] * 10
+    assert [c["model_1"] for c in both] == [0] * 9 + [1]
+    assert row["models"]["model_1"]["samples"] == 20
+    assert row["models"]["model_1"]["staleness"] == {"mean": 0.0, "max": 0}
+    assert row["models"]["model_1"]["age_rounds"] == {"mean": 4.5, "max": 9}
+
+
+@pytest.mark.parametrize("bound, updates", [(4, 3), (1, 2), (0, 1)])
+def test_staleness_is_recorded_and_bounded(bound, updates, short_run):
+    run = build_run(
+        short_run(
+            rollout__group_size=2,
+            rollout__groups_per_round=3,
+            updates__sample_budget={"model_0": 2},
+            updates__max_staleness=bound,
+        )
+    )
+    for number in range(2):
+        row = train_round(run, number).row["models"]["model_0"]
+        assert row["updates"] == updates * (number + 1)
+        assert row["staleness"] == {"mean": (updates - 1) / 2, "max": updates - 1}
+        assert row["staleness"]["max"] <= bound
+        assert row["samples"] == 2 * updates
+        assert row["samples_dropped_stale"] == (6 - 2 * updates) * (number + 1)
+
+
+def spoil(run, model):
+    """Put NaN into one place of each gradient of the model."""
+    learner = run.learners[model]
+    computed = learner.compute_gradients
+
+    def spoilt():
+        gradients = computed()
+        next(iter(gradients.values())).view(-1)[0] = math.nan
+        return gradients
+
+    learner.compute_gradients = spoilt
+
+
+@pytest.mark.parametrize("name", ["asynchronous", "federated", "chain"])
+def test_a_gradient_that_is_not_finite_is_left_out_and_counted(name, short_run):
+    own = {"updates__strategy": name} if name != "chain" else {}
+    strategy = chain(synchronized(), federated()) if name == "chain" else None
+    run = build_run(short_run(algorithm__minibatches=2, **own), strategy=strategy)
+    spoil(run, "model_1")
+    start = weights(run)
+    with pytest.warns(RuntimeWarning, match="model_1 is left out of step . of round 0: .* NaN"):
+        row = train_round(run, 0).row["models"]
+    assert [row[m]["steps_left_out"] for m in ("model_0", "model_1")] == [0, 2]
+    after = weights(run)
+    assert all(t.isfinite().all() for own in after.values() for t in own.values())
+    assert not same(after["model_0"], start["model_0"])
+    alone = name in ("asynchronous", "selective")
+    assert same(after["model_1"], start["model_1"]) is alone
+
+
+@pytest.mark.parametrize("name", ["synchronized", "asynchronous"])
+def test_weights_that_are_not_finite_end_the_run_with_their_models_name(name, short_run):
+    run = build_run(short_run(updates__strategy=name))
+    learner = run.learners["model_1"]
+    applied = learner.apply_gradients
+
+    def broken(gradients):
+        applied(gradients)
+        next(iter(learner.weights().values())).view(-1)[0] = math.nan
+
+    learner.apply_gradients = broken
+    with pytest.raises(TrainingError, match="the weights of model_1 are not finite after the upd"):
+        train_round(run, 0)
+    assert all(t.isfinite().all() for t in weights(run)["model_0"].values())
+
+
+@pytest.mark.parametrize("made", [synchronized, federated])
+def test_averages_name_the_model_that_is_not_finite(made):
+    values = {"a": {"w": torch.ones(1)}, "b": {"w": torch.tensor([math.nan])}}
+    strategy = made()
+    context = RoundContext(0, 0, {}, {"a": 8, "b": 8})
+    with pytest.raises(UpdateError, match="b cannot be averaged with others: its 'w' holds NaN"):
+        strategy.on_gradients(values, strategy.init("ab"), context)
+        strategy.on_weights(values, values, strategy.init("ab"), context)
+
+
+FEDERATED = {"updates__strategy": "federated"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"algorithm__name": "grpo", "algorithm__minibatches": 2},
+        {"algorithm__name": "ppo"},
+        {"algorithm__minibatches": 2, "models__adapters": {"rank": 2}},
+    ],
+    ids=["grpo", "ppo", "adapters"],
+)
+def test_every_step_of_a_learner_has_the_proximal_term(settings, short_run):
+    """Applied gradients differ from those of the loss by mu (w - common) to the precision of
+    float32, before clipping; the common weights are those after the last mean."""
+    mu = 0.5
+    run = build_run(short_run(**FEDERATED, **settings, updates__proximal=mu, updates__period=2))
+    common, terms = {"now": weights(run)["model_0"]}, []
+    for learner in run.learners.values():
+        watch(learner, common, mu, terms)
+    for number in range(4):
+        train_round(run, number)
+        if number == 1:
+            assert same(*weights(run).values())
+            common["now"] = weights(run)["model_0"]
+    assert len(terms) >= 2 * 4
+    assert sum(term > 0 for term in terms) >= len(terms) // 2, "nothing was held back"
+
+
+def watch(learner, common, mu, terms):
+    compute, apply = learner.compute_gradients, learner.apply_gradients
+    computed = {}
+
+    def computing():
+        found = compute()
+        computed.clear()
+        computed.update({n: g.clone() for n, g in (found or {}).items()})
+        return found
+
+    def applying(gradients):
+        if gradients is not None:
+            own = learner.weights()
+            for name, applied in gradients.items():
+                away = own[name].double() - common["now"][name].double()
+                expected = computed[name].double() + mu * away
+                torch.testing.assert_close(applied.double(), expected, rtol=1e-5, atol=1e-7)
+                terms.append(float((mu * away).norm()))
+        apply(gradients)
+
+    learner.compute_gradients, learner.apply_gradients = computing, applying
+
+
+def test_a_period_of_two_sends_half_of_the_bytes_of_a_period_of_one(short_run, tmp_path):
+    told = {}
+    for period in (1, 2):
+        config = short_run(**FEDERATED, updates__period=period, rounds=4)
+        trainer = Trainer(config, tmp_path / str(period))
+        trainer.fit()
+        folder = tmp_path / str(period)
+        rows = [row["communicated_bytes"] for row in read_metrics(folder / "metrics.jsonl")]
+        size = sum(t.numel() * t.element_size() for t in weights(trainer.run)["model_0"].values())
+        assert rows == ([4 * size] * 4 if period == 1 else [0, 4 * size] * 2)
+        told[period] = json.loads((folder / "summary.json").read_text())["communicated_bytes"]
+        assert told[period] == sum(rows)
+    assert told[1] == 2 * told[2]
