@@ -14,9 +14,9 @@ from srl_agents.llm.backends.huggingface.loading import not_loaded, reachable_so
 from srl_agents.llm.model_folders import is_gguf
 from srl_envs.untrusted import read_bytes, read_json
 from srl_envs.validation import shown
-from srl_train.checkpoints import misfit
 from srl_train.errors import ConfigError
 from srl_train.learners.upstream_warnings import quiet_upstream
+from srl_train.tensor_checks import misfit
 
 LARGEST_SETTINGS = 2**20
 """Limit of adapter_config.json in bytes."""

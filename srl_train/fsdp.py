@@ -18,8 +18,8 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from srl_train import processes
-from srl_train.checkpoints import mapped
 from srl_train.errors import TrainingError
+from srl_train.tensor_checks import mapped
 
 
 def shard(name: str, model: Any) -> None:

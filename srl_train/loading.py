@@ -37,7 +37,6 @@ from srl_train.adapters import (
     merged,
     own_tokenizer,
 )
-from srl_train.checkpoints import misfit
 from srl_train.config import yaml_file
 from srl_train.config.backend import TransformersBackendConfig
 from srl_train.config.models import ModelsConfig
@@ -51,6 +50,7 @@ from srl_train.player_names import TINY, Loading, notes_of, refuse_missing_folde
 from srl_train.publisher import WeightPublisher
 from srl_train.run import ModelText, Players
 from srl_train.run_files import is_checkpoint
+from srl_train.tensor_checks import misfit
 
 ModelObject = tuple[Any, Any]
 """A PreTrainedModel and its tokenizer, passed by the caller."""

@@ -23,10 +23,10 @@ from torch import Tensor
 from srl_agents.episode import Episode
 from srl_agents.evaluation.nash_averaging import nash_average
 from srl_envs.records import checked, read_record
-from srl_train.checkpoints import misfit
 from srl_train.config.models import PoolConfig
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import without_critic
+from srl_train.tensor_checks import misfit
 
 if TYPE_CHECKING:
     from srl_train.publisher import WeightPublisher

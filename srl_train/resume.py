@@ -14,7 +14,6 @@ from typing import Any
 from torch import Tensor
 
 from srl_train import checkpoints, fsdp, processes
-from srl_train.checkpoints import misfit, refuse_unlike
 from srl_train.config import yaml_file
 from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig
@@ -24,6 +23,7 @@ from srl_train.opponent_pool import load_pools
 from srl_train.run import ModelTotals, Run
 from srl_train.saved_state import refuse_other
 from srl_train.summaries import average_cooperation, episodes_played, model_states
+from srl_train.tensor_checks import misfit, refuse_unlike
 
 # Sections and settings that may differ on resuming: past rounds do not depend on them.
 _FREE = frozenset({

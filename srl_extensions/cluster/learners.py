@@ -14,7 +14,6 @@ from torch import Tensor
 
 from srl_extensions.cluster.players import fetched
 from srl_train import fsdp, processes
-from srl_train.checkpoints import mapped
 from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
 from srl_train.learners import build_stage_learner
@@ -22,6 +21,7 @@ from srl_train.learners.learner import Learned, StageLearner, restore, state_of,
 from srl_train.loading import learning_models
 from srl_train.local import build_learners
 from srl_train.players import build_sampling, matchmaking_of
+from srl_train.tensor_checks import mapped
 
 if TYPE_CHECKING:
     from srl_extensions.cluster.actors import Actor

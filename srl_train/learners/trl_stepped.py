@@ -19,11 +19,11 @@ from torch.nn.parallel import DistributedDataParallel
 from srl_agents.llm.backends.huggingface.loading import no_bars
 from srl_agents.seeding import of_step
 from srl_train import fsdp, processes
-from srl_train.checkpoints import misfit, refuse_optimizer_state, refuse_unlike
 from srl_train.config.learning.learners import OptimizerConfig
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.learners.learner import Learned, Learner
 from srl_train.learners.upstream_warnings import quiet_upstream
+from srl_train.tensor_checks import misfit, refuse_optimizer_state, refuse_unlike
 from srl_train.updates import not_finite
 
 _STEPPING = threading.Lock()
