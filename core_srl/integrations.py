@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from core_srl.llm_config import check_text
-from srl_agents.integrations.focal_game import FocalGame
-from srl_agents.integrations.game_rows import rows, write_rows
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_envs.loading import needed_by
 from srl_envs.tasks.base import Grade, Problem, Task, TaskEnv
 from srl_envs.validation import check_choice, number_between, whole_number
 from srl_envs.wrappers import CustomRewards, RewardFunction
+from srl_extensions.bridges.focal_game import FocalGame, rows, write_rows
 from srl_train import Trainer
 from srl_train.config import yaml_file
 from srl_train.errors import ConfigError, TrainingError
@@ -132,7 +131,7 @@ class ArealIntegration:
 
     def workflow(self, gconfig: Any, tokenizer: Any, *, trusted: bool = False) -> Any:
         """Return the rollout workflow of our games. Raises ImportError without AReaL."""
-        from srl_agents.integrations.areal import SrlWorkflow
+        from srl_extensions.bridges.areal import SrlWorkflow
 
         return SrlWorkflow(gconfig, tokenizer, trusted)
 

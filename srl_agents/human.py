@@ -40,7 +40,6 @@ class Human:
         self._hears_words = hears_words
 
     def start(self, seed: int) -> bool:
-        """Whether the rules were told already: they are told once a game."""
         return False
 
     def act(

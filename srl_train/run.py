@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from srl_agents.episode import Episode
 from srl_agents.evaluation.episode_stats import cooperation_rate
+from srl_agents.matchmaking import Matchmaking
 from srl_agents.rollout import SpeaksFirst
-from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs.text import TextView
 from srl_train.config.run import RunConfig
 from srl_train.credit import AgentRoles, Credit

@@ -9,7 +9,7 @@ import shlex
 import sys
 
 from core_srl import VERLTrainer
-from srl_agents.integrations.focal_game import FocalGame
+from srl_extensions.bridges.focal_game import FocalGame
 
 # Each row is one game of one of these three agents; the model plays all of them.
 OPTIONS = {"num_agents": 4, "max_cycles": 8}

@@ -11,8 +11,8 @@ from copy import deepcopy
 
 import numpy as np
 
+from srl_agents.baselines.learners import SimplePG
 from srl_agents.baselines.our_method import OurMethodPolicy
-from srl_agents.baselines.simple_pg import SimplePG
 from srl_agents.episode import Decision, Episode
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_agents.scripted.memory_one import START, SituationReader, coin
@@ -27,7 +27,6 @@ class SimplePGAgent(PerAgentPolicy):
         self.learner = learner
 
     def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
-        """An action, with its log-probability."""
         return coin(self.learner.chance, state)
 
     def learn(self, episode: Episode, agent: str) -> None:
@@ -52,11 +51,9 @@ class OurMethodAgent(PerAgentPolicy):
         self._reader = reader or SituationReader()
 
     def start(self, seed: int) -> OurMethodPolicy:
-        """A copy of the learner for this episode; it draws nothing, so the seed changes nothing."""
         return deepcopy(self.learner)
 
     def decide(self, seen: AgentObservation, state: OurMethodPolicy) -> Decision:
-        """The learner's action, once it has been told what the opponent did."""
         situation = self._reader(seen.observation)
         if situation != START:
             state.observe_opponent((situation - 1) % 2)

@@ -23,8 +23,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.baselines.agreement import Agreement, Cell, fair_cycle, product_of_gains
-from srl_agents.baselines.maximin import maximin
+from srl_agents.baselines.solutions import Agreement, Cell, fair_cycle, maximin, product_of_gains
 
 CALL = (1, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0)  # balanced, and no shift of it overlaps with itself
 ANSWER = (1, 1, 1, 1)  # no part of a call
@@ -66,7 +65,6 @@ class Handshake:
             self._begin(ANSWER, (0,) * len(ANSWER), self._ask)
 
     def act(self) -> int:
-        """The own action of this round."""
         return self._own[len(self._heard)]
 
     def observe(self, other: int) -> None:
@@ -110,7 +108,6 @@ class Handshake:
             self._ask(heard)
 
     def _ask(self, heard: list[int]) -> None:
-        """Both say whether they know enough."""
         ready = all(self._count_KK[self._mine(cell)] >= self._needed for cell in self._cells)
         self._begin([int(ready)], None, self._asked)
 
@@ -122,7 +119,6 @@ class Handshake:
             self._begin([own for own, _ in played], [other for _, other in played], self._ask)
 
     def _mine(self, cell: Cell) -> Cell:
-        """A joint action (leader's, follower's) as (own, other)."""
         return cell if self._leads else (cell[1], cell[0])
 
     def _message(self) -> list[int]:
@@ -139,7 +135,6 @@ class Handshake:
         return [number >> bit & 1 for number, bits in numbers for bit in reversed(range(bits))]
 
     def _exchanged(self, heard: list[int]) -> None:
-        """Both tables are known to both: an agreement, or more to measure."""
         messages = [list(self._own), heard] if self._leads else [heard, list(self._own)]
         noise = max(self._read(player, bits) for player, bits in enumerate(messages))
         leader_KK, follower_KK = self._told
@@ -158,7 +153,6 @@ class Handshake:
             self.agreed = own, other
 
     def _read(self, player: int, bits: list[int]) -> float:
-        """Put what a player told into its table, and return its noise."""
         for place, cell in enumerate(self._cells):
             self._told[player][cell] = _number(bits[place * BITS :][:BITS]) / (2**BITS - 1)
         return float(2.0 ** (-0.5 * _number(bits[-NOISE_BITS:])))

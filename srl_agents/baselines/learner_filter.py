@@ -84,7 +84,6 @@ def _chance(logit: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @cache
 def _moves() -> NDArray[np.float64]:
-    """How a learner's logit moves in an episode: (push, rate, logit before, logit after)."""
     chance_G = _chance(LOGITS)
     slope_G = chance_G * (1.0 - chance_G)
     rate_R1 = np.array(RATES)[:, None]
@@ -104,7 +103,6 @@ def _moves() -> NDArray[np.float64]:
 
 @cache
 def _futures() -> NDArray[np.float64]:
-    """A pushed learner's mean chance over LOOKAHEAD episodes: (push down or up, rate, logit)."""
     moves = _moves()[[0, -1]]
     share = np.zeros((2, len(RATES), LOGITS.size))
     chance = np.broadcast_to(_chance(LOGITS), share.shape)

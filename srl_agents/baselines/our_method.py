@@ -23,13 +23,10 @@ from math import erf, log, pi
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.baselines.agreement import CYCLE
-from srl_agents.baselines.best_response import Plan, best_plan, plan_value, shares_met
 from srl_agents.baselines.handshake import CALL, COINS, Handshake
-from srl_agents.baselines.maximin import maximin
-from srl_agents.baselines.opponent_model import COUNTED, PartnerModel
-from srl_agents.baselines.payoff_estimates import PayoffTable
-from srl_agents.baselines.simple_pg import Uniforms, drawn
+from srl_agents.baselines.learners import Uniforms, drawn
+from srl_agents.baselines.opponent_model import COUNTED, PartnerModel, PayoffTable
+from srl_agents.baselines.solutions import CYCLE, Plan, best_plan, maximin, plan_value, shares_met
 from srl_agents.scripted.memory_one import START
 
 TYPES = ("own kind", "stationary", "changing", "conditional", "reactive", "learner")
@@ -109,10 +106,6 @@ class OurMethodRuns:
         self._maximin_NK = np.full((runs, actions), 1.0 / actions)
 
     def act(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
-        """Actions and the chances with which they were chosen: (N,) each; 1 where nothing is drawn.
-
-        The same until `observe_opponent`.
-        """
         if self._now is None:
             action_N, chance_N = self._response()
             for n, talk in self._talks.items():
@@ -127,7 +120,6 @@ class OurMethodRuns:
         return self._now
 
     def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
-        """Take in what the partners played this round."""
         own_N, _ = self.act()
         other_N = np.asarray(other_N, np.int8)
         if self._agreed_N.any():
@@ -165,7 +157,6 @@ class OurMethodRuns:
             self._plan_NTC = self._planned(mean_NKK, own_NT.shape[1])
 
     def _talk(self, other_N: NDArray[np.int8]) -> None:
-        """Go on with the handshakes, and answer those who call."""
         bits_N = (2 * self._register_N + other_N) % 2 ** len(CALL)
         self._register_N = np.where(other_N <= 1, bits_N, 0)
         for n, talk in list(self._talks.items()):
@@ -187,12 +178,10 @@ class OurMethodRuns:
                 self._tell(n)
 
     def _tell(self, n: int) -> None:
-        """Let a handshake know what is known of the rewards."""
         payoffs = self._payoffs.of(n)
         self._talks[n].know(payoffs.mean()[0], payoffs.count[0], float(payoffs.noise()[0]))
 
     def _response(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
-        """What to play with strangers this round, and its chance."""
         uniform_N = self._uniforms.take(1)[0]
         chance_N = np.ones(self._row.size)
         if self._plan_NTC is None:  # nothing is known: every action twice, and again
@@ -229,7 +218,6 @@ class OurMethodRuns:
         return np.asarray(lost_N > 2.0 * bound_N)
 
     def _planned(self, payoff_NKK: NDArray[np.float64], rounds: int) -> NDArray[np.int8]:
-        """The plan for an episode of this many rounds, by run, round and situation."""
         reply_NCK, error_NKK = self._partner.replies(), self._payoffs.error()
         best = best_plan(reply_NCK, payoff_NKK, rounds)
         # With a learner a plan is taken for no better than leading it the wrong way.
@@ -262,11 +250,6 @@ class OurMethodRuns:
         payoff_NKK: NDArray[np.float64],
         error_NKK: NDArray[np.float64],
     ) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
-        """The best response, or always playing one action where it is as good, and its value.
-
-        A constant plan is also worth what it makes of a learner over the coming episodes; and one
-        that was begun is kept until the other stands out, for a learner follows slowly.
-        """
         rounds = best.action_NTC.shape[1]
         share_N2 = shares_met(reply_NC, rounds)
         slip_N = _slip(error_NKK, share_N2)
@@ -327,7 +310,6 @@ class OurMethodPolicy:
         self._asked = False
 
     def act(self) -> tuple[int, float]:
-        """The action of this round (1 = cooperate) and its log-probability, 0 unless it mixes."""
         [action], [chance] = self._runs.act()
         self._asked = True
         return int(action), log(chance)
@@ -360,14 +342,12 @@ class OurMethodPolicy:
 
 
 def _surplus(distance_N: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Expectation of max(0, X - distance) of a standard normal X: the unit normal loss."""
     density_N = np.exp(-0.5 * distance_N**2) / np.sqrt(2.0 * pi)
     tail_N = 0.5 * (1.0 - _erf(distance_N / np.sqrt(2.0)))
     return np.asarray(density_N - distance_N * tail_N)
 
 
 def _worth(payoff_N22: NDArray[np.float64], share_N2: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean reward of always playing 0, or 1, against a partner that plays 1 in these shares."""
     return np.asarray(payoff_N22[:, :, 0] + share_N2 * (payoff_N22[:, :, 1] - payoff_N22[:, :, 0]))
 
 

@@ -17,8 +17,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.baselines.maximin import maximin
-from srl_agents.baselines.simple_pg import Uniforms, drawn
+from srl_agents.baselines.learners import Uniforms, drawn
+from srl_agents.baselines.solutions import maximin
 
 EPOCH = 4  # rounds: a cycle of two joint actions, twice
 PUNISHED = 16  # rounds after which a leader may be left even while it punishes
@@ -72,7 +72,6 @@ class SPlusPlusRuns:
         self._own_N = np.zeros(runs, np.int8)
 
     def act(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
-        """Actions, and 1 for their chances, which are not kept: (N,) each."""
         drawn_N = self._uniforms.take(1)[0]
         cycle_N, is_cycle_N, leads_N = self._roles()
         part_N = self._part_2XT[0, cycle_N, self._rounds % 2]
@@ -85,7 +84,6 @@ class SPlusPlusRuns:
         return self._own_N, np.ones(self._row.size)
 
     def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
-        """Take in a round: model, guilt and earnings; at an epoch's end choose again."""
         joint_N = self._own_N.astype(int) * self._actions + other_N
         self._count_NJK[self._row, self._last_N, other_N] += 1.0
         own_N, theirs_N = self._pays_2NJ[:, self._row, joint_N]
@@ -107,13 +105,11 @@ class SPlusPlusRuns:
         """Nothing: it knows the payoffs, and goes on across episodes."""
 
     def _roles(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Whose expert follows which cycle, whether it follows one at all, and as a leader."""
         cycles = self._part_2XT.shape[1]
         place_N = self._expert_N - FIRST_LEADER
         return np.maximum(place_N, 0) % cycles, place_N >= 0, (place_N >= 0) & (place_N < cycles)
 
     def _sweep(self, times: int) -> None:
-        """Value iteration against the frequencies seen."""
         runs, actions = self._row.size, self._actions
         chance_NJK = self._count_NJK / self._count_NJK.sum(axis=2, keepdims=True)
         for _ in range(times):
@@ -125,7 +121,6 @@ class SPlusPlusRuns:
         self._potential_NE[:, MODEL] = self._value_NJ[self._row, self._last_N]
 
     def _review(self) -> None:
-        """Aspirations follow the earnings; who earns less may choose another expert."""
         mean_N = self._earned_N / self._since_N
         keep = LEARNING**self._since_N
         content_N = mean_N >= self._aspiration_N - 1e-9
@@ -140,7 +135,6 @@ class SPlusPlusRuns:
         self._since_N = np.where(over_N, 0, self._since_N)
 
     def _choose(self, who_N: NDArray[np.bool_], current_N: NDArray[np.int64]) -> NDArray[np.int64]:
-        """One of the experts that may reach the aspiration, the model where none is thought to."""
         allowed_NE = self._potential_NE >= self._aspiration_N[:, None] - 1e-9
         allowed_NE[~allowed_NE.any(axis=1), MODEL] = True
         chance_NE = allowed_NE / allowed_NE.sum(axis=1, keepdims=True)

@@ -175,7 +175,6 @@ def tested_edges(measured: Mapping[Pair, Measured], seed: int) -> tuple[Edge, ..
 
 
 def _sign_flip_p(effect_G: Floats, seed: int) -> float:
-    """Return the share of sign patterns with a total at least as far from zero as the real one."""
     if len(effect_G) > MOST_FLIPPED:
         return 0.0
     total_S = np.abs(_signs(len(effect_G), seed) @ effect_G)
@@ -184,7 +183,6 @@ def _sign_flip_p(effect_G: Floats, seed: int) -> float:
 
 @lru_cache(maxsize=2)
 def _signs(games: int, seed: int) -> Floats:
-    """Return sign patterns, (pattern, game); the first has no minus."""
     if games <= SIGNS:
         minus_SG = np.arange(2**games)[:, None] >> np.arange(games) & 1
     else:
@@ -237,13 +235,11 @@ def reward_correlations(
 
 
 def _moments(both: Sequence[tuple[float, float]]) -> Floats:
-    """Return the sums of 1, x, y, x squared, y squared and x times y."""
     x, y = np.array(both, dtype=np.float64).reshape(-1, 2).T
     return np.array([len(x), x.sum(), y.sum(), x @ x, y @ y, x @ y])
 
 
 def _correlation(moments: Floats) -> Floats:
-    """Return the correlation from sums along the last axis; NaN where a value is constant."""
     n, x, y, xx, yy, xy = np.moveaxis(moments, -1, 0)
     spread_x, spread_y = n * xx - x * x, n * yy - y * y
     flat = (spread_x <= ROUNDING * n * xx) | (spread_y <= ROUNDING * n * yy)
@@ -253,7 +249,6 @@ def _correlation(moments: Floats) -> Floats:
 
 
 def _jackknife_error(moments: Floats) -> float:
-    """Return the standard error over games; infinite if a single game determines the value."""
     games = len(moments)
     if games < 2:
         return math.nan

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.errors import EpisodeError
-from srl_agents.evaluation.counterfactuals import Turn, Watched, played_instead
 from srl_agents.evaluation.interaction_graphs import (
     MEASURES,
     Edge,
@@ -26,7 +25,7 @@ from srl_agents.evaluation.interaction_graphs import (
     mean_edges,
     reward_correlations,
 )
-from srl_agents.evaluation.replay import SAME, remade, replay
+from srl_agents.evaluation.replay import SAME, Turn, Watched, played_instead, remade, replay
 from srl_envs.errors import EnvError
 from srl_envs.games.bargaining import POINTS
 from srl_envs.games.cheap_talk import spoken
@@ -182,7 +181,6 @@ def graphs(games: Sequence[Observed], seed: int = 0) -> Interactions:
 def _by_players(
     found: Iterable[Mapping[Pair, float] | None], games: Sequence[Observed]
 ) -> Iterator[tuple[int, Pair, float]]:
-    """Yield the values of each game, with agents replaced by players."""
     for number, (game, own) in enumerate(zip(games, found, strict=True)):
         for (source, target), value in (own or {}).items():
             yield number, (game.players[source], game.players[target]), value
@@ -290,7 +288,6 @@ def effects(episode: Episode, env: Any, rng: np.random.Generator) -> dict[Pair, 
 
 
 def _rewards(watched: Watched, turn: Turn, agent: str, action: int) -> dict[str, float]:
-    """Return the rewards of the turn with another action of the agent."""
     [instead] = played_instead(watched, [turn], agent, action)
     return {step.agent: step.reward for step in instead}
 
@@ -375,7 +372,6 @@ def information(games: Sequence[Sequence[Heard]], rng: np.random.Generator) -> F
 
 
 def _readings(messages: Sequence[str], counts: Numbers) -> Numbers:
-    """Return classes of messages, (message, reading): whole messages, or one word per reading."""
     if len(messages) <= MOST_MESSAGES:
         return np.arange(len(messages))[:, None]
     words = [set(message.split()) for message in messages]
@@ -388,7 +384,6 @@ def _readings(messages: Sequence[str], counts: Numbers) -> Numbers:
 
 
 def _joint(classes: Numbers, said: Numbers, done: Numbers) -> Floats:
-    """Count (reading, class, action)."""
     read = classes[said]
     readings, kinds, actions = classes.shape[1], classes.max() + 1, done.max(initial=0) + 1
     flat = (np.arange(readings) * kinds + read) * actions + done[:, None]

@@ -244,7 +244,6 @@ class ChatFormat:
         return text
 
     def _pieces(self, turn: Turn) -> tuple[str, ...]:
-        """Template text and contents in turns, beginning and ending with template text."""
         words = turn.words.strip()
         if turn.rules is None:
             return self._between, words, self._next_tail
@@ -269,11 +268,6 @@ class ChatFormat:
         return [self._known[pieces] for pieces in rows]
 
     def _spelled_out(self, pieces: tuple[str, ...], ids: list[int], held: int) -> list[int]:
-        """`ids`, or tokens in which no content became a control token.
-
-        They are counted as the tokenizer made them: it may normalise what is written first, so
-        that full-width letters or capitals become one as well. `held` are those of the contents.
-        """
         self._count(pieces[::2])
         own = sum(self._own_controls[piece] for piece in pieces[::2])
         if self._controls(ids) == own and not held:
@@ -308,7 +302,6 @@ class ChatFormat:
 
 
 def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
-    """Whether rules have a message of their own, and the text around rules and words."""
     try:
         text = render([("system", _RULES), ("user", _WORDS)])
         rendered = render(
@@ -328,8 +321,6 @@ def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
 
 
 def _continuation(render: Render, has_system: bool, opening: str) -> tuple[str, str]:
-    """The text between an answer and the next words, and after those words; `opening` is what
-    stands before the first words of a conversation that has just begun."""
     start = (
         [("system", _RULES), ("user", _WORDS)]
         if has_system

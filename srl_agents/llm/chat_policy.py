@@ -9,6 +9,7 @@ import numpy as np
 
 from srl_agents.episode import Decision
 from srl_agents.errors import PolicyError
+from srl_agents.event_loop import together
 from srl_agents.llm.backends.chat_backend import (
     ChatAnswer,
     ChatModel,
@@ -20,7 +21,6 @@ from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import decided, read, rules_for, situation
 from srl_agents.policy import AgentObservation
-from srl_agents.rollout.event_loop import together
 from srl_envs.errors import EnvConfigError
 from srl_envs.text import ParseFailure, TextView
 from srl_envs.validation import whole_number
@@ -76,7 +76,6 @@ class ChatPolicy:
             model.check(settings)
 
     def start(self, seed: int) -> ChatConversation:
-        """An empty conversation; the seeds that its requests have are from `seed`."""
         return ChatConversation(np.random.default_rng(seed))
 
     async def act(
@@ -132,7 +131,6 @@ class ChatPolicy:
         return [{"role": "system", "content": rules_for(self._view, seen).strip()}, turn]
 
     def _sent(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The rules, the last turns (a situation and its answer each) and the situation now."""
         if self._history is None:
             return messages
         rules, *rest = messages

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from srl_agents.errors import BackendError, PolicyError
+from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, seed_from
 from srl_agents.llm.backends.token_backend import Backend, Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import run, together
 from srl_envs.tasks.debate.judging import CON, PRO, TIE, Debate, JudgeError, Verdict, other
 
 RULES = (
@@ -77,7 +77,6 @@ class LLMJudge:
                 raise PolicyError(f"{self.name}: adapter is {adapter!r}, and an API has none")
 
     def judge(self, debate: Debate) -> Verdict:
-        """The mean of two verdicts."""
         firsts = (PRO, CON)
         try:
             answers = self._answers([question(debate, first) for first in firsts])

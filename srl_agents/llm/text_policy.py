@@ -11,12 +11,12 @@ import numpy as np
 
 from srl_agents.episode import Decision, Tokens
 from srl_agents.errors import PolicyError
+from srl_agents.event_loop import together
 from srl_agents.llm.backends.token_backend import Backend, Completion, Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import AgentObservation
-from srl_agents.rollout.event_loop import together
 from srl_envs.text import ParseFailure, TextView, feedback, read_answer, tells_time, view_for
 from srl_envs.untrusted import printable
 
@@ -111,7 +111,6 @@ class TextPolicy:
         self._answers: dict[tuple[str, bytes | None], tuple[tuple[int, ...], ...]] = {}
 
     def start(self, seed: int) -> Conversation:
-        """An empty conversation; all its randomness is from `seed`."""
         return Conversation(next(_NUMBERS), seed)
 
     async def act(
@@ -163,12 +162,9 @@ class TextPolicy:
         return replace(state, number=next(_NUMBERS), seed=seed, draws=0)
 
     def leave(self, state: Conversation) -> None:
-        """The episode is over: the backend may forget the conversation."""
         self._backend.release(state.number)
 
     def closing(self, seen: AgentObservation, state: Conversation) -> tuple[int, ...] | None:
-        """The prompt that would have come next in a game that was cut off without telling its
-        time; None in all others, and for an agent that was never asked."""
         if not state.context or tells_time(self._view, seen.observation):
             return None
         [told] = self._told([seen], [state])
@@ -178,7 +174,6 @@ class TextPolicy:
     def _told(
         self, seen: Sequence[AgentObservation], states: Sequence[Conversation]
     ) -> list[Conversation]:
-        """The states, with what the newest observations add to the notes."""
         if self._notes is None:
             return list(states)
         return [

@@ -147,7 +147,6 @@ def _play(
 
 
 def _samples(env: Any, agent: str, rng: np.random.Generator) -> tuple[str, ...]:
-    """Answers to draw from where any text is legal; the environment must offer some."""
     offer = getattr(env.unwrapped, "sample_answers", None)
     offered = None if offer is None else offer(agent, rng, FREE_ANSWERS)
     if not offered:
@@ -337,8 +336,6 @@ def _build(
 
 @dataclass(frozen=True)
 class _Lesson:
-    """A dialogue as tokens: which positions write an answer, and what should be written there."""
-
     ids: list[int]
     ends: list[int]
     """Length of `ids` after each turn."""
@@ -347,7 +344,6 @@ class _Lesson:
 
 
 def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
-    """Targets are the uniform distribution itself, which teaches faster than draws from it."""
     lesson = _Lesson([], [], [])
     for line in dialogue.lines:
         turn = Turn(
@@ -377,7 +373,6 @@ def _warm_start(
     rate: float,
     work: LongWork,
 ) -> float:
-    """Train in place; returns the share of answers that are not legal at the end."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -401,8 +396,6 @@ def _warm_start(
 
 
 def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Tensor, float]:
-    """Cross-entropy to the wanted distributions in the first `turns` turns, and the share of
-    answers that would not be legal."""
     rows = [lesson.ids[: lesson.ends[min(turns, len(lesson.ends)) - 1]] for lesson in lessons]
     width = max(map(len, rows))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])
@@ -430,7 +423,6 @@ def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Ten
 
 @contextmanager
 def _alone_on_one_thread(seed: int) -> Iterator[None]:
-    """Own global generator state, and one thread: more only get in each other's way."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -442,7 +434,6 @@ def _alone_on_one_thread(seed: int) -> Iterator[None]:
 
 
 def _save(target: Path, model: Any, tokenizer: Any) -> None:
-    """Write the folder whole or not at all; another process may win the race with the same."""
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=target.name + ".partial-", dir=target.parent))
     try:

@@ -61,20 +61,16 @@ class MazeWalker(PerAgentPolicy):
         self._beside = tuple(centre + dy * across + dx for dx, dy in STEPS)
 
     def start(self, seed: int) -> Walk:
-        """Nothing seen yet."""
         return Walk(np.random.default_rng(seed), np.zeros(self._width * self._height, np.int8))
 
     def decide(self, seen: AgentObservation, state: Walk) -> Decision:
-        """The way to go; any where the goal is reached."""
         sight = self.look(seen)
         return Decision(0 if sight.arrived else self.step(sight, state))
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """The way to go from here."""
         raise NotImplementedError
 
     def look(self, view: AgentObservation) -> Sight:
-        """The observation, read."""
         fields = self._layout(view.observation)
         right, down = max(1, self._width - 1), max(1, self._height - 1)
         x, y = round(fields["x"][0] * right), round(fields["y"][0] * down)
@@ -109,7 +105,6 @@ class RandomWalker(MazeWalker):
     name = "random_walker"
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """An open way."""
         return _any_open(sight, walk.rng)
 
 
@@ -122,7 +117,6 @@ class GreedyWalker(MazeWalker):
     name = "greedy_walker"
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """A way closer, where one is open."""
         closer = [a for a in range(4) if sight.open[a] and self._gains(sight, a)]
         if not closer:
             return _any_open(sight, walk.rng)
@@ -140,7 +134,6 @@ class WallFollower(MazeWalker):
     name = "wall_follower"
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """Right, else straight on, else left, else back."""
         for turn in (1, 0, 3, 2):
             heading = (walk.heading + turn) % 4
             if sight.open[CLOCKWISE[heading]]:
@@ -164,7 +157,6 @@ class Explorer(MazeWalker):
         self._meets = meets
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """The first step of the shortest way that may be there."""
         walk.walls[list(sight.walls)] = WALL
         away = self._distances(sight.goal, walk.walls.tolist())
         beside = self._around[sight.cell]
@@ -180,7 +172,6 @@ class Explorer(MazeWalker):
         return best[int(walk.rng.integers(len(best)))]
 
     def _distances(self, goal: int, walls: list[int]) -> list[int]:
-        """Cell -> the fewest moves to the goal through what is not known to be a wall."""
         far = len(walls)
         away = [far] * len(walls)
         away[goal] = 0

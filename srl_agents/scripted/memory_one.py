@@ -134,7 +134,6 @@ class MemoryOne(PerAgentPolicy):
         self._reader = (reader or SituationReader()) if looks else None
 
     def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
-        """An action, with its log-probability."""
         situation = START if self._reader is None else self._reader(seen.observation)
         return coin(self.chances[situation], state)
 

@@ -57,20 +57,14 @@ class Negotiator(PerAgentPolicy):
             self._has[deal, first + np.array(options)] = 1.0
 
     def start(self, seed: int) -> Talks:
-        """Nothing heard yet; it draws nothing, so the seed changes nothing."""
         return Talks()
 
     def decide(self, seen: AgentObservation, state: Talks) -> Decision:
-        """A proposal, an acceptance or a pass."""
         return Decision(self._move(self._layout(seen.observation), state))
 
     def target(
         self, time: float, reservation: float, best: float, worth: dict[int, float], talks: Talks
     ) -> float:
-        """The least own utility to propose or accept now; `time` from 0 to 1, the last round.
-
-        `worth` is the own utility of each other's latest proposal, by its place.
-        """
         if self._beta == 0:
             return best
         return float(reservation + (best - reservation) * (1 - time ** (1 / self._beta)))
@@ -105,7 +99,6 @@ class Negotiator(PerAgentPolicy):
         return bargaining.FIRST_PROPOSAL + int(score.argmax())
 
     def _is_last(self, played: int) -> bool:
-        """Whether the agent will not move again before the deadline."""
         turn = self._rules.num_agents if self._rules.offers == "alternating" else 1
         return played + turn >= self._rounds
 
@@ -123,7 +116,6 @@ class Reciprocator(Negotiator):
     def target(
         self, time: float, reservation: float, best: float, worth: dict[int, float], talks: Talks
     ) -> float:
-        """The best utility, less the mean concession of the others and the goodwill."""
         gained = [utility - talks.first_worth[place] for place, utility in worth.items()]
         conceded = max(0.0, float(np.mean(gained))) if gained else 0.0
         return max(reservation, best - conceded - GOODWILL * talks.moves)

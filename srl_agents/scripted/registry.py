@@ -14,12 +14,11 @@ from gymnasium.spaces import Discrete
 from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.policy import Policy, SyncPolicy, missing_methods
-from srl_agents.scripted.bandit import ThompsonSampling, WinStayLoseShift
+from srl_agents.scripted.basic import ThompsonSampling, Uniform, WinStayLoseShift
 from srl_agents.scripted.maze import Explorer, GreedyWalker, RandomWalker, WallFollower
 from srl_agents.scripted.memory_one import SITUATIONS, STRATEGIES, MemoryOne, SituationReader
 from srl_agents.scripted.negotiation import Negotiator, Reciprocator
 from srl_agents.scripted.trading import Trader
-from srl_agents.scripted.uniform import Uniform
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import staged as staged_v0
@@ -72,7 +71,6 @@ class Entry:
 
 
 def _actions(env: Any) -> dict[str, int]:
-    """Agent -> how many actions it has; 0 where they are not discrete."""
     spaces = {agent: env.action_space(agent) for agent in env.possible_agents}
     return {a: int(s.n) if isinstance(s, Discrete) else 0 for a, s in spaces.items()}
 
@@ -80,7 +78,6 @@ def _actions(env: Any) -> dict[str, int]:
 def _memory_one(
     name: str, description: str, chances: Sequence[float] = (), *, holdout: bool = False
 ) -> Entry:
-    """`chances` are by default those of STRATEGIES."""
     chances = chances or STRATEGIES[name]
     blind = len(set(chances)) == 1
 

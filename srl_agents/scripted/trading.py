@@ -72,7 +72,6 @@ class Trader(PerAgentPolicy):
         self._their_gain -= values[:, self._want] * self._wanted
 
     def start(self, seed: int) -> Ledger:
-        """Nothing known of the others."""
         return Ledger(
             np.random.default_rng(seed),
             np.full((self._others, self._kinds), 1 / self._kinds),
@@ -80,7 +79,6 @@ class Trader(PerAgentPolicy):
         )
 
     def decide(self, seen: AgentObservation, state: Ledger) -> Decision:
-        """An offer, an answer or a delivery, as is due."""
         fields, mask = self._layout(seen.observation), seen.action_mask
         move = (self._offer, self._answer, self._deliver)[int(fields["phase"].argmax())]
         legal = np.ones(self._rules.num_actions) if mask is None else np.asarray(mask)
@@ -126,7 +124,6 @@ class Trader(PerAgentPolicy):
         return market.DELIVER if honest and legal[market.DELIVER] else market.PASS
 
     def _learn_from_own_offer(self, fields: dict[str, NDArray[np.float64]], ledger: Ledger) -> None:
-        """What became of the last offer; an offer is seen here once, before the next is made."""
         if not fields["own_offer_to"].any():
             return
         slot = int(fields["own_offer_to"].argmax())
@@ -139,7 +136,6 @@ class Trader(PerAgentPolicy):
         self._weigh(ledger, slot, np.where(gains, DECLINED, 1.0))
 
     def _infer(self, ledger: Ledger, slot: int, change: NDArray[np.float64]) -> None:
-        """The agent in `slot` was for a deal that changes its goods so."""
         gains = self._values @ change > 0
         self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
 

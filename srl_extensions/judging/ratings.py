@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from srl_agents import seeding
 from srl_agents.evaluation.nash_averaging import Floats, margins, nash_average, square
-from srl_agents.rollout.matchmaking import Ratings
+from srl_agents.matchmaking import Ratings
 from srl_extensions.judging.cross_play import ArenaGames, PairGame
 
 SPREAD = 1.96

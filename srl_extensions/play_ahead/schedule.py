@@ -29,7 +29,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from srl_agents.episode import Episode
-from srl_agents.rollout.event_loop import LoopThread
+from srl_agents.event_loop import LoopThread
 from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
 from srl_train.errors import TrainingError

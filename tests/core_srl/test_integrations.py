@@ -16,8 +16,7 @@ from core_srl import (
     create_verl_trainer,
 )
 from core_srl.integrations import KVCacheManager
-from srl_agents.integrations.focal_game import FocalGame
-from srl_agents.integrations.game_rows import game_of
+from srl_extensions.bridges.focal_game import FocalGame, game_of
 from srl_train.errors import ConfigError, TrainingError
 
 GAME = FocalGame("coop_compete_pair_v0", "agent_0", {"agent_1": "tit_for_tat"})
@@ -93,7 +92,7 @@ def test_a_wrong_argument_is_named(make, named):
 def test_areal_says_what_it_needs(without):
     without("areal")
     integration = create_areal_integration()
-    sys.modules.pop("srl_agents.integrations.areal", None)
+    sys.modules.pop("srl_extensions.bridges.areal", None)
     with pytest.raises(ImportError, match=r'needs areal: pip install "core-srl\[areal\]"'):
         integration.workflow(None, None)
     with pytest.raises(ImportError, match=r'needs areal: pip install "core-srl\[areal\]"'):

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from srl_agents.rollout.event_loop import LoopThread
+from srl_agents.event_loop import LoopThread
 
 T = TypeVar("T")
 

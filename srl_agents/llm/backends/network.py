@@ -164,7 +164,6 @@ class RetryPolicy:
             raise kind(f"{error} (attempts: {len(failures)})") from error
 
     def _is_over(self, state: Any) -> bool:
-        """Whether the next attempt would begin too late."""
         bound = self.unreachable if state.outcome.exception().unreachable else self.deadline
         return bool(state.seconds_since_start + state.upcoming_sleep >= bound)
 

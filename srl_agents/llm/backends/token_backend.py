@@ -196,7 +196,6 @@ class Batcher(Generic[Q, A]):
         return future
 
     def _turn(self, loop: asyncio.AbstractEventLoop, counted: int, quiet: int) -> None:
-        """One turn of the loop, in which `counted` requests had come and none for `quiet` turns."""
         waiting = self._waiting[loop]
         if len(waiting) > counted:
             quiet = 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from srl_agents.episode import Episode
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.chat_backend import Usage
-from srl_agents.rollout.matchmaking import Matchmaking
+from srl_agents.matchmaking import Matchmaking
 from srl_extensions.vllm.config import VLLMBackendConfig
 from srl_train.build import Parts, check_shares
 from srl_train.config.engine import RayEngineConfig

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from srl_agents.baselines.agreement import CYCLE, fair_cycle
+from srl_agents.baselines.solutions import CYCLE, fair_cycle
 
 TURNS = np.array([[0.0, 1.0], [0.6, 0.0]])
 

@@ -3,7 +3,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from srl_agents.baselines.best_response import best_plan, plan_value, shares_met
+from srl_agents.baselines.solutions import best_plan, plan_value, shares_met
 from srl_agents.scripted.memory_one import distributions
 
 GAME = np.array([[0.9, 0.6], [0.6, 0.75]])  # own action, other's: competing together pays more

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from srl_agents.baselines.opponent_model import COUNTED, PartnerModel
-from srl_agents.baselines.payoff_estimates import PayoffTable
+from srl_agents.baselines.opponent_model import COUNTED, PartnerModel, PayoffTable
 
 ROUNDS = 32
 TYPES = (*COUNTED, "learner")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from srl_agents.baselines import SimplePG
-from srl_agents.baselines.simple_pg import SimplePGRuns
+from srl_agents.baselines.learners import SimplePGRuns
 from srl_agents.evaluation.matrix_game import (
     NOISE,
     PLAYERS,

@@ -7,6 +7,7 @@ import pytest
 
 from srl_agents.episode import from_json, to_json
 from srl_agents.errors import BackendError, PolicyError
+from srl_agents.event_loop import run
 from srl_agents.llm.backends.chat_backend import ChatAnswer, Usage
 from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.chat_policy import ChatPolicy
@@ -16,7 +17,6 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many
-from srl_agents.rollout.event_loop import run
 from srl_envs import registry
 from srl_envs.tasks.debate.judging import CON, PRO, Debate, JudgeError, Speech
 from srl_envs.wrappers import with_text

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from srl_agents.errors import BackendError, PolicyError
+from srl_agents.event_loop import run
 from srl_agents.llm.backends.token_backend import answer_trie
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy, situation
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many
-from srl_agents.rollout.event_loop import run
 from srl_envs import registry
 from tests.fakes import BrokenBackend, ScriptedBackend, Vote
 

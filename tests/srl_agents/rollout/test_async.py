@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from srl_agents.errors import BackendError, EpisodeTimeout
+from srl_agents.event_loop import finished, run, together
 from srl_agents.rollout import play, play_many, play_many_async
-from srl_agents.rollout.event_loop import finished, run, together
 from tests.srl_agents.rollout.test_rollout import Ledger, Scribe
 
 

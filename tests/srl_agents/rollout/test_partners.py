@@ -7,9 +7,9 @@ import pickle
 import pytest
 
 from srl_agents.errors import PolicyError
+from srl_agents.partners import WithPartners
 from srl_agents.policy import PerAgentPolicy
 from srl_agents.rollout import play
-from srl_agents.rollout.partners import WithPartners
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import check_environment, make
 

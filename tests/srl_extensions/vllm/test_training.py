@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from srl_agents.errors import BackendError
+from srl_agents.event_loop import run as run_loop
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import run as run_loop
 from srl_extensions.vllm import fleet
 from srl_extensions.vllm import models as served_models
 from srl_extensions.vllm import publisher as served_publisher

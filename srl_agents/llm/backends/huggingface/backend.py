@@ -196,7 +196,6 @@ class HuggingFaceBackend:
         return self._batcher.submit(request)
 
     def release(self, conversation: int) -> None:
-        """The conversation is over: its cache may go."""
         self.caches.release(conversation)
 
     def sample(self, requests: Sequence[Request]) -> list[Completion]:
@@ -232,7 +231,6 @@ class HuggingFaceBackend:
         return [row.completion(model) for row, model in zip(rows, models, strict=True)]
 
     def _sample(self, rows: list[_Row], kept: KeptCache, adapters: list[str] | None) -> None:
-        """Let every row write its answer, one forward pass per token that is a real choice."""
         draw: TokenDraw | None = None
         while active := [index for index, row in enumerate(rows) if row.unfinished]:
             if not kept.keeps and any(row.request.answers for row in rows):
@@ -294,7 +292,6 @@ class HuggingFaceBackend:
         check_version(request, self.identity(request.adapter))
 
     def _adapter_names(self, requests: Sequence[Request]) -> list[str] | None:
-        """One adapter per row for PEFT's mixed batches; None where the model serves as it is."""
         if all(request.adapter is None for request in requests):
             return None
         standing: str = self.model.active_adapter
@@ -303,8 +300,6 @@ class HuggingFaceBackend:
 
 
 class _Row:
-    """One answer being written."""
-
     def __init__(self, request: Request, chat: ChatFormat):
         self.request = request
         self.tree = (

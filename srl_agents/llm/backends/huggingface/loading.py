@@ -164,11 +164,6 @@ def shared_states(model: Any) -> Iterator[Any]:
 
 @functools.cache
 def _weight_only_8bit() -> type:
-    """Linear8bitLt with the arithmetic that it uses itself when it trains on a CPU.
-
-    Elsewhere it rounds activations too, and tells outliers among them by the whole batch: one
-    row's answer would then depend on the others.
-    """
     bnb = _bitsandbytes()
     from bitsandbytes.autograd._functions import MatMul8bitFp
 

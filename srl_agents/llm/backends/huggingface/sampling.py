@@ -76,7 +76,6 @@ def _column(values: Sequence[float], device: torch.device) -> Tensor:
 
 
 def _blocked(scores: Tensor, allowed: Sequence[tuple[int, ...] | None]) -> Tensor:
-    """True where a row may not choose the token."""
     blocked = torch.ones(scores.shape, dtype=torch.bool)
     rows = [row for row, ids in enumerate(allowed) for _ in ids or ()]
     columns = [token for ids in allowed for token in ids or ()]
@@ -88,7 +87,6 @@ def _blocked(scores: Tensor, allowed: Sequence[tuple[int, ...] | None]) -> Tenso
 
 
 def _narrow(scores: Tensor, counts: Tensor, shares: Tensor) -> Tensor:
-    """Top-k, then top-p over what is left; what falls out becomes -inf."""
     ordered, order = scores.sort(dim=-1, descending=True, stable=True)
     ranks = torch.arange(scores.shape[-1], device=scores.device)[None]
     ordered = ordered.masked_fill(ranks >= counts, -torch.inf)

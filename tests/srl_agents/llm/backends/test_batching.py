@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from srl_agents.errors import BackendError
+from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.token_backend import Batcher, Completion, Request
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import run, together
 
 
 class Recorder:

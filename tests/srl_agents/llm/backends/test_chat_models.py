@@ -11,12 +11,12 @@ import threading
 import pytest
 
 from srl_agents.errors import BackendError, PolicyError
+from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.anthropic import AnthropicModel
 from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.openai import OpenAIModel, arguments
 from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import run, together
 from tests.servers.chat_server import chat_server
 from tests.servers.faulty_http import Handler
 from tests.servers.three_tries import THREE_TRIES

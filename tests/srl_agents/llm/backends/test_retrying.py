@@ -8,9 +8,9 @@ from email.utils import format_datetime
 import pytest
 
 from srl_agents.errors import BackendError, ServerUnavailable
+from srl_agents.event_loop import run
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.network import RetryPolicy, TransientError, retry_after
-from srl_agents.rollout.event_loop import run
 
 FAST = RetryPolicy(deadline=30.0, unreachable=0.05, first_wait=0.001, longest_wait=0.002)
 

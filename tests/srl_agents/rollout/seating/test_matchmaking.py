@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from srl_agents.episode import AgentStep, Decision, Episode
-from srl_agents.rollout.matchmaking import Matchmaking
+from srl_agents.matchmaking import Matchmaking
 
 FIVE = tuple(f"m{number}" for number in range(5))
 PAIR = ("row", "column")

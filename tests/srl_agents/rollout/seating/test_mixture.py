@@ -6,9 +6,8 @@ from collections import Counter
 import pytest
 
 from srl_agents.episode import Decision
+from srl_agents.partners import Mixture, WithPartners
 from srl_agents.rollout import play_many
-from srl_agents.rollout.mixture import Mixture
-from srl_agents.rollout.partners import WithPartners
 from srl_envs import team_battle_v0
 
 REDS = ("red_0", "red_1")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from srl_agents.rollout.matchmaking import assign_agents
+from srl_agents.matchmaking import assign_agents
 
 FOUR = ("a", "b", "c", "d")
 

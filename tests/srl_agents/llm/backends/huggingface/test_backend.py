@@ -15,12 +15,12 @@ from transformers import (
 )
 
 from srl_agents.errors import BackendError
+from srl_agents.event_loop import run
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import no_bars
 from srl_agents.llm.backends.token_backend import Request, answer_trie
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import run
 from tests.srl_agents.llm.backends.huggingface.conversations import (
     ANSWERS,
     SAMPLING,

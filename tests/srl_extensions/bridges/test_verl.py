@@ -9,8 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srl_agents.integrations.game_rows import rows, write_rows
-from tests.interop.focal_games import GAME, SEED, answers_of, chat_of, our_sample, tokenizer
+from srl_extensions.bridges.focal_game import rows, write_rows
+from tests.srl_extensions.bridges.focal_games import (
+    GAME,
+    SEED,
+    answers_of,
+    chat_of,
+    our_sample,
+    tokenizer,
+)
 
 pytestmark = [
     pytest.mark.verl,
@@ -114,7 +121,7 @@ def test_a_file_names_a_loop_that_trusts_its_rows(play, tmp_path):
     made[0] |= {"agent_name": "trusting"}
     made[0]["extra_info"]["game"] = named.to_json()
     path = tmp_path / "loops.yaml"
-    target = "srl_agents.integrations.verl.SrlAgentLoop"
+    target = "srl_extensions.bridges.verl.SrlAgentLoop"
     path.write_text(f"- {{name: trusting, _target_: {target}, trusted: true}}\n")
     found, _ = play(made, agent=[f"agent_loop_config_path={path}"])
     assert found.batch["responses"].equal(whole.batch["responses"])

@@ -11,14 +11,12 @@ from functools import partial
 from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError, RolloutError
-from srl_agents.integrations.focal_game import FocalGame
-from srl_agents.integrations.focal_sample import paid
-from srl_agents.integrations.game_rows import rows
 from srl_agents.llm.backends.chat_backend import ChatAnswer, ChatRequest, Usage
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout import play_many_async
 from srl_envs.loading import needed_by
+from srl_extensions.bridges.focal_game import FocalGame, paid, rows
 
 with needed_by("games as a verifiers environment"):
     import verifiers.v1 as vf

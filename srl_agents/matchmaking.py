@@ -263,7 +263,6 @@ class Matchmaking:
         return {agent: players[agent] for agent in self.agents}
 
     def _matched(self, groups: range) -> list[list[str]]:
-        """By rating: whoever played least, with others that it may as well lose to as beat."""
         ratings = self.ratings
         assert ratings is not None
         played, dealt = dict.fromkeys(self._models, 0), []

@@ -11,11 +11,17 @@ from typing import Any
 from uuid import uuid4
 
 from srl_agents.errors import RolloutError
-from srl_agents.integrations.engine_backend import EngineAnswer, EngineBackend, Generate
-from srl_agents.integrations.focal_sample import FocalSample, play_focal
-from srl_agents.integrations.game_rows import LOOP, game_of
 from srl_agents.llm.chat_format import ChatFormat
 from srl_envs.loading import needed_by
+from srl_extensions.bridges.focal_game import (
+    LOOP,
+    EngineAnswer,
+    EngineBackend,
+    FocalSample,
+    Generate,
+    game_of,
+    play_focal,
+)
 
 with needed_by("the agent loop for verl"):
     from verl.experimental.agent_loop.agent_loop import (

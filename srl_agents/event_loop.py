@@ -90,7 +90,6 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def _is_running() -> bool:
-    """Return whether an event loop runs in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
