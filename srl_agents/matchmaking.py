@@ -1,8 +1,7 @@
-"""Matchmaking: which models play each group of games, and which agents they are in it.
+"""Matchmaking: assignment of models to the agents of each group of episodes.
 
-The games of a group are compared with one another, and so have the same seating. Groups are counted
-over a whole run, and what is drawn for one comes from the seed and its number: nothing has to be
-remembered but the ratings, where models are matched by them.
+Episodes of a group have the same assignment, which follows from the seed and the number of the
+group. Only ratings have state.
 """
 
 from __future__ import annotations
@@ -17,16 +16,18 @@ from srl_agents.episode import Episode
 from srl_envs.loading import needed_by
 
 Deal = Callable[[int], list[str]]
-"""Number of a group -> the models that play its free agents, in the agents' order."""
+"""Number of a group -> models of the free agents, in order."""
 
 
 def assign_agents(
     agents: Sequence[str], models: Sequence[str], fixed: Mapping[str, str]
 ) -> dict[str, str]:
-    """Agent -> who plays it: as `fixed` says, and the remaining agents dealt to `models` in turn.
+    """Return agent -> player: as in `fixed`, the remaining agents in turn.
 
     Four models in an eight-player game of two teams get agents i and i + 4: one in each team.
-    Raises ValueError for an agent that does not exist, and for a model left without one.
+
+    Raises:
+        ValueError: If an agent is unknown or a model has no agent.
     """
     unknown = sorted(set(fixed) - set(agents))
     if unknown:
@@ -45,7 +46,7 @@ def assign_agents(
 
 
 def in_turn(dealt: Sequence[str], *, rotate: bool) -> Deal:
-    """The same models in all groups; with `rotate`, from group to group each one place further."""
+    """Return the same models for all groups; `rotate` shifts them by one from group to group."""
 
     def deal(group: int) -> list[str]:
         first = group % len(dealt) if rotate else 0
@@ -55,8 +56,7 @@ def in_turn(dealt: Sequence[str], *, rotate: bool) -> Deal:
 
 
 def uniform(models: Sequence[str], agents: int, seed: int) -> Deal:
-    """Models drawn uniformly, in places drawn uniformly; none plays an agent more than any other
-    by more than one."""
+    """Draw models and places uniformly; numbers of agents per model differ by at most one."""
 
     def deal(group: int) -> list[str]:
         rng = seeding.generator(seed, "matchmaking", group)
@@ -68,11 +68,11 @@ def uniform(models: Sequence[str], agents: int, seed: int) -> Deal:
 
 
 def round_robin(models: Sequence[str], agents: int, seed: int) -> Deal:
-    """Everybody as often as everybody else, in every place, against everybody.
+    """Return a schedule in which all models meet equally often in all places.
 
-    In every M groups that begin at a multiple of M, the number of models, each model is each agent
-    once (fewer agents than models) or as often as any other. In M (M - 1) groups each has been the
-    first agent once with each of the others as each of the other agents.
+    In every M groups from a multiple of M, the number of models, each model is each agent
+    equally often. In M (M - 1) groups each model is the first agent once with each other model
+    as each other agent.
     """
     count = len(models)
 
@@ -87,7 +87,7 @@ def round_robin(models: Sequence[str], agents: int, seed: int) -> Deal:
 
 
 class Ratings:
-    """Ratings of players by OpenSkill (the Plackett-Luce model), from the games that they play."""
+    """OpenSkill ratings (Plackett-Luce model) of models, from their episodes."""
 
     def __init__(self, models: Sequence[str]) -> None:
         with needed_by("ratings of players"):
@@ -95,21 +95,23 @@ class Ratings:
         self._model = PlackettLuce()
         self._current = {name: self._model.rating(name=name) for name in models}
         self.games = dict.fromkeys(models, 0)
-        """Model -> games that it was rated by."""
+        """Model -> number of rated episodes."""
 
     @property
     def mu(self) -> dict[str, float]:
-        """Model -> its rating, on OpenSkill's scale, on which all begin at 25."""
+        """Model -> rating on OpenSkill's scale; all models start at 25."""
         return {name: float(own.mu) for name, own in self._current.items()}
 
     @property
     def sigma(self) -> dict[str, float]:
-        """Model -> the standard deviation of its rating."""
+        """Model -> standard deviation of the rating."""
         return {name: float(own.sigma) for name, own in self._current.items()}
 
     def record(self, episode: Episode, teams: Mapping[str, str] | None) -> None:
-        """Rate the models of a game by the mean returns of its teams, or of its agents where it
-        has no teams; a game with rated models on one side only says nothing."""
+        """Rate the models by the mean returns of teams, or of agents without teams.
+
+        Episodes with rated models on fewer than two sides are ignored.
+        """
         sides: dict[str, list[str]] = {}
         for agent in episode.seats:
             sides.setdefault(teams[agent] if teams else agent, []).append(agent)
@@ -125,7 +127,7 @@ class Ratings:
         self.rate([rated[side] for side in playing], scores)
 
     def rate(self, sides: Sequence[Sequence[str]], scores: Sequence[float]) -> None:
-        """Rate the models of each side by what the sides scored; equal scores draw."""
+        """Rate the models of each side by the scores of the sides."""
         after = self._model.rate(
             [[self._current[name] for name in side] for side in sides], scores=list(scores)
         )
@@ -135,8 +137,7 @@ class Ratings:
                 self.games[name] += 1
 
     def chances(self, model: str, others: Sequence[str]) -> list[float]:
-        """Each other's chance of being matched with the model: in proportion to OpenSkill's
-        probability of a draw between them."""
+        """Return each model's probability as an opponent: proportional to that of a draw."""
         draws = [
             self._model.predict_draw([[self._current[model]], [self._current[other]]])
             for other in others
@@ -144,20 +145,20 @@ class Ratings:
         return [draw / math.fsum(draws) for draw in draws]
 
     def state(self) -> dict[str, Any]:
-        """Plain data for a checkpoint."""
+        """Return plain data for a checkpoint."""
         return {name: [self.mu[name], self.sigma[name], self.games[name]] for name in self.games}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state` gave."""
+        """Restore `state`."""
         for name, (mu, sigma, games) in state.items():
             self._current[name] = self._model.rating(mu, sigma, name)
             self.games[name] = games
 
 
 class Matchmaking:
-    """Who plays which agents of a run: by name where `seats` says so, and the models in the rest.
+    """Assignment of players to agents: by `seats`, and models for the remaining agents.
 
-    Drawn are the models that `seats` does not name, or all where it names every one.
+    The models in the draw are those that `seats` does not name, or all models.
     """
 
     def __init__(
@@ -169,19 +170,19 @@ class Matchmaking:
         *,
         seed: int = 0,
     ) -> None:
-        """`name`: fixed (see assign_agents), rotating, uniform, round_robin or rating.
+        """Create an assignment.
 
-        Raises ValueError for an agent that does not exist, where the agents are too few for the
-        models and `fixed`, or nobody can be drawn for them, or ratings would change nothing.
+        `name` is fixed (see assign_agents), rotating, uniform, round_robin or rating. Raises
+        ValueError if an agent is unknown, agents are too few, or no agent or opponent can be
+        drawn.
         """
         self.agents, self._seed = tuple(agents), seed
         self._fixed = dict(seats)
         self._free = [agent for agent in agents if agent not in seats]
         self._models = [model for model in models if model not in seats.values()] or list(models)
         self.draws = name not in ("fixed", "rotating")
-        """Whether models are drawn, and some may not play in a group."""
+        """True if models are drawn, so that some may be absent from a group."""
         self.ratings: Ratings | None = None
-        """Where models are matched by them."""
         free = len(self._free)
         if not self.draws:
             rotate = name == "rotating"
@@ -210,22 +211,20 @@ class Matchmaking:
 
     @property
     def usual(self) -> dict[str, str]:
-        """Agent -> who plays it in the first game of an evaluation."""
+        """Agent -> player in the first episode of an evaluation."""
         return self.evaluated(1)[0]
 
     def seatings(self, groups: range) -> list[dict[str, str]]:
-        """Of each of these groups, all of which are played before `record` is told of the first:
-        agent -> who plays it."""
+        """Return agent -> player of each group, all from the current ratings."""
         dealt = map(self._deal, groups) if self.ratings is None else self._matched(groups)
         return [self._seated(own) for own in dealt]
 
     def evaluated(self, groups: int) -> list[dict[str, str]]:
-        """Of each group of an evaluation, agent -> who plays it: always the same, and where models
-        are drawn, all in turn (`round_robin`)."""
+        """Return agent -> player of each group of an evaluation."""
         return [self._seated(self._evaluated(group)) for group in range(groups)]
 
     def agents_of(self, player: str) -> tuple[str, ...]:
-        """The agents that a player may be, in the environment's order."""
+        """Return the agents that a player may be, in order."""
         if self.varies:
             drawn = self._models if self.draws else self._deal(0)
             own = self._free if player in drawn else ()
@@ -233,28 +232,28 @@ class Matchmaking:
         return tuple(agent for agent, who in self.usual.items() if who == player)
 
     def mean_held(self, player: str) -> float:
-        """How many agents of a game a player is on average."""
+        """Return the mean number of agents of a player per episode."""
         named = sum(who == player for who in self._fixed.values())
         if self.draws and player in self._models:
             return named + len(self._free) / len(self._models)
         return float(sum(who == player for who in self.usual.values()))
 
     def most_held(self, player: str) -> int:
-        """How many agents of a game a player is at most."""
+        """Return the largest number of agents of a player per episode."""
         return math.ceil(self.mean_held(player))
 
     def record(self, episodes: Iterable[Episode], teams: Mapping[str, str] | None) -> None:
-        """Move the ratings, where there are any, by what was played."""
+        """Update the ratings with episodes."""
         for episode in episodes:
             if self.ratings is not None:
                 self.ratings.record(episode, teams)
 
     def state(self) -> dict[str, Any]:
-        """Plain data for a checkpoint."""
+        """Return plain data for a checkpoint."""
         return {} if self.ratings is None else self.ratings.state()
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state` gave."""
+        """Restore `state`."""
         if self.ratings is not None:
             self.ratings.load_state(state)
 

@@ -1,4 +1,7 @@
-"""Policies as partners: agents of an environment played by policies, and mixtures of policies."""
+"""Policies as partners: agents of an environment played by policies, and mixtures of policies.
+
+game = WithPartners(make("coop_compete_v0", num_agents=2), {"agent_1": TitForTat(...)})
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,10 @@ from srl_envs.validation import Step
 
 
 class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
-    """`env` for the agents that `partners` does not name; those that it names play along.
+    """Environment whose agents in `partners` are played by policies.
 
-    A partner's randomness is from the seed of the reset, as in `play`: an episode in which the
-    agents that are left do the same is the same. Partners may be language models, which are waited
-    for. `env` may not be closed while it is used elsewhere. Raises PolicyError for an agent that
-    does not exist, and where none is left.
+    The partners' randomness comes from the seed of the reset. Partners may be language models.
+    Raises PolicyError for an unknown agent, and if no agent is left.
     """
 
     def __init__(self, env: Any, partners: Mapping[str, Policy]) -> None:
@@ -44,7 +45,7 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
 
     @property
     def agents(self) -> list[str]:
-        """The agents in the game that no partner plays."""
+        """Agents in play without a partner."""
         return [agent for agent in self.env.agents if agent not in self._partners]
 
     def reset(
@@ -104,21 +105,18 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
 
 @dataclass(frozen=True)
 class Drawn:
-    """An agent's memory: who plays it in this game, and that policy's own memory."""
+    """Memory of an agent: the policy drawn for this episode, and its memory."""
 
     name: str
     own: Any
 
 
 class Mixture:
-    """A mixed strategy: in every game one of several policies, such as past versions of a model.
-
-    Who it was, the model of its answers' tokens says.
-    """
+    """Mixed strategy: in each episode one of several policies plays all agents."""
 
     def __init__(self, name: str, policies: Mapping[str, AsyncPolicy], chances: Sequence[float]):
-        """`policies` are drawn by their `chances`, in order; `name` is what the mixture is called.
-        Raises ValueError where these do not fit."""
+        """Draw from `policies` with probabilities `chances`; raise ValueError if their numbers
+        differ."""
         if len(policies) != len(chances) or not policies:
             raise ValueError(f"{len(policies)} policies and {len(chances)} chances: give as many")
         self.name = name

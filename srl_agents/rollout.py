@@ -28,13 +28,12 @@ SpeaksFirst = Mapping[str, Collection[str]]
 ALL_AT_ONCE: SpeaksFirst = MappingProxyType({})
 Messages = tuple[tuple[str, str], ...]
 Spectator = Callable[[Episode, bool], None]
-"""Given a game's record as far as it goes, and whether the game is over: at its start, after every
-turn, and at its end."""
+"""Callback with the record so far and True at the end: called at the start and after each step."""
 
 
 @dataclass
 class Game:
-    """One episode under way."""
+    """One running episode."""
 
     env: Any
     seats: Mapping[str, Policy]
@@ -58,7 +57,7 @@ class Game:
         self.waiting = {agent: policy for agent, policy in self.seats.items() if waits(policy)}
 
     async def play(self) -> Episode:
-        """From the environment's reset to the end."""
+        """Play from the reset to the end."""
         try:
             self.begin()
             self.show()
@@ -71,7 +70,7 @@ class Game:
         return self.episode()
 
     async def go_on(self) -> None:
-        """From where it stands to the end."""
+        """Play from the current state to the end."""
         while self.env.agents:
             decisions: dict[str, Decision] = {}
             if self.speaks_first:
@@ -82,13 +81,13 @@ class Game:
             self.show()
 
     def leave(self) -> None:
-        """Tell those that are waited for that nothing more comes."""
+        """Release the memories of policies that wait."""
         for agent, memory in self.memories.items():
             if agent in self.waiting:
                 self.waiting[agent].leave(memory)
 
     def show(self, *, over: bool = False) -> None:
-        """To whom watches, if anybody does."""
+        """Call the spectator."""
         if self.spectator is not None:
             self.spectator(self.episode(), over)
 
@@ -103,7 +102,7 @@ class Game:
         self.memories = started({agent: self.seats[agent] for agent in agents}, seeds)
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
-        """Add the decisions of the leaders, or of the others."""
+        """Add the decisions of the leaders, or of all other agents."""
         seen: dict[str, AgentObservation] = {}
         for agent in self.env.agents:
             if (agent in self.speaks_first) is leaders:
@@ -117,8 +116,7 @@ class Game:
             decisions[agent], self.memories[agent] = decision, memory
 
     def without_say(self, agent: str) -> Decision | None:
-        """What an agent plays that has no say in this turn; None for all others, which are
-        asked."""
+        """Return the only legal action of an agent that is not to move, else None."""
         info = self.infos.get(agent, {})
         mask = info.get("action_mask")
         if info.get(TO_MOVE, True) or mask is None or np.count_nonzero(mask) != 1:
@@ -126,12 +124,12 @@ class Game:
         return Decision(int(np.argmax(mask)), asked=False)
 
     def see(self, agent: str, messages: Messages) -> AgentObservation:
-        """What the agent is shown now."""
+        """Return the current observation of an agent."""
         mask = self.infos.get(agent, {}).get("action_mask")
         return AgentObservation(agent, self.observations[agent], mask, messages)
 
     def advance(self, decisions: Mapping[str, Decision]) -> None:
-        """One step of the environment."""
+        """Step the environment."""
         before, state = self.observations, self.state()
         self.observations, rewards, terminations, truncations, self.infos = self.env.step(
             {agent: played_action(decision) for agent, decision in decisions.items()}
@@ -159,11 +157,11 @@ class Game:
         )
 
     def state(self) -> np.ndarray | None:
-        """The environment's, where states are kept."""
+        """Return the state of the environment if states are recorded."""
         return None if self.states is None else np.asarray(self.env.state(), np.float32).ravel()
 
     def cut_off(self, agent: str) -> End:
-        """The end of an agent that was truncated, and how its policy reads what it saw last."""
+        """Return the end of a truncated agent."""
         seen, policy = self.see(agent, ()), self.seats[agent]
         ids = None
         if isinstance(policy, Closing):
@@ -171,7 +169,7 @@ class Game:
         return End(True, seen.observation, ids, None if ids is None else self.state())
 
     def episode(self) -> Episode:
-        """The record of what was played."""
+        """Return the record so far."""
         return Episode(
             environment=self.env.metadata["name"],
             seed=self.seed,
@@ -190,7 +188,7 @@ class Game:
 
 
 def started(policies: Mapping[str, Policy], seeds: Mapping[str, int]) -> dict[str, Any]:
-    """Agent -> its memory at the start of a game, for the agents that `policies` names."""
+    """Return the initial memory of each agent in `policies`."""
     memories: dict[str, Any] = {}
     for agent, policy in policies.items():
         if agent in memories:
@@ -209,8 +207,7 @@ async def asked(
     seen: Mapping[str, AgentObservation],
     memories: Mapping[str, Any],
 ) -> dict[str, tuple[Decision, Any]]:
-    """Agent -> its decision and its memory after it, for those in `seen`: every policy is asked
-    once, first those that decide at once."""
+    """Return decision and new memory of each agent in `seen`, with one call per policy."""
     groups: dict[int, list[str]] = {}
     for agent in seen:
         groups.setdefault(id(policies[agent]), []).append(agent)
@@ -230,7 +227,7 @@ async def asked(
 
 
 def messages_to(agent: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Messages:
-    """The words that reach an agent before it decides, as (speaker, words)."""
+    """Return the (speaker, words) pairs that an agent reads before it decides."""
     return tuple(
         (leader, _words(said[leader]))
         for leader, hearers in speaks_first.items()
@@ -239,8 +236,7 @@ def messages_to(agent: str, said: Mapping[str, Decision], speaks_first: SpeaksFi
 
 
 def played_action(decision: Decision) -> Any:
-    """The action, with the answer it was read from where there is one: some games let it be heard,
-    and rewards of one's own may judge it."""
+    """Return the action, with the text it was parsed from if there is one."""
     if decision.text is None or type(decision.action) is not int:
         return decision.action
     return TextAction(decision.action, decision.text)
@@ -249,8 +245,7 @@ def played_action(decision: Decision) -> Any:
 def is_truncated(
     terminations: Mapping[str, Any], truncations: Mapping[str, Any], agent: str
 ) -> bool | None:
-    """Whether a step cut the agent's game off; False where the game ended by its rules, which
-    outweighs a limit reached in the same step, and None where it goes on."""
+    """Return True for a truncated agent, False for a terminated one, None for one in play."""
     if terminations.get(agent):
         return False
     return True if truncations.get(agent) else None
@@ -267,44 +262,39 @@ def _made_as(env: Any) -> Mapping[str, Any] | None:
 
 
 def policy_name(policy: Policy) -> str:
-    """How a policy is called in records: its `name`, or its class's."""
+    """Return the name of a policy in records: its `name`, or its class name."""
     return str(getattr(policy, "name", type(policy).__name__))
 
 
 T = TypeVar("T")
 MakeGame = Callable[..., Game]
 Seats = Mapping[str, Policy] | Sequence[Mapping[str, Policy]]
-"""Agent -> policy, of all episodes, or of each by itself."""
+"""Agent -> policy, of all episodes, or of each."""
 
 
 class PlaySettings(TypedDict, total=False):
     """Settings of `play_many`."""
 
     policy_seeds: Sequence[int] | None
-    """Per episode, where every agent's own randomness comes from, so that a group of episodes may
-    share one start and still differ; by default the environment's seeds."""
+    """Seeds of the policies per episode; by default the environment's seeds."""
     speaks_first: SpeaksFirst
-    """Leaders are asked before the others, and their hearers get their words the same turn."""
+    """Leaders decide before the agents that read their words in the same step."""
     reset_options: Sequence[Mapping[str, Any]] | None
-    """Per episode, what the environment's reset is told."""
+    """Options of the environment's reset, per episode."""
     names: Mapping[str, str] | Sequence[Mapping[str, str]] | None
-    """Agent -> who plays it, as records say it, in all episodes or in each by itself; by default
-    the policy's `name`."""
+    """Agent -> name in records, of all episodes or of each; by default the policy's `name`."""
     extra: Mapping[str, Any] | None
-    """Kept on every episode."""
+    """Plain data that is added to each episode."""
     record_states: bool
-    """Whether the environment's state() before each turn is kept too, and where a game was cut off
-    that does not tell its time, the one it was left in."""
+    """Record the environment's state() before each step."""
     timeout: float | None
-    """Seconds in which all must be over, where somebody among the players has to be waited for;
-    None waits for as long as they take."""
+    """Seconds for all episodes together; None has no limit."""
     in_flight: int | asyncio.Semaphore | None
-    """The most episodes under way at once; None plays all of them. A semaphore bounds those of
-    several calls in one event loop."""
+    """Limit of concurrent episodes; a semaphore limits several calls together."""
     spectator: Spectator | None
-    """Watches the first game; what it raises ends the rollout."""
+    """Spectator of the first episode."""
     make_game: MakeGame | None
-    """Constructor of the games, called like Game; by default Game itself."""
+    """Constructor of the games; by default Game."""
 
 
 def play(
@@ -316,7 +306,7 @@ def play(
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
     at_turn: Callable[[int], None] = lambda turn: None,
 ) -> Episode:
-    """One episode of `env` from `reset(seed)`, which stays open. See `play_many`.
+    """Play one episode of `env` from `reset(seed)` without closing it, as in `play_many`.
 
     `at_turn` receives the number of steps after every step. Its exceptions end the episode.
     """
@@ -331,18 +321,21 @@ def play_many(
     seeds: Sequence[int],
     **settings: Unpack[PlaySettings],
 ) -> list[Episode]:
-    """One episode per entry of `seeds`, in that order.
+    """Play one episode per seed and return the episodes in order.
 
-    `seeds[e]` goes to the e-th environment's reset. Every environment that was made is closed,
-    however the games end. An agent that its info says has no say in a turn (`TO_MOVE`) is not
-    asked, whoever plays it.
+    Every environment is closed at the end. A BackendError or EnvError ends only its own episode,
+    whose `failure` is set. Inside a running event loop, as in a notebook, the loop is blocked
+    meanwhile.
 
-    A BackendError or EnvError spoils the episode it struck, in a reset too: it ends there, with
-    `failure` set. An agent that no policy plays is a ValueError. Raises EpisodeTimeout after
-    `timeout` seconds.
+    Args:
+        make_env: Constructor of an environment.
+        seats: Agent -> policy, of all episodes or of each.
+        seeds: Seeds of the environments' resets.
+        settings: See PlaySettings.
 
-    May be called where an event loop runs, as in a notebook (see event_loop.run), which then
-    stands still; `play_many_async` lets it go on.
+    Raises:
+        ValueError: If an agent has no policy.
+        EpisodeTimeout: After `timeout` seconds.
     """
     waiting = _waits(_by_episode(seats, len(seeds)))
     return _from_sync(play_many_async(make_env, seats, seeds, **settings), waiting)
@@ -354,7 +347,7 @@ async def play_many_async(
     seeds: Sequence[int],
     **settings: Unpack[PlaySettings],
 ) -> list[Episode]:
-    """What `play_many` gives, to be awaited; cancelled, it closes its environments."""
+    """Play as `play_many` does; cancellation closes the environments."""
     policy_seeds, options = settings.get("policy_seeds"), settings.get("reset_options")
     in_flight = settings.get("in_flight")
     if isinstance(in_flight, int) and in_flight < 1:

@@ -39,10 +39,10 @@ _Phase = Callable[[list[int]], None]
 
 
 class Handshake:
-    """One player's side of a handshake in a game of K actions.
+    """One side of a handshake in a game of K actions.
 
-    `coins` are its draws of 0 and 1 for the tie-break. `over` says that the partner is none of the
-    kind; `agreed` holds the own and the partner's actions of the cycle once there is one.
+    `coins` are draws of 0 and 1 for the tie-break. `over` is True if the partner is a stranger;
+    `agreed` holds the own and the partner's actions of the cycle.
     """
 
     def __init__(self, actions: int, coins: Sequence[int], *, calls: bool) -> None:

@@ -25,13 +25,13 @@ PRIOR = [
     for direction in range(len(DIRECTIONS))
     for _ in RATES
 ]
-"""Belief in each filter, of a learner: direction by direction."""
+"""Prior of each filter."""
 PUSHES = np.linspace(-1.0, 1.0, 5)
 LOOKAHEAD = 128  # episodes over which leading a learner may pay itself back
 
 
 class LearnerFilter:
-    """Where N learners' logits are, for each direction and rate."""
+    """Beliefs about N learners' logits, for each direction and rate."""
 
     def __init__(self, runs: int) -> None:
         belief = np.exp(-0.5 * (LOGITS / START) ** 2)
@@ -41,9 +41,9 @@ class LearnerFilter:
     def add(
         self, played_N: NDArray[np.float64], counts_NK: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Take in an episode: our share of 1, and the partner's counts of 0 and 1.
+        """Update with an episode and return the log-likelihood of each filter: (N, FILTERS).
 
-        Returns the log-probability of the counts under each filter: (N, FILTERS).
+        `played_N` is the own share of the action 1, `counts_NK` the counts of the partner.
         """
         chance_G = _chance(LOGITS)
         log_likelihood_NG = counts_NK[:, 1:] * np.log(chance_G) + counts_NK[:, :1] * np.log(
@@ -64,9 +64,9 @@ class LearnerFilter:
         return np.asarray(evidence.reshape(FILTERS, -1).T)
 
     def led(self, weight_NF: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Share of the rounds to come in which they play 1 if we always play 0, or 1: (N, 2).
+        """Return the future share of the action 1 under each constant own action: (N, 2).
 
-        `weight_NF` are the beliefs in the filters.
+        `weight_NF` are the weights of the filters.
         """
         weight_NDR = weight_NF.reshape(-1, len(DIRECTIONS), len(RATES))
         led_N2 = np.zeros((len(weight_NF), 2))

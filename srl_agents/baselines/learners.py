@@ -16,14 +16,14 @@ _BLOCK = 1024  # uniforms drawn at a time: the stream is the same as one by one
 
 
 class Uniforms:
-    """Uniform numbers in [0, 1) for N runs, each run's from its own generator."""
+    """Uniform numbers for N runs, from one generator per run."""
 
     def __init__(self, seeds: Sequence[int | np.random.SeedSequence]) -> None:
         self._generators = [np.random.default_rng(seed) for seed in seeds]
         self._drawn_KN = np.empty((0, len(seeds)))
 
     def take(self, rounds: int) -> NDArray[np.float64]:
-        """The next numbers of every run: (rounds, N)."""
+        """Return the next numbers of every run: (rounds, N)."""
         while len(self._drawn_KN) < rounds:
             drawn = [generator.random(_BLOCK) for generator in self._generators]
             self._drawn_KN = np.concatenate([self._drawn_KN, np.stack(drawn, axis=1)])
@@ -32,7 +32,7 @@ class Uniforms:
 
 
 def drawn(chance_NK: NDArray[np.float64], uniform_N: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Draws from N distributions by uniform numbers: (N,)."""
+    """Return draws from N distributions by uniform numbers: (N,)."""
     return np.asarray((uniform_N[:, None] > chance_NK.cumsum(axis=1)[:, :-1]).sum(axis=1))
 
 
@@ -44,7 +44,7 @@ class SimplePGRuns:
             raise ValueError(f"lr must be above 0, got {lr}")
         self.lr = lr
         self.theta = np.zeros(len(seeds))
-        """The logits: (N,)."""
+        """Logits: (N,)."""
         self._uniforms = Uniforms(seeds)
 
     def act(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
@@ -63,7 +63,7 @@ class SimplePGRuns:
         self.theta = self.theta + self.lr * (score_NT * advantage_NT).mean(axis=1)
 
     def chance(self) -> NDArray[np.float64]:
-        """The chance of cooperating: (N,)."""
+        """Return the probabilities of cooperation: (N,)."""
         return np.asarray(np.exp(-np.logaddexp(0.0, -self.theta)))
 
 
@@ -79,12 +79,12 @@ class SimplePG:
 
     @property
     def theta(self) -> float:
-        """The logit of cooperating."""
+        """Logit of cooperation."""
         return float(self._runs.theta[0])
 
     @property
     def chance(self) -> float:
-        """The chance of cooperating."""
+        """Probability of cooperation."""
         return float(self._runs.chance()[0])
 
     def act(self) -> tuple[int, float]:
@@ -92,7 +92,7 @@ class SimplePG:
         return int(action), log(chance if action else 1.0 - chance)
 
     def update(self, trajectories: Sequence[tuple[int, float, float]]) -> None:
-        """Learn from a batch of (action, log-probability, reward). Raises ValueError if empty."""
+        """Learn from (action, log-probability, reward) triples; raise ValueError for none."""
         if not trajectories:
             raise ValueError("update() needs at least one (action, logprob, reward)")
         actions, _, rewards = zip(*trajectories, strict=True)

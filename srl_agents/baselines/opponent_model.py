@@ -26,16 +26,12 @@ PRIOR_WEIGHT = 0.1  # rounds' worth of belief that a cell pays the mean of all r
 
 
 class PayoffTable:
-    """Mean and standard error of the own reward per joint action, for N runs at once.
-
-    Arrays are (N, K, K): own action, then the other's.
-    """
+    """Mean and standard error of the own reward per joint action, (N, own action, other's)."""
 
     def __init__(self, runs: int, actions: int = 2) -> None:
         self._cells = actions * actions
         self._shape = (runs, actions, actions)
         self.count = np.zeros(self._shape)
-        """How often each joint action was rewarded."""
         self._total = np.zeros(self._shape)
         self._squares = np.zeros(self._shape)
 
@@ -45,7 +41,7 @@ class PayoffTable:
         other_NT: NDArray[np.int8],
         reward_NT: NDArray[np.float64],
     ) -> None:
-        """Take in one episode."""
+        """Add one episode."""
         runs, actions = self._shape[:2]
         cell_NT = np.arange(runs)[:, None] * self._cells + own_NT * actions + other_NT
         flat = cell_NT.ravel()
@@ -57,7 +53,7 @@ class PayoffTable:
             table += np.bincount(flat, weights, minlength=table.size).reshape(self._shape)
 
     def of(self, run: int) -> PayoffTable:
-        """The table of one of the runs alone."""
+        """Return the table of one run."""
         alone = PayoffTable(1, self._shape[1])
         alone.count, alone._total, alone._squares = (
             table[run : run + 1] for table in (self.count, self._total, self._squares)
@@ -65,17 +61,18 @@ class PayoffTable:
         return alone
 
     def mean(self) -> NDArray[np.float64]:
-        """Expected reward; of a joint action never seen, the mean of all rewards (0 before any)."""
+        """Return expected rewards; an unseen joint action has the mean of all rewards."""
         known = self._total + PRIOR_WEIGHT * self._overall()[:, None, None]
         return np.asarray(known / (self.count + PRIOR_WEIGHT))
 
     def error(self) -> NDArray[np.float64]:
-        """Standard error of `mean`; of a joint action never seen, the spread of all rewards."""
+        """Return standard errors of `mean`; an unseen joint action has the spread of all
+        rewards."""
         seen = self.noise()[:, None, None] / np.sqrt(np.maximum(self.count, 1.0))
         return np.asarray(np.where(self.count > 0, seen, self._spread()[:, None, None]))
 
     def noise(self) -> NDArray[np.float64]:
-        """Standard deviation of the reward around its cell's mean, pooled over the cells: (N,)."""
+        """Return the pooled standard deviation of rewards: (N,)."""
         seen = np.maximum(self.count, 1.0)
         around = (self._squares - self._total * self._total / seen).sum(axis=(1, 2))
         freedom = self.count.sum(axis=(1, 2)) - (self.count > 0).sum(axis=(1, 2))
@@ -93,7 +90,6 @@ class PayoffTable:
 
 
 COUNTED = ("stationary", "changing", "conditional", "reactive")
-"""The types that are counts of what was played."""
 FADING = (False, True, False, True)
 LOOKS_BACK = (False, False, True, True)
 PRIOR_COUNT = 0.5  # Jeffreys' prior for a chance
@@ -102,11 +98,10 @@ _lgamma = np.vectorize(lgamma, otypes=[float])
 
 
 class PartnerModel:
-    """Beliefs about the partner's type and next actions, for N runs at once.
+    """Beliefs about the partner's type and next actions, for N runs.
 
-    `fading` in (0, 1] is what an episode keeps of the weight of those before it, for counts that
-    fade and for how well each type predicted. Types not among `types` are thought impossible; at
-    least one is.
+    `fading` in (0, 1] is the weight that counts and evidence keep from episode to episode.
+    `types` must contain a type of COUNTED.
     """
 
     def __init__(self, runs: int, fading: float, types: Collection[str], actions: int = 2) -> None:
@@ -122,7 +117,7 @@ class PartnerModel:
         self._log_evidence = np.zeros((runs, len(kinds)))
 
     def add(self, own_NT: NDArray[np.int8], other_NT: NDArray[np.int8]) -> None:
-        """Take in one episode."""
+        """Add one episode."""
         counts_NCK = self._counted(own_NT, other_NT)
         fits = []
         for fades, looks_back in zip(FADING, LOOKS_BACK, strict=True):
@@ -140,18 +135,17 @@ class PartnerModel:
         self._recent_NCK = self._fading * self._recent_NCK + counts_NCK
 
     def learner(self) -> NDArray[np.float64]:
-        """How likely the partner is a learner: (N,)."""
+        """Return the probability of a learner: (N,)."""
         return np.asarray(self._weights()[:, len(COUNTED) :].sum(axis=1))
 
     def replies(self) -> NDArray[np.float64]:
-        """Its distribution over actions in each situation, if it is no learner: (N, C, K)."""
+        """Return the distribution over actions in each situation, without learners: (N, C, K)."""
         return self._mixed([_mean(counts) for counts in self._counts()])
 
     def doubt(self, rounds: int) -> NDArray[np.float64]:
-        """How far that many more rounds in a situation would move the chance of a reply: (N, C).
+        """Return the largest change of a reply's probability by `rounds` more rounds: (N, C).
 
-        A standard deviation, the largest of a situation: that of the chance itself where nothing
-        was seen, less the more was (the knowledge gradient; Frazier, Powell and Dayanik 2008).
+        The knowledge gradient (Frazier, Powell and Dayanik 2008), a standard deviation.
         """
         spreads = []
         for counts in self._counts():
@@ -161,10 +155,7 @@ class PartnerModel:
         return self._mixed(spreads)
 
     def led(self) -> NDArray[np.float64]:
-        """Share of rounds in which it plays 1, if it is a learner and we always play 0, or 1.
-
-        Mean over the episodes to come: (N, 2).
-        """
+        """Return the share of the action 1 of a learner under each constant own action: (N, 2)."""
         if self._learner is None:
             return np.full((len(self._all_NCK), 2), 0.5)
         weight_NF = self._weights()[:, len(COUNTED) :]

@@ -30,7 +30,6 @@ from srl_agents.baselines.solutions import CYCLE, Plan, best_plan, maximin, plan
 from srl_agents.scripted.memory_one import START
 
 TYPES = ("own kind", "stationary", "changing", "conditional", "reactive", "learner")
-"""The kinds of partner that are thought possible."""
 UNDECIDED = -1
 STANDS_OUT = 2.0  # standard errors by which the best response has to beat a constant plan
 HOLD = 1.0  # standard errors by which a constant plan has to be beaten to be left for the other
@@ -51,10 +50,10 @@ _erf = np.vectorize(erf, otypes=[float])
 
 
 class OurMethodRuns:
-    """N independent OurMethodPolicy players, one per seed, that go through their rounds together.
+    """N independent OurMethodPolicy players, one per seed, stepped together.
 
-    Actions are int8 arrays (N,); an episode's rewards are (N, T). `actions` is how many each
-    player has, K; `momentum` and `types` as there.
+    Actions are int8 arrays (N,); rewards of an episode are (N, T). Parameters as in
+    OurMethodPolicy.
     """
 
     def __init__(
@@ -133,10 +132,7 @@ class OurMethodRuns:
             self._talk(other_N)
 
     def update(self, own_NT: NDArray[np.int8], reward_NT: NDArray[np.float64]) -> None:
-        """Take in the rewards of the episode, and plan the next.
-
-        Raises ValueError where `own_NT` is not what was played since the last update.
-        """
+        """Learn the rewards of an episode; raise ValueError if `own_NT` was not played."""
         played = np.stack(self._own, axis=1) if self._own else np.empty((self._row.size, 0))
         if not np.array_equal(played, own_NT) or not self._own:
             raise ValueError(
@@ -276,24 +272,23 @@ class OurMethodRuns:
 def worth_exploring(
     cost_N: NDArray[np.float64], spread_N: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
-    """Whether to play, for an episode, a plan that is expected to cost this much.
+    """Return True where a plan of this expected cost is worth an episode.
 
-    Its value is thought normal with this spread. That it may turn out better than the plan in use
-    is worth the expectation of the surplus in each of LOOKAHEAD episodes (the value of information;
-    Dearden, Friedman and Andre 1999).
+    The plan's value is normal with this spread; the benefit is the expected surplus over
+    LOOKAHEAD episodes (value of information; Dearden, Friedman and Andre 1999).
     """
     spread_N = np.maximum(spread_N, 1e-12)
     return np.asarray(LOOKAHEAD * spread_N * _surplus(cost_N / spread_N) > cost_N + 1e-9)
 
 
 class OurMethodPolicy:
-    """One player: the documented face of the method.
+    """Learner for repeated matrix games, from actions and own rewards.
 
-    `seed` decides who leads where two of a kind begin at once, and the draws of mixed strategies:
-    give two players different ones; None takes one from the system. `actions` is how many there
-    are. `momentum` in (0, 1] is what the evidence about the partner keeps of its weight from one
-    episode to the next: 1 never forgets, lower values follow partners that change. `types` are the
-    kinds of partner thought possible, by default all; fewer show what each is good for.
+    Args:
+        seed: Seed of tie-breaks and mixed strategies; two players need different seeds.
+        actions: Number of actions.
+        momentum: Weight that evidence keeps from episode to episode, in (0, 1].
+        types: Partner types that are considered possible.
     """
 
     def __init__(
@@ -315,10 +310,7 @@ class OurMethodPolicy:
         return int(action), log(chance)
 
     def observe_opponent(self, opp_action: int) -> None:
-        """Take in what the partner played in the round that act() was last asked for.
-
-        Raises ValueError for anything but an action, and where act() was not called before.
-        """
+        """Observe the partner's action; raise ValueError for an invalid one or without act()."""
         if opp_action not in range(self._actions):
             allowed = "0 (compete) or 1 (cooperate)"
             if self._actions > 2:
@@ -330,11 +322,9 @@ class OurMethodPolicy:
         self._runs.observe_opponent(np.array([opp_action], np.int8))
 
     def update(self, trajectories: Sequence[tuple[int, float, float]], env: object = None) -> None:
-        """Learn from an episode: its (action, log-probability, reward) in the order played.
+        """Learn from an episode of (action, log-probability, reward).
 
-        `env` is there for callers that pass it and is never looked at: the cooperation level, the
-        payoffs and the partner's rewards stay unknown to the method. Raises ValueError where the
-        actions are not those played since the last update.
+        `env` is ignored. Raises ValueError if the actions are not those played.
         """
         actions = np.array([[action for action, _, _ in trajectories]], np.int8)
         rewards = np.array([[reward for _, _, reward in trajectories]], float)

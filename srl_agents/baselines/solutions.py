@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 
 def maximin(payoff_NKK: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The maximin strategies (N, K) of N games and their values (N,); payoffs are (own, other).
+    """Return the maximin strategies (N, K) and values (N,) of payoffs (own, other).
 
-    Exact: some optimal strategy makes the other indifferent between the columns of a square
-    submatrix (Shapley and Snow 1950), so it is enough to try every one of these.
+    Some optimal strategy equalizes the columns of a square submatrix (Shapley and Snow 1950);
+    all are tried.
     """
     runs, actions = payoff_NKK.shape[:2]
     identity = np.broadcast_to(np.eye(actions), (runs, actions, actions))
@@ -51,27 +51,24 @@ CYCLE = 24  # rounds: mixtures of two joint actions in 24ths
 SLACK = 0.01  # of each player's range of payoffs; see `fair_cycle`
 
 Cell = tuple[int, int]
-"""A joint action: the row player's, the column player's."""
+"""Joint action: the row player's, the column player's."""
 
 
 class Agreement(NamedTuple):
-    """What both play, over and over."""
+    """Cycle of joint actions."""
 
     cells: tuple[Cell, ...]
-    """The joint actions of CYCLE rounds."""
     row: float
     """Mean payoff of the row player."""
     column: float
 
 
 def fair_cycle(row_KK: NDArray[np.float64], column_KK: NDArray[np.float64]) -> Agreement:
-    """The Nash bargaining solution among the cycles of one or two joint actions.
+    """Return the Nash bargaining solution among cycles of one or two joint actions.
 
-    Both tables are indexed (row's action, column's). The product of both players' gains over what
-    each can be sure of is the largest (Nash 1950; over repeated play, Littman and Stone 2005); it
-    lies on an edge of the hull of the payoffs, so two joint actions are enough. Gains count from
-    SLACK below the maximin value: where no agreement is better than it for both, as in zero-sum
-    games, the one nearest to it is found.
+    Both tables are indexed (row's action, column's). The product of gains over the maximin
+    values is maximal (Nash 1950; Littman and Stone 2005). Gains count from SLACK below the
+    maximin value, so that an agreement exists in zero-sum games too.
     """
     actions = len(row_KK)
     weight_AJ = _shares(actions)
@@ -87,7 +84,7 @@ def product_of_gains(
     row_KK: NDArray[np.float64],
     column_KK: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """What the bargain maximises, for A pairs of mean payoffs; -inf where one would refuse."""
+    """Return the bargaining objective of A pairs of payoffs; -inf if one player would refuse."""
     range_2 = np.maximum([np.ptp(row_KK), np.ptp(column_KK)], 1e-12)
     gain_A2 = (value_A2 - sure_2) / range_2 + SLACK
     refused_A = (gain_A2 < 0.0).any(axis=1)
@@ -119,12 +116,12 @@ def _cells(share_J: NDArray[np.float64], actions: int) -> tuple[Cell, ...]:
 
 
 class Plan(NamedTuple):
-    """What to do in an episode against N partners, and what it is worth."""
+    """Plan of an episode against N partners."""
 
     action_NTC: NDArray[np.int8]
-    """The best action by round and situation."""
+    """Best action by round and situation."""
     value_N: NDArray[np.float64]
-    """Mean reward per round under it."""
+    """Mean reward per round."""
 
 
 def best_plan(
@@ -133,12 +130,11 @@ def best_plan(
     rounds: int,
     doubt_NC: NDArray[np.float64] | None = None,
 ) -> Plan:
-    """The plan that earns most against partners who play `reply_NCK[n, situation]`.
+    """Return the best plan against partners who play `reply_NCK[n, situation]`.
 
-    `payoff_NKK[n, own, other]` is the mean reward. Situations are the episode's start and then
-    1 + K * own + other. Exact, by backward induction. With `doubt_NC` it is optimistic: in each
-    situation the reply that is best for us is given that much chance beforehand, as in interval
-    estimation (Strehl and Littman 2008, eq. 3.2) and, where the doubt is 1, in R-max.
+    Backward induction over situations (start, then 1 + K * own + other). With `doubt_NC` the
+    plan is optimistic: the best reply has at least that probability, as in interval estimation
+    (Strehl and Littman 2008, eq. 3.2).
     """
     runs, situations = reply_NCK.shape[:2]
     action_NTC = np.empty((runs, rounds, situations), np.int8)
@@ -155,7 +151,7 @@ def plan_value(
     reply_NCK: NDArray[np.float64],
     payoff_NKK: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Mean reward per round of a given plan against these partners: (N,)."""
+    """Return the mean reward per round of a plan: (N,)."""
     rounds = action_NTC.shape[1]
     runs, situations, actions = reply_NCK.shape
     ahead_NC = np.zeros((runs, situations))
@@ -167,10 +163,7 @@ def plan_value(
 
 
 def shares_met(reply_NC: NDArray[np.float64], rounds: int) -> NDArray[np.float64]:
-    """Share of an episode's rounds with a partner who plays 1 if we always play 0, or 1: (N, 2).
-
-    For two actions; `reply_NC` are the partner's chances of playing 1.
-    """
+    """Return the partner's share of the action 1 under each constant own action: (N, 2)."""
     chance_N2 = np.repeat(reply_NC[:, :1], 2, axis=1)
     total_N2 = np.zeros_like(chance_N2)
     after_N22 = reply_NC[:, 1:].reshape(-1, 2, 2)  # own, other

@@ -27,11 +27,16 @@ _ENDED = {None: "never ended", False: "was terminated", True: "was truncated"}
 def remade(
     episode: Episode, render_mode: str | None = "rgb_array", *, trusted: bool = False
 ) -> Any:
-    """The environment that the episode was played in, made anew from its record.
+    """Return the environment of a recorded episode.
 
-    A record that names code or files, anywhere, or asks for far too much is refused unless it is
-    `trusted` (srl_envs.registry.remake). Raises EpisodeError for that and where the record does
-    not say how it was made, and EnvConfigError where this release cannot make it.
+    Args:
+        episode: The record.
+        render_mode: Render mode of the environment.
+        trusted: Allow a record that names code or files (srl_envs.registry.remake).
+
+    Raises:
+        EpisodeError: The record is not trusted, or does not contain the constructor's arguments.
+        EnvConfigError: This release cannot make the environment.
     """
     made = episode.made_as
     if made is None:
@@ -49,11 +54,10 @@ def remade(
 
 
 def replay(episode: Episode, env: Any) -> Iterator[Any]:
-    """What `env.render()` shows at the start and after each recorded turn (None without a mode).
+    """Yield `env.render()` (None without a mode) at the start and after each recorded step.
 
-    `env` is the environment of the episode, such as `remade(episode)`. Raises EpisodeError where
-    what happens differs from the record, naming the turn and the agent: then the record was
-    changed, or was made by another version of the game.
+    Raises:
+        EpisodeError: If a reward or an end differs from the record.
     """
     name = env.metadata["name"]
     if name != episode.environment:
@@ -114,10 +118,7 @@ FIXED = ("action_spaces", "observation_spaces", "state_space", "text_view", "rul
 
 
 def copied(env: Any) -> Any:
-    """The environment as it stands, its generator of chance included, apart from `env`.
-
-    Raises EnvError for one that cannot be copied, such as a remote one.
-    """
+    """Return a deep copy of a running environment; raise EnvError if that is impossible."""
     # What says how a game is played, not where it stands, is shared by the copies: half the time.
     game = env.unwrapped
     fixed = [getattr(game, name, None) for name in FIXED] if isinstance(game, RoundGame) else []
@@ -131,7 +132,7 @@ Turn = tuple[AgentStep, ...]
 
 
 class Watched:
-    """An environment that remembers what it last said of its agents: which actions are legal."""
+    """Environment that keeps its last infos."""
 
     def __init__(self, env: Any, infos: Mapping[str, Any] | None = None) -> None:
         self.env = env
@@ -141,7 +142,6 @@ class Watched:
 
     @property
     def agents(self) -> list[str]:
-        """Those that are in play."""
         agents: list[str] = self.env.agents
         return agents
 
@@ -157,15 +157,15 @@ class Watched:
         return outcome
 
     def copied(self) -> Watched:
-        """The same apart. Raises EnvError for an environment that cannot be copied."""
+        """Return a copy; raise EnvError if that is impossible."""
         return Watched(copied(self.env), self.infos)
 
     def mask(self, agent: str) -> Any:
-        """The agent's legal actions, as its info tells them; None where all are."""
+        """Return the agent's action mask, or None."""
         return self.infos.get(agent, {}).get("action_mask")
 
     def others(self, step: AgentStep) -> list[int]:
-        """The agent's other legal actions, in order; none where its actions are not discrete."""
+        """Return the agent's other legal discrete actions."""
         space, taken = self.env.action_space(step.agent), step.decision.action
         if not isinstance(space, Discrete) or not isinstance(taken, int | np.integer):
             return []
@@ -174,20 +174,17 @@ class Watched:
         return [action for action in legal if action != taken]
 
     def default(self, agent: str) -> Any:
-        """What the agent plays where an answer cannot be read; where that is not legal now, its
-        first legal action."""
+        """Return the default action, or the first legal one."""
         mask = self.mask(agent)
         action = fallback_action(self.env.unwrapped.text_view, mask)
         return action if mask is None or mask[action] else int(np.argmax(mask))
 
 
 def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: int) -> list[Turn]:
-    """What the recorded `turns` would have been, had the agent done `action` in the first of them
-    (and said the same words); `watched` is where they began, and stays there.
+    """Return the recorded `turns` with another first action of `agent`, played from `watched`.
 
-    Recorded actions that are not legal any more, and those of agents that had left, are replaced by
-    the game's default. The game is over where the environment says so, or with the record. The
-    steps have no observations. Raises EnvError for an environment that cannot be copied.
+    Recorded actions that are no longer legal are replaced by the default. The steps have no
+    observations. Raises EnvError if the environment cannot be copied.
     """
     game = watched.copied()
     found: list[Turn] = []

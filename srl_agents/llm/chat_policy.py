@@ -28,22 +28,21 @@ from srl_envs.validation import whole_number
 
 @dataclass(frozen=True, eq=False)
 class ChatConversation:
-    """An agent's memory of one episode."""
+    """Memory of one agent in one episode."""
 
     rng: np.random.Generator
     messages: tuple[Message, ...] = ()
-    """Everything said so far, rules first."""
     failure: ParseFailure | None = None
-    """Why the last answer could not be read; the agent is told."""
+    """Reason why the last answer was unreadable, added to the next prompt."""
     history: History = ()
-    """What it and the others chose so far, where it is told so in notes."""
+    """Choices so far, for notes."""
 
 
 class ChatPolicy:
-    """Plays any environment that has a TextView, with any ChatModel.
+    """Policy that plays environments with a TextView with a ChatModel.
 
-    Its decisions have a text and no tokens, so nothing is trained on them; SFT and DPO may learn
-    from the text. The rules are the system message, each situation a user message.
+    Decisions have text and no tokens. The rules are the system message, each situation is a user
+    message. Unreadable answers are data: the default action with `parse_failure`.
     """
 
     def __init__(
@@ -57,13 +56,9 @@ class ChatPolicy:
         history: int | None = None,
         name: str | None = None,
     ) -> None:
-        """A policy that asks the model.
+        """Create a policy; `sampling` is for agents not in `per_agent`.
 
-        `sampling` holds for every agent that `per_agent` does not name. With `notes`, every turn
-        ends with a line on what the others did so far. `history` is how many past turns of the
-        conversation are sent along beside the rules; None sends all, which grows with every turn.
-        Raises PolicyError for sampling settings that the API does not know, and for a `history`
-        that is no whole number of at least 0.
+        Raises PolicyError for sampling settings that the API does not support.
         """
         try:
             self._history = None if history is None else whole_number("history", history, low=0)

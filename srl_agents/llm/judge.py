@@ -45,18 +45,13 @@ class JudgedSoFar:
 
 
 class LLMJudge:
-    """Judges debates with any backend's model, or with one behind an API.
+    """Judge of debates with the model of any backend.
 
-    The model is told the debate twice, once with the side for the motion as speaker A and once as
-    speaker B. A verdict for a side gives it 1 and the other 0, a tie 0.5 each, and the scores are
-    the mean of the two: a judge that always prefers A scores every debate even. A verdict is the
-    last line of an answer and nothing else; one that cannot be read counts as a tie.
-
-    Verdict.info holds `orders` (the two verdicts, None where unreadable), `agreed` (both were read
-    and are the same) and `unreadable` (how many were not); `so_far` counts over all debates. With
-    the default sampling (greedy) the same debate gets the same verdict, as far as a backend can
-    promise it. Raises JudgeError when the backend fails, and PolicyError for an adapter or sampling
-    settings that an API does not know: Anthropic's has no temperature.
+    Each debate is judged twice with the sides swapped; the scores are the mean of both verdicts,
+    so a judge that always prefers A scores every debate even. An unreadable verdict counts as a
+    tie. Verdict.info contains `orders` (both verdicts, None if unreadable), `agreed` and
+    `unreadable`. Raises JudgeError if the backend fails, and PolicyError for settings that an
+    API does not support.
     """
 
     def __init__(
@@ -123,7 +118,7 @@ class LLMJudge:
 
 
 def question(debate: Debate, first: str) -> str:
-    """The debate as the model is told it; the side `first` is speaker A."""
+    """Return the prompt of a debate in which the side `first` is speaker A."""
     letters = {first: "A", other(first): "B"}
     by_round = sorted(debate.speeches, key=lambda speech: (speech.round, letters[speech.side]))
     # Speeches of one round stand in the order of the letters only where neither heard the other.
@@ -138,7 +133,7 @@ def question(debate: Debate, first: str) -> str:
 
 
 def named(answer: str, first: str) -> str | None:
-    """ "pro", "con" or "tie" as an answer's last line names it; None where it does not."""
+    """Return "pro", "con" or "tie" from the last line of an answer, or None."""
     lines = answer.strip().splitlines()
     found = _VERDICT.fullmatch(lines[-1].strip(" \t*_`#>")) if lines else None
     if found is None:

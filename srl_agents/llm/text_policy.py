@@ -22,14 +22,14 @@ from srl_envs.untrusted import printable
 
 
 def rules_for(view: TextView, seen: AgentObservation) -> str:
-    """The rules, with which an agent's conversation opens."""
+    """Return the rules, which open an agent's conversation."""
     return view_for(view, seen.observation).rules(seen.agent)
 
 
 def situation(
     view: TextView, seen: AgentObservation, failure: ParseFailure | None = None, note: str = ""
 ) -> str:
-    """Why the agent's last answer was not read, what it heard, its situation, and a note on it."""
+    """Return the prompt of a step: parse failure, messages, situation and note."""
     lines = []
     if failure is not None:
         lines.append(feedback(view, seen.agent, failure))
@@ -44,12 +44,12 @@ def situation(
 
 
 def read(view: TextView, seen: AgentObservation, text: str) -> Any | ParseFailure:
-    """The action that an answer names, or why none was read and what is played instead."""
+    """Return the action of an answer, or its parse failure."""
     return read_answer(view, seen.agent, seen.observation, text, seen.action_mask)
 
 
 def decided(text: str, action: Any | ParseFailure, tokens: Tokens | None = None) -> Decision:
-    """The decision that an answer and what `read` gave for it come to."""
+    """Return the decision of a parsed answer."""
     failure = action if isinstance(action, ParseFailure) else None
     return Decision(
         action=failure.instead if failure else action,
@@ -64,24 +64,26 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True)
 class Conversation:
-    """An agent's memory of one episode."""
+    """Memory of one agent in one episode."""
 
     number: int
-    """Which one it is among this process's conversations, in the order in which they began."""
+    """Number of the conversation in this process."""
     seed: int
-    """All its randomness."""
     draws: int = 0
-    """What its answers had of the seed's stream so far (Request.draws_before)."""
+    """Number of draws so far (Request.draws_before)."""
     context: tuple[int, ...] = ()
-    """Every token so far: prompts as appended, answers as sampled."""
+    """All tokens so far."""
     failure: ParseFailure | None = None
-    """Why the last answer could not be read; the agent is told."""
+    """Reason why the last answer was unreadable, added to the next prompt."""
     history: History = ()
-    """What it and the others chose so far, where it is told so in notes."""
+    """Choices so far, for notes."""
 
 
 class TextPolicy:
-    """Plays any environment that has a TextView, with any backend."""
+    """Policy that plays environments with a TextView with a token backend.
+
+    Unreadable answers are data: the default action with `parse_failure`.
+    """
 
     def __init__(
         self,
@@ -95,12 +97,17 @@ class TextPolicy:
         notes: PartnerNotes | None = None,
         name: str | None = None,
     ):
-        """A policy that asks the backend's model.
+        """Create a policy.
 
-        `sampling` holds for every agent that `per_agent` does not name. `adapter` is one adapter
-        for all agents, or one per agent (an agent that is not named uses the model as it stands).
-        `constrained` lets only legal answers be written, so no answer is ever unreadable. With
-        `notes`, every turn ends with a line on what the others did so far.
+        Args:
+            backend: Backend of the model.
+            view: Text view of the environment.
+            sampling: Settings of agents not in `per_agent`.
+            per_agent: Settings of single agents.
+            adapter: Adapter of all agents, or of each.
+            constrained: Restrict answers to the legal ones.
+            notes: Notes on opponents, added to each prompt.
+            name: Name in records.
         """
         self.name = name or backend.name
         self._backend, self._view = backend, view
@@ -158,7 +165,7 @@ class TextPolicy:
         return decisions, memories
 
     def branch(self, state: Conversation, seed: int) -> Conversation:
-        """A conversation of its own that goes on from here; its answers are drawn from `seed`."""
+        """Return a new conversation that continues from here with draws from `seed`."""
         return replace(state, number=next(_NUMBERS), seed=seed, draws=0)
 
     def leave(self, state: Conversation) -> None:
@@ -213,12 +220,7 @@ def turn_of(
     last: int | None = None,
     note: str = "",
 ) -> Turn:
-    """What an agent is told next: why its last answer was not read, what it heard, its situation,
-    and a note on it.
-
-    `last` is the final token of its last answer; without one the conversation begins, with the
-    rules.
-    """
+    """Return the next turn; `last` is the final token of the last answer, None at the beginning."""
     rules = rules_for(view, seen) if last is None else None
     return Turn(situation(view, seen, failure, note), rules=rules, last=last)
 

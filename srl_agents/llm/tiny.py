@@ -1,8 +1,7 @@
-"""Tiny language model: an ordinary causal transformer small enough for a laptop's CPU.
+"""Tiny language model: a causal transformer small enough for a laptop's CPU.
 
-It is built from a configuration (nothing is downloaded), with a tokenizer made from the
-environment's own texts and a supervised warm start on random legal play, so that it answers
-legally and without preference. The result is an ordinary Hugging Face folder.
+The model is built from a configuration, with a tokenizer trained on the environment's texts and
+a supervised warm start on random legal play. The result is an ordinary Hugging Face folder.
 """
 
 from __future__ import annotations
@@ -52,13 +51,11 @@ class Line:
     """One turn of a dialogue."""
 
     words: str
-    """What the agent is told."""
     legal: tuple[str, ...]
-    """The answers it may give."""
+    """Legal answers."""
     answer: str
-    """The answer it gave."""
     readable: bool
-    """False for an answer that shows what not to write: it is read, never taught."""
+    """False for an unreadable answer, which is read and not learned."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +73,9 @@ def random_dialogues(
     seed: int,
     notes: PartnerNotes | None = None,
 ) -> list[Dialogue]:
-    """Every agent's dialogue in `games` episodes of at most `turns` turns each.
+    """Return the dialogues of all agents in `games` episodes of at most `turns` turns.
 
-    Choices are uniform over the legal answers or, where any text is legal, over those that the
-    environment's `sample_answers` offers. With `notes`, situations end with them.
+    Choices are uniform over the legal answers, or over `sample_answers` if any text is legal.
 
     Raises:
         PolicyError: The environment has no text view, or neither legal nor sample answers.
@@ -184,7 +180,7 @@ VOCABULARY = 640  # at most: 256 bytes, 3 special tokens, the rest words and phr
 
 
 def build_tokenizer(dialogues: Sequence[Dialogue]) -> Any:
-    """A byte-level BPE tokenizer in which each usual answer is one token and digits stand alone."""
+    """Train a byte-level BPE tokenizer with one token per usual answer and per digit."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -233,7 +229,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TinySize:
-    """The model's shape. The default has about 100,000 parameters."""
+    """Shape of the model; about 100,000 parameters by default."""
 
     hidden: int = 64
     layers: int = 2
@@ -241,11 +237,11 @@ class TinySize:
     key_value_heads: int = 2
     intermediate: int = 128
     positions: int = 4096
-    """Longest context in tokens (rotary positions: length costs no parameters)."""
+    """Longest context in tokens."""
 
 
 SERVABLE = TinySize(heads=2, key_value_heads=1)
-"""Heads of 32, the smallest that vLLM's attention takes on CPUs; the same count of parameters."""
+"""Heads of 32, the smallest in vLLM's CPU attention; the same number of parameters."""
 
 
 def folder(
@@ -258,16 +254,22 @@ def folder(
     size: TinySize | None = None,
     notes: PartnerNotes | None = None,
 ) -> Path:
-    """A folder with a model that plays the environment legally and uniformly at random.
+    """Return a folder with a model that plays the environment legally and uniformly at random.
 
-    `make_env` gives a fresh ParallelEnv with a text view; `turns` is the longest conversation the
-    model is shown, `steps` the optimizer steps of the warm start (for each of the environments of
-    multitask_v0). A model that is to be told `notes` is shown them here too: otherwise it forgets
-    how to end an answer as it learns. The folder is made once and then found again under the
-    user's cache folder ($CORE_SRL_CACHE, else the platform's): the same texts, settings and library
-    versions give the same weights.
+    The folder is cached under $CORE_SRL_CACHE or the user's cache folder. The same texts,
+    settings and library versions give the same weights.
 
-    Raises PolicyError for an environment without a text view or answers to learn from.
+    Args:
+        make_env: Constructor of an environment with a text view.
+        seed: Seed of all randomness.
+        turns: Longest conversation of the warm start.
+        steps: Optimizer steps, per environment of multitask_v0.
+        learning_rate: Learning rate.
+        size: Shape of the model.
+        notes: Opponent notes, if prompts will contain them.
+
+    Raises:
+        PolicyError: The environment has no text view or no answers to learn from.
     """
     size = size or TinySize()
     # Of several environments in one (multitask_v0), each is shown as much as if it were alone.

@@ -16,10 +16,9 @@ from srl_envs.games.base import VectorLayout
 
 
 class Uniform(PerAgentPolicy):
-    """Draws among the legal actions of any game.
+    """Uniform play over the legal actions.
 
-    `actions` is how many there are where no mask says which are legal: one number, or one per
-    agent. Raises ValueError for less than one.
+    `actions` is the number of actions without a mask, of all agents or of each.
     """
 
     name = "uniform"
@@ -48,7 +47,7 @@ _LAYOUT = VectorLayout(dict.fromkeys(OBSERVATION_FIELDS, 1))
 
 
 class WinStayLoseShift(PerAgentPolicy):
-    """Pulls an arm as long as it wins, and changes after a loss (Robbins 1952); a coin begins."""
+    """Repeat the arm after a win, change after a loss (Robbins 1952)."""
 
     name = "win_stay_lose_shift"
 
@@ -62,11 +61,11 @@ class WinStayLoseShift(PerAgentPolicy):
 
 @dataclass
 class Tally:
-    """What one agent knows of its arms."""
+    """Memory of a bandit policy."""
 
     rng: np.random.Generator
     counts: NDArray[np.float64] = field(default_factory=lambda: np.ones((2, 2)))
-    """Per arm: wins and losses, each with one to begin with (a uniform prior)."""
+    """Wins and losses per arm, from a uniform prior."""
     switched: bool = False
 
 

@@ -21,33 +21,27 @@ WALL = 1
 
 @dataclass
 class Walk:
-    """One agent's memory of an episode."""
+    """Memory of a walker."""
 
     rng: np.random.Generator
     walls: NDArray[np.int8]
-    """Per cell: WALL where one was seen."""
     heading: int = 0
-    """The place in CLOCKWISE of the way last taken."""
+    """Index into CLOCKWISE."""
 
 
 @dataclass(frozen=True)
 class Sight:
-    """What an agent sees, in cells."""
+    """Parsed observation."""
 
     cell: int
     goal: int
     open: tuple[bool, bool, bool, bool]
-    """Per action, whether no wall is in the way."""
     walls: tuple[int, ...]
-    """The walls in view that are cells of the maze."""
     arrived: bool
 
 
 class MazeWalker(PerAgentPolicy):
-    """What walkers share: they read the vector of a maze of that size, seen that far.
-
-    `width` and `height` in cells, `view_radius` as the environment's.
-    """
+    """Base class of walkers, which read the vector of a maze of this size and view radius."""
 
     name: str
 
@@ -100,7 +94,7 @@ def _any_open(sight: Sight, rng: np.random.Generator) -> int:
 
 
 class RandomWalker(MazeWalker):
-    """Takes any open way, all equally likely."""
+    """Take any open way."""
 
     name = "random_walker"
 
@@ -109,10 +103,7 @@ class RandomWalker(MazeWalker):
 
 
 class GreedyWalker(MazeWalker):
-    """Takes an open way that leads closer to its goal as the crow flies, else any open way.
-
-    It remembers nothing, so a dead end on the goal's side can hold it for long.
-    """
+    """Take an open way that reduces the distance to the goal, else any open way."""
 
     name = "greedy_walker"
 
@@ -129,7 +120,7 @@ class GreedyWalker(MazeWalker):
 
 
 class WallFollower(MazeWalker):
-    """Keeps its right hand on the wall, which leads by every cell of a maze without loops."""
+    """Keep the right hand on the wall."""
 
     name = "wall_follower"
 
@@ -143,11 +134,10 @@ class WallFollower(MazeWalker):
 
 
 class Explorer(MazeWalker):
-    """Remembers every wall it saw and takes the shortest way to its goal that may still be there.
+    """Take the shortest way to the goal through cells that are not known walls.
 
-    Cells never seen count as free (Koenig and Smirnov 1996), so in any maze it arrives. Where
-    agents must meet (`meets`), it waits against a wall half of the time that the other is next to
-    it: two that always move would change places for ever.
+    Unseen cells count as free (Koenig and Smirnov 1996). Two agents that must meet (`meets`)
+    would swap places forever, so each waits half of the time when adjacent.
     """
 
     name = "explorer"

@@ -25,20 +25,19 @@ EVEN = 1e-6  # float32 observations: utilities this close are the same
 
 @dataclass
 class Talks:
-    """What one agent remembers of an episode."""
+    """Memory of a negotiator."""
 
     first_worth: dict[int, float] = field(default_factory=dict)
-    """Other's place -> what its first proposal was worth."""
+    """Place of another agent -> value of its first proposal."""
     moves: int = 0
-    """That the agent has made."""
 
 
 class Negotiator(PerAgentPolicy):
-    """Lowers its target with time (Faratin, Sierra and Jennings 1998, polynomial tactics).
+    """Negotiator whose target falls with time (Faratin, Sierra and Jennings 1998, polynomial
+    tactics).
 
-    The target is reservation + (best - reservation) * (1 - time ** (1 / beta)): with beta above 1
-    it concedes early, below 1 late, with 0 never. `rules` and `rounds` are the environment's.
-    Raises ValueError for a beta below 0.
+    The target is reservation + (best - reservation) * (1 - time ** (1 / beta)); beta 0 never
+    concedes.
     """
 
     def __init__(
@@ -104,11 +103,8 @@ class Negotiator(PerAgentPolicy):
 
 
 class Reciprocator(Negotiator):
-    """Gives way as far as the others did (the same paper's absolute tit for tat).
-
-    The target is the best utility, less what the others' proposals have improved for the agent
-    since their first and a little goodwill per move, and never below the reservation.
-    """
+    """Negotiator that concedes as much as the others did (the same paper's absolute tit for
+    tat)."""
 
     def __init__(self, rules: NegotiationRules, rounds: int) -> None:
         super().__init__(rules, rounds, beta=0.0, name="reciprocator")

@@ -41,26 +41,25 @@ READERS: Mapping[str, Callable[[Any], SituationReader]] = {
         staged_v0.OBSERVATION_FIELDS, others="all_cooperated", seats=len(game.possible_agents)
     ),
 }
-"""Environment's metadata name -> where its observations tell what the others did."""
+"""Metadata name -> reader of situations."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One scripted policy."""
+    """Scripted policy."""
 
     name: str
     games: tuple[str, ...]
-    """Metadata names of the environments it can play; empty for any game of discrete actions."""
+    """Metadata names of playable environments; empty for any game of discrete actions."""
     make: Callable[[Any], Policy]
-    """Takes the environment, of which it reads the rules and sizes, never an episode's state."""
     description: str
     holdout: bool = False
-    """Kept for evaluation: training refuses it."""
+    """Kept for evaluation."""
     blind: bool = False
-    """It looks at nothing, so it also plays environments of one's own with two actions."""
+    """Ignores observations, so that it plays any game with two actions."""
 
     def can_play(self, env: Any) -> bool:
-        """Whether it can play the environment's agents."""
+        """Return True if the policy can play the environment."""
         game = env.metadata["name"]
         if game in self.games:
             return True
@@ -219,7 +218,7 @@ def is_held_out(name: str) -> bool:
 
 
 def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
-    """The names of those that can play `env` (all without one), and are held out or not."""
+    """Return the names of policies that can play `env`, and are held out or not."""
     return tuple(
         name
         for name, entry in ((name, entry_of(name)) for name in POLICIES)

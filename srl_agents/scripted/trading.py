@@ -26,23 +26,21 @@ TRUSTED = 0.5  # the least reputation to deal with; who has promised nothing yet
 
 @dataclass
 class Ledger:
-    """What one agent remembers of an episode."""
+    """Memory of a trader."""
 
     rng: np.random.Generator
     favourite: NDArray[np.float64]
-    """(other, good but the coin): how likely that is the other's favourite."""
+    """(other, good except the coin): probability that the good is the other's favorite."""
     hope: NDArray[np.float64]
-    """(other, good): what is left of the hope that the other parts with it."""
+    """(other, good): remaining hope that the other sells the good."""
 
 
 class Trader(PerAgentPolicy):
-    """Buys what it values more for what it values less.
+    """Trader that buys goods of higher own value.
 
-    `rules` and `network` are the environment's. With `bargains_hard` it asks for the most that the
-    other may still gain from, and accepts nothing below `least_gain`; otherwise it offers the deal
-    whose smaller gain of the two is largest. It keeps its word until `honest_until`, a share of
-    the episode: 1 for always, 0 for never. It deals only with agents that have kept at least as
-    many promises as they have broken.
+    With `bargains_hard` it asks for the most and accepts nothing below `least_gain`; otherwise
+    it maximizes the smaller gain. It delivers until `honest_until`, a share of the episode, and
+    deals with agents that kept at least half of their promises.
     """
 
     def __init__(
