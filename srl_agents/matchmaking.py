@@ -1,19 +1,16 @@
 """Matchmaking: assignment of models to the agents of each group of episodes.
 
 Episodes of a group have the same assignment, which follows from the seed and the number of the
-group. Only ratings have state.
+group.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
-from typing import Any
 
 from srl_agents import seeding
-from srl_agents.episode import Episode
-from srl_envs.loading import needed_by
 
 Deal = Callable[[int], list[str]]
 """Number of a group -> models of the free agents, in order."""
@@ -86,75 +83,6 @@ def round_robin(models: Sequence[str], agents: int, seed: int) -> Deal:
     return deal
 
 
-class Ratings:
-    """OpenSkill ratings (Plackett-Luce model) of models, from their episodes."""
-
-    def __init__(self, models: Sequence[str]) -> None:
-        with needed_by("ratings of players"):
-            from openskill.models import PlackettLuce
-        self._model = PlackettLuce()
-        self._current = {name: self._model.rating(name=name) for name in models}
-        self.games = dict.fromkeys(models, 0)
-        """Model -> number of rated episodes."""
-
-    @property
-    def mu(self) -> dict[str, float]:
-        """Model -> rating on OpenSkill's scale; all models start at 25."""
-        return {name: float(own.mu) for name, own in self._current.items()}
-
-    @property
-    def sigma(self) -> dict[str, float]:
-        """Model -> standard deviation of the rating."""
-        return {name: float(own.sigma) for name, own in self._current.items()}
-
-    def record(self, episode: Episode, teams: Mapping[str, str] | None) -> None:
-        """Rate the models by the mean returns of teams, or of agents without teams.
-
-        Episodes with rated models on fewer than two sides are ignored.
-        """
-        sides: dict[str, list[str]] = {}
-        for agent in episode.seats:
-            sides.setdefault(teams[agent] if teams else agent, []).append(agent)
-        returns = episode.returns()
-        rated = {
-            side: [episode.seats[agent] for agent in agents if episode.seats[agent] in self.games]
-            for side, agents in sides.items()
-        }
-        playing = [side for side, names in rated.items() if names]
-        if len(playing) < 2:
-            return
-        scores = [math.fsum(returns[a] for a in sides[s]) / len(sides[s]) for s in playing]
-        self.rate([rated[side] for side in playing], scores)
-
-    def rate(self, sides: Sequence[Sequence[str]], scores: Sequence[float]) -> None:
-        """Rate the models of each side by the scores of the sides."""
-        after = self._model.rate(
-            [[self._current[name] for name in side] for side in sides], scores=list(scores)
-        )
-        for side, ratings in zip(sides, after, strict=True):
-            self._current |= zip(side, ratings, strict=True)
-            for name in side:
-                self.games[name] += 1
-
-    def chances(self, model: str, others: Sequence[str]) -> list[float]:
-        """Return each model's probability as an opponent: proportional to that of a draw."""
-        draws = [
-            self._model.predict_draw([[self._current[model]], [self._current[other]]])
-            for other in others
-        ]
-        return [draw / math.fsum(draws) for draw in draws]
-
-    def state(self) -> dict[str, Any]:
-        """Return plain data for a checkpoint."""
-        return {name: [self.mu[name], self.sigma[name], self.games[name]] for name in self.games}
-
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore `state`."""
-        for name, (mu, sigma, games) in state.items():
-            self._current[name] = self._model.rating(mu, sigma, name)
-            self.games[name] = games
-
-
 class Matchmaking:
     """Assignment of players to agents: by `seats`, and models for the remaining agents.
 
@@ -172,17 +100,16 @@ class Matchmaking:
     ) -> None:
         """Create an assignment.
 
-        `name` is fixed (see assign_agents), rotating, uniform, round_robin or rating. Raises
+        `name` is fixed (see assign_agents), rotating, uniform or round_robin. Raises
         ValueError if an agent is unknown, agents are too few, or no agent or opponent can be
         drawn.
         """
-        self.agents, self._seed = tuple(agents), seed
+        self.agents = tuple(agents)
         self._fixed = dict(seats)
         self._free = [agent for agent in agents if agent not in seats]
         self._models = [model for model in models if model not in seats.values()] or list(models)
         self.draws = name not in ("fixed", "rotating")
         """True if models are drawn, so that some may be absent from a group."""
-        self.ratings: Ratings | None = None
         free = len(self._free)
         if not self.draws:
             rotate = name == "rotating"
@@ -200,14 +127,6 @@ class Matchmaking:
         self.varies = True
         self._evaluated = round_robin(self._models, free, seed)
         self._deal = uniform(self._models, free, seed) if name == "uniform" else self._evaluated
-        if name == "rating":
-            if free < 2 or len(self._models) <= free:
-                raise ValueError(
-                    f"{len(self._models)} models to match by rating for {free} free agent(s): "
-                    "there is a choice of opponents with two free agents and more models than "
-                    "that; give uniform or round_robin"
-                )
-            self.ratings = Ratings(self._models)
 
     @property
     def usual(self) -> dict[str, str]:
@@ -215,9 +134,8 @@ class Matchmaking:
         return self.evaluated(1)[0]
 
     def seatings(self, groups: range) -> list[dict[str, str]]:
-        """Return agent -> player of each group, all from the current ratings."""
-        dealt = map(self._deal, groups) if self.ratings is None else self._matched(groups)
-        return [self._seated(own) for own in dealt]
+        """Return agent -> player of each group."""
+        return [self._seated(self._deal(group)) for group in groups]
 
     def evaluated(self, groups: int) -> list[dict[str, str]]:
         """Return agent -> player of each group of an evaluation."""
@@ -242,38 +160,6 @@ class Matchmaking:
         """Return the largest number of agents of a player per episode."""
         return math.ceil(self.mean_held(player))
 
-    def record(self, episodes: Iterable[Episode], teams: Mapping[str, str] | None) -> None:
-        """Update the ratings with episodes."""
-        for episode in episodes:
-            if self.ratings is not None:
-                self.ratings.record(episode, teams)
-
-    def state(self) -> dict[str, Any]:
-        """Return plain data for a checkpoint."""
-        return {} if self.ratings is None else self.ratings.state()
-
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore `state`."""
-        if self.ratings is not None:
-            self.ratings.load_state(state)
-
     def _seated(self, dealt: Sequence[str]) -> dict[str, str]:
         players = self._fixed | dict(zip(self._free, dealt, strict=True))
         return {agent: players[agent] for agent in self.agents}
-
-    def _matched(self, groups: range) -> list[list[str]]:
-        ratings = self.ratings
-        assert ratings is not None
-        played, dealt = dict.fromkeys(self._models, 0), []
-        for group in groups:
-            rng = seeding.generator(self._seed, "matchmaking", group)
-            order = [self._models[place] for place in rng.permutation(len(self._models))]
-            first = min(order, key=lambda model: (played[model], ratings.games[model]))
-            others = [model for model in self._models if model != first]
-            chances = ratings.chances(first, others)
-            drawn = rng.choice(len(others), len(self._free) - 1, replace=False, p=chances)
-            playing = [first, *(others[place] for place in drawn)]
-            for model in playing:
-                played[model] += 1
-            dealt.append([playing[place] for place in rng.permutation(len(playing))])
-        return dealt

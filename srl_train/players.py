@@ -266,8 +266,6 @@ def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
         )
     except ValueError as error:
         raise ConfigError(f"seats: {error}") from error
-    except ImportError as error:
-        raise ConfigError(f"matchmaking.name: got 'rating': {error}") from error
 
 
 def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any) -> None:

@@ -236,10 +236,9 @@ class Run:
         return [text]
 
     def end_round(self, episodes: Sequence[Episode]) -> None:
-        """Update mode, opponent pools, ratings and totals after the episodes of a round."""
+        """Update mode, opponent pools and totals after the episodes of a round."""
         for pool in self.pools.values():
             pool.record_results(episodes, tuple(self.learners))
-        self.matchmaking.record(episodes, self.teams)
         steps = [step for episode in episodes for turn in episode.turns for step in turn]
         self.mode_state = self.mode.update(self.mode_state, cooperation_rate(steps))
         for episode in episodes:

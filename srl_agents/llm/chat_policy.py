@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from srl_agents.episode import Decision
-from srl_agents.errors import PolicyError
 from srl_agents.event_loop import together
 from srl_agents.llm.backends.chat_backend import (
     ChatAnswer,
@@ -21,9 +20,7 @@ from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import decided, read, rules_for, situation
 from srl_agents.policy import AgentObservation
-from srl_envs.errors import EnvConfigError
 from srl_envs.text import ParseFailure, TextView
-from srl_envs.validation import whole_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +50,12 @@ class ChatPolicy:
         sampling: Sampling | None = None,
         per_agent: Mapping[str, Sampling] | None = None,
         notes: PartnerNotes | None = None,
-        history: int | None = None,
         name: str | None = None,
     ) -> None:
         """Create a policy; `sampling` is for agents not in `per_agent`.
 
         Raises PolicyError for sampling settings that the API does not support.
         """
-        try:
-            self._history = None if history is None else whole_number("history", history, low=0)
-        except EnvConfigError as error:
-            raise PolicyError(str(error)) from None
         self.name = name or model.name
         self._model, self._view, self._notes = model, view, notes
         self._sampling, self._per_agent = sampling or Sampling(), dict(per_agent or {})
@@ -91,14 +83,13 @@ class ChatPolicy:
             (*state.messages, *self._said(one, state))
             for one, state in zip(seen, states, strict=True)
         ]
-        sent = [self._sent(messages) for messages in conversations]
         requests = [
             ChatRequest(
                 messages,
                 self._per_agent.get(one.agent, self._sampling),
                 seed_from(state.rng) if self._model.takes_seed else None,
             )
-            for one, state, messages in zip(seen, states, sent, strict=True)
+            for one, state, messages in zip(seen, states, conversations, strict=True)
         ]
         answers = await together(*map(self._model.answer, requests))
         decisions, memories = [], []
@@ -124,12 +115,6 @@ class ChatPolicy:
         if state.messages:
             return [turn]
         return [{"role": "system", "content": rules_for(self._view, seen).strip()}, turn]
-
-    def _sent(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        if self._history is None:
-            return messages
-        rules, *rest = messages
-        return (rules, *rest[-(2 * self._history + 1) :])
 
 
 def _with_ending(action: object, answer: ChatAnswer) -> object:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,22 +27,6 @@ GREEDY = Sampling(temperature=0.0, max_new_tokens=256)
 _VERDICT = re.compile(r"verdict:[ \t]*(A|B|tie)[ \t]*\.?", re.IGNORECASE)
 
 
-@dataclass
-class JudgedSoFar:
-    """What a judge has come to in all its debates."""
-
-    debates: int = 0
-    agreed: int = 0
-    unreadable: int = 0
-    """Verdicts, two to a debate, that could not be read."""
-
-    @property
-    def agreement(self) -> float | None:
-        """Share of debates in which both verdicts could be read and named the same; None where
-        nothing was judged."""
-        return self.agreed / self.debates if self.debates else None
-
-
 class LLMJudge:
     """Judge of debates with the model of any backend.
 
@@ -63,7 +46,6 @@ class LLMJudge:
         seed: int = 0,
     ) -> None:
         self.name = f"judge {backend.name}"
-        self.so_far = JudgedSoFar()
         self._backend, self._sampling, self._adapter = backend, sampling, adapter
         self._seed = seed
         if isinstance(backend, ChatModel):
@@ -80,9 +62,6 @@ class LLMJudge:
         orders = [named(answer, first) for first, answer in zip(firsts, answers, strict=True)]
         unreadable = orders.count(None)
         agreed = not unreadable and orders[0] == orders[1]
-        self.so_far.debates += 1
-        self.so_far.agreed += agreed
-        self.so_far.unreadable += unreadable
         pro = sum({PRO: 1.0, CON: 0.0}.get(order or TIE, 0.5) for order in orders) / len(orders)
         info = {"orders": orders, "agreed": agreed, "unreadable": unreadable}
         return Verdict(pro, 1.0 - pro, info)

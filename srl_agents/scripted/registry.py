@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gymnasium.spaces import Discrete
@@ -87,33 +87,21 @@ def _memory_one(
     return Entry(name, BINARY, make, description, holdout, blind)
 
 
-def _walking(kind: type[RandomWalker | GreedyWalker | WallFollower]) -> Callable[[Any], SyncPolicy]:
-    def make(env: Any) -> SyncPolicy:
-        game = env.unwrapped
-        return kind(game.width, game.height, game.view_radius)
-
-    return make
-
-
-def _exploring(env: Any) -> SyncPolicy:
+def _walker(kind: Callable[[int, int, int], SyncPolicy], env: Any) -> SyncPolicy:
     game = env.unwrapped
-    return Explorer(game.width, game.height, game.view_radius, meets=game.task == "meet")
+    return kind(game.width, game.height, game.view_radius)
 
 
-def _trading(name: str, **manner: Any) -> Callable[[Any], SyncPolicy]:
-    def make(env: Any) -> SyncPolicy:
-        game = env.unwrapped
-        return Trader(game.rules, network=game.network, name=name, **manner)
-
-    return make
+def _explorer(env: Any) -> SyncPolicy:
+    return _walker(partial(Explorer, meets=env.unwrapped.task == "meet"), env)
 
 
-def _negotiating(name: str, beta: float) -> Callable[[Any], SyncPolicy]:
-    def make(env: Any) -> SyncPolicy:
-        game = env.unwrapped
-        return Negotiator(game.rules, game.max_cycles, beta=beta, name=name)
+def _trader(name: str, env: Any, **manner: Any) -> SyncPolicy:
+    return Trader(env.unwrapped.rules, network=env.unwrapped.network, name=name, **manner)
 
-    return make
+
+def _negotiator(name: str, beta: float, env: Any) -> SyncPolicy:
+    return Negotiator(env.unwrapped.rules, env.unwrapped.max_cycles, beta=beta, name=name)
 
 
 _OWN = (
@@ -145,38 +133,38 @@ _OWN = (
         "thompson_sampling", BANDIT, lambda env: ThompsonSampling(),
         "pulls an arm as often as it is likely the better one",
     ),
-    Entry("random_walker", MAZE, _walking(RandomWalker), "takes any open way"),
+    Entry("random_walker", MAZE, partial(_walker, RandomWalker), "takes any open way"),
     Entry(
-        "greedy_walker", MAZE, _walking(GreedyWalker),
+        "greedy_walker", MAZE, partial(_walker, GreedyWalker),
         "takes an open way towards its goal, and remembers nothing",
     ),
     Entry(
-        "explorer", MAZE, _exploring,
+        "explorer", MAZE, _explorer,
         "remembers the walls and takes the shortest way that may be there",
     ),
     Entry(
-        "wall_follower", MAZE, _walking(WallFollower), "keeps its right hand on the wall",
+        "wall_follower", MAZE, partial(_walker, WallFollower), "keeps its right hand on the wall",
         holdout=True,
     ),
     Entry(
-        "truthful_trader", TRADING, _trading("truthful_trader"),
+        "truthful_trader", TRADING, partial(_trader, "truthful_trader"),
         "offers and accepts what both gain from, and always delivers",
     ),
     Entry(
-        "defaulting_trader", TRADING, _trading("defaulting_trader", honest_until=0.0),
+        "defaulting_trader", TRADING, partial(_trader, "defaulting_trader", honest_until=0.0),
         "the same, but never delivers",
     ),
     Entry(
         "hard_bargainer", TRADING,
-        _trading("hard_bargainer", bargains_hard=True, least_gain=4),
+        partial(_trader, "hard_bargainer", bargains_hard=True, least_gain=4),
         "asks for the most, accepts no small gains, delivers", holdout=True,
     ),
     Entry(
-        "late_defaulter", TRADING, _trading("late_defaulter", honest_until=0.6),
+        "late_defaulter", TRADING, partial(_trader, "late_defaulter", honest_until=0.6),
         "keeps its word, but not in the last two fifths of the episode", holdout=True,
     ),
     Entry(
-        "conceder", NEGOTIATION, _negotiating("conceder", 2.0),
+        "conceder", NEGOTIATION, partial(_negotiator, "conceder", 2.0),
         "gives way early on",
     ),
     Entry(
@@ -185,11 +173,11 @@ _OWN = (
         "gives way as far as the others did",
     ),
     Entry(
-        "boulware", NEGOTIATION, _negotiating("boulware", 0.2),
+        "boulware", NEGOTIATION, partial(_negotiator, "boulware", 0.2),
         "gives way only shortly before the deadline", holdout=True,
     ),
     Entry(
-        "stubborn", NEGOTIATION, _negotiating("stubborn", 0.0),
+        "stubborn", NEGOTIATION, partial(_negotiator, "stubborn", 0.0),
         "asks for its favourite deal to the end", holdout=True,
     ),
 )  # fmt: skip
@@ -209,7 +197,7 @@ def entry_of(name: str) -> Entry:
     part = POLICIES.load(name)
     if isinstance(part, Entry):
         return part
-    return Entry(name, (), functools.partial(_constructed, name, part), POLICIES[name].summary)
+    return Entry(name, (), partial(_constructed, name, part), POLICIES[name].summary)
 
 
 def is_held_out(name: str) -> bool:

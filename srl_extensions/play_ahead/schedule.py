@@ -180,8 +180,8 @@ class PlayAhead:
     def _may_start(self, number: int) -> bool:
         if number >= self._run.config.rounds or self._spoilt is not None:
             return False
-        if (self._run.pools or self._run.matchmaking.ratings) and self._entered < number:
-            # A pool plays with one opponent at a time; who is drawn next depends on all results.
+        if self._run.pools and self._entered < number:
+            # The next opponent of a pool depends on all results.
             return False
         with self._moved:
             return all(number - own.learned <= own.room for own in self._paces if not own.behind)

@@ -27,12 +27,6 @@ def test_assign_agents(seats, models, fixed, dealt):
     assert " ".join(found.values()) == dealt
 
 
-def test_four_models_meet_in_both_teams_of_eight():
-    seats = [f"red_{i}" for i in range(4)] + [f"blue_{i}" for i in range(4)]
-    found = assign_agents(seats, ["m0", "m1", "m2", "m3"], {})
-    assert [found[f"red_{i}"] for i in range(4)] == [found[f"blue_{i}"] for i in range(4)]
-
-
 @pytest.mark.parametrize(
     "models, fixed, says",
     [
