@@ -43,7 +43,6 @@ class Human:
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[bool]
     ) -> tuple[list[Decision], list[bool]]:
-        """One answer per entry, asked for one after another. Raises BackendError on leaving."""
         decisions = [
             self._move(one, told_rules) for one, told_rules in zip(seen, states, strict=True)
         ]

@@ -256,7 +256,7 @@ def _words(decision: Decision) -> str:
 
 
 def _made_as(env: Any) -> Mapping[str, Any] | None:
-    # The environment's own, never that of what it wraps.
+    # `made_as` of a wrapped environment does not count.
     made: Mapping[str, Any] | None = getattr(env, "__dict__", {}).get("made_as")
     return made if made is not None and is_plain(made) else None
 

@@ -34,7 +34,7 @@ STREAMS: Mapping[str, Stream] = {
     "stage": Stream(("stage", 104_729), kept=True),
     "collecting": Stream((1,)),
     "trl_rollout": Stream((2, "step", "call")),
-    # Who is met in a round's games; apart, so that the same games are played whoever it is.
+    # Opponents of a round, apart from the games, which stay the same for all opponents.
     "opponents": Stream((3, "round")),
     # What an update's optimizer steps start from; the updates of a stage are counted from
     # STAGE_UPDATES, to which no round comes.
@@ -50,7 +50,7 @@ STREAMS: Mapping[str, Stream] = {
     # Who plays a group of games, and in which order models meet over a cycle of groups.
     "matchmaking": Stream((8, "group")),
     "round_robin": Stream((9, "cycle")),
-    # From whom a model of a population goes on, and with which settings.
+    # Exploit and explore steps of population-based training.
     "population": Stream((10, "round")),
     # Games among the snapshots of an opponent pool.
     "pool_games": Stream((11, "round")),

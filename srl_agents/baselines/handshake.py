@@ -1,19 +1,15 @@
-"""Handshake of two players of one kind: by their actions alone they tell each other what joint
-actions pay, and agree on a fair cycle of them.
+"""Handshake of two players of one kind, who exchange payoffs through their actions.
 
-A player calls when it begins, and listens for calls ever after, so two that begin at different
-times find each other: whoever hears a call answers. Who called leads; where both called at once
-both draw coins until these differ (the seeded tie-break). The rest depends on actions that both
-see, so both are always in the same place:
+A player calls when it begins and listens afterwards; the listener answers, the caller leads, and
+coins decide if both call at once. The phases depend on actions that both observe:
 
-1. They go through the joint actions in question, until both say that they know their rewards.
-2. Each tells its own mean reward of each, in BITS bits, and how noisy its rewards are.
-3. Both work out the fair cycle from the same two tables (`agreement`). Where noise leaves in
-   question whether another joint action is better, those are measured more often and told again.
+1. Both play the joint actions in question until both know their rewards. 2. Each sends its mean
+reward of each in BITS bits, and the noise of its rewards. 3. Both compute the same fair cycle
+(`solutions`). If noise leaves a better joint action possible, the candidates are measured and
+sent again.
 
-Communication by costless messages is known to select fair and efficient outcomes in repeated games
-(Crandall et al. 2018, "Cooperating with machines"); here the messages are actions. A partner who
-ever does otherwise than the handshake has it is none, and is answered as a stranger.
+Costless messages select fair and efficient outcomes in repeated games (Crandall et al. 2018,
+"Cooperating with machines"). A partner that deviates is a stranger.
 """
 
 from __future__ import annotations
@@ -68,7 +64,7 @@ class Handshake:
         return self._own[len(self._heard)]
 
     def observe(self, other: int) -> None:
-        """Take in the partner's action of this round."""
+        """Observe the partner's action."""
         expected = self._expected
         if other > 1 if expected is None else other != expected[len(self._heard)]:
             self.over = True
@@ -80,7 +76,7 @@ class Handshake:
     def know(
         self, mean_KK: NDArray[np.float64], count_KK: NDArray[np.float64], noise: float
     ) -> None:
-        """What is known of the own rewards by now; tables are (own, other)."""
+        """Set the estimates of the own rewards; tables are (own, other)."""
         self._mean_KK, self._count_KK, self._noise = mean_KK, count_KK, noise
 
     def _begin(self, own: Sequence[int], expected: Sequence[int] | None, then: _Phase) -> None:

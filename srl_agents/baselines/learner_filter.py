@@ -89,7 +89,7 @@ def _moves() -> NDArray[np.float64]:
     rate_R1 = np.array(RATES)[:, None]
     noise_RG = NOISE * rate_R1 * np.sqrt(slope_G)
     step = LOGITS[1] - LOGITS[0]
-    # Nine equally likely quantiles of a standard normal stand for the noise.
+    # Nine equally likely quantiles of a standard normal represent the noise.
     quantiles = (-1.59, -0.97, -0.59, -0.28, 0.0, 0.28, 0.59, 0.97, 1.59)
     moves = np.zeros((len(PUSHES), len(RATES), LOGITS.size, LOGITS.size))
     for index, push in enumerate(PUSHES):

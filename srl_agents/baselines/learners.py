@@ -55,7 +55,7 @@ class SimplePGRuns:
         return (self._uniforms.take(rounds) < self.chance()).astype(np.int8).T
 
     def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
-        """Nothing: this learner does not look at the other."""
+        """Ignore the opponent."""
 
     def update(self, own_NT: NDArray[np.int8], reward_NT: NDArray[np.float64]) -> None:
         advantage_NT = reward_NT - reward_NT.mean(axis=1, keepdims=True)
@@ -125,7 +125,7 @@ class EXP3Runs:
         return action_N, self._chance_NK[self._row, action_N]
 
     def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
-        """Nothing: this learner does not look at the other."""
+        """Ignore the opponent."""
 
     def update(self, own_NT: NDArray[np.int8], reward_NT: NDArray[np.float64]) -> None:
         actions = self._logits_NK.shape[1]

@@ -163,7 +163,7 @@ class PartnerModel:
         return self._learner.led(weight_NF)
 
     def _counted(self, own_NT: NDArray[np.int8], other_NT: NDArray[np.int8]) -> NDArray[np.float64]:
-        """How often each action followed each situation in this episode: (N, C, K)."""
+        """Return counts of each action after each situation: (N, C, K)."""
         runs, kinds, actions = self._all_NCK.shape
         place_NT = situations(own_NT, other_NT, actions) + kinds * np.arange(runs)[:, None]
         flat = (place_NT * actions + other_NT).ravel()
@@ -171,7 +171,7 @@ class PartnerModel:
         return counts.reshape(self._all_NCK.shape)
 
     def _counts(self) -> list[NDArray[np.float64]]:
-        """What each counted type has counted, for every situation: (N, C, K) each."""
+        """Return the counts of each type: (N, C, K) each."""
         counts = []
         for fades, looks_back in zip(FADING, LOOKS_BACK, strict=True):
             kept_NCK = self._recent_NCK if fades else self._all_NCK

@@ -1,18 +1,12 @@
-"""OurMethodPolicy: a learner for repeated matrix games, seeing actions and its own rewards only.
+"""OurMethodPolicy: a learner for repeated matrix games, from actions and own rewards.
 
-It is held to three things (Powers, Shoham and Vu 2007): against partners of bounded memory it earns
-what the best response would, with its own kind it reaches an outcome that is fair and efficient,
-and against anybody about its maximin value at least. It does, in this order:
+Its criteria are those of Powers, Shoham and Vu 2007: the best response against bounded memory, a
+fair and efficient outcome in self-play, and the maximin value against all. In order of priority:
 
-- `handshake`: with a partner of its own kind it agrees on a fair cycle of joint actions, and keeps
-  to it as long as the partner does.
-- `_guarded`: where it has earned less than its maximin value, it plays the maximin strategy.
-- `worth_exploring`: it plays the optimistic plan for an episode where what may be found out is
-  worth more than it costs.
-- `_leads`: where the partner is believed to be a learner whom always playing one action leads
-  to something better over the coming episodes, it plays that action.
-- otherwise it plays the best response to what it believes of the partner (`opponent_model`), exact
-  over the episode (`best_response`).
+- `handshake`: agree on a fair cycle with another OurMethodPolicy. - `_guarded`: play the maximin
+strategy after losses. - `worth_exploring`: play the optimistic plan if its information is worth
+the cost. - `_leads`: lead a learner with a constant action. - otherwise play the best response
+to the beliefs (`opponent_model`).
 """
 
 from __future__ import annotations
@@ -38,9 +32,9 @@ MEASURING = 6  # episodes at most in which a learner is led nowhere until it is 
 MUCH = 1e9  # what measuring is worth, so that nothing is explored instead
 OPTIMISM = 2.0  # standard deviations in the optimistic plan
 LOOKS = 0.25  # share of an episode that is thought to be spent in a situation of interest
-LOOKAHEAD = 1  # episodes to come in which what was found out is used: partners may change
+LOOKAHEAD = 1  # future episodes that use the information: partners may change
 GUARD_SHARE = 0.005  # of the range of payoffs, per round, that may be lost: see `_guarded`
-GUARD_ROUNDS = 32  # rounds' worth of that range that may be lost beside it
+GUARD_ROUNDS = 32  # rounds of that range that may be lost in addition
 BARGAIN_SHARE = 0.03  # of the range by which an agreement may pay less than the maximin value
 PATIENCE = 4  # handshakes that led to nothing before calls go unheard,
 DEAF = 64  # for so many rounds, doubled each time
@@ -197,11 +191,9 @@ class OurMethodRuns:
         return action_N, chance_N
 
     def _guarded(self, mean_NKK: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Whose earnings are so far below the maximin value that this is what to play: (N,).
+        """Return where losses against the maximin value exceed the bound: (N,).
 
-        So no stranger costs much more than the bound (safety; Powers et al. 2007). With half of it
-        lost, it leads and explores no more. An agreement is left where it pays less than that value
-        itself.
+        At half of the bound a player stops leading and exploring (safety; Powers et al. 2007).
         """
         self._maximin_NK, value_N = maximin(mean_NKK)
         range_N = np.ptp(mean_NKK, axis=(1, 2))

@@ -1,12 +1,10 @@
 """S++: experts for cooperation, compromise and safety, chosen by aspiration.
 
-After Crandall (2014), "Towards minimizing disappointment in repeated games". As published it knows
-both players' payoffs. Its experts are a maximin strategy, a best response to a memory-one model of
-the partner, and for every cycle of at most two joint actions that pays both at least their maximin
-values a leader, who punishes a partner that gains by deviating until the gain is gone, and a
-follower, who does not. An expert is kept for EPOCH rounds and longer while it punishes or earns
-what is aspired to; the aspiration follows what is earned. What differs from the paper: epochs are
-of one length for all experts, and one that punishes may be left after PUNISHED rounds.
+After Crandall (2014), "Towards minimizing disappointment in repeated games". Both players'
+payoffs are known. The experts are a maximin strategy, a best response to a memory-one model, and
+a leader and a follower for each fair cycle of at most two joint actions. A leader punishes
+deviations until their gain is gone. Differences from the paper: all epochs have EPOCH rounds,
+and a punishing expert may be left after PUNISHED rounds.
 """
 
 from __future__ import annotations
@@ -102,7 +100,7 @@ class SPlusPlusRuns:
             self._review()
 
     def update(self, own_NT: NDArray[np.int8], reward_NT: NDArray[np.float64]) -> None:
-        """Nothing: it knows the payoffs, and goes on across episodes."""
+        """Do nothing: payoffs are known."""
 
     def _roles(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         cycles = self._part_2XT.shape[1]

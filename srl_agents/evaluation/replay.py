@@ -146,12 +146,12 @@ class Watched:
         return agents
 
     def reset(self, seed: int, options: Mapping[str, Any]) -> Any:
-        """As the environment's."""
+        """Reset the environment."""
         observations, self.infos = self.env.reset(seed=seed, options=options)
         return observations, self.infos
 
     def step(self, actions: Mapping[str, Any]) -> Any:
-        """As the environment's."""
+        """Step the environment."""
         outcome = self.env.step(actions)
         self.infos = outcome[-1]
         return outcome

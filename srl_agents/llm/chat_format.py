@@ -1,8 +1,8 @@
 """Conversations as tokens: append-only, sampled answers never tokenized again.
 
-A chat template renders whole conversations. The format renders markers in place of the contents
-once, to learn the text around them; each turn then only appends tokens. A tokenizer without a
-template, as of base models, receives one of TEMPLATES or of a file.
+A chat template renders whole conversations. The format renders markers instead of contents once,
+to find the text around them; each turn then only appends tokens. A tokenizer without a template,
+as of base models, receives one of TEMPLATES or of a file.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ TEMPLATES = {
         "{% endfor %}"
         "{% if add_generation_prompt %}Answer:\n{% endif %}"
     ),
-    # Qwen's and others', in which messages are told apart by control tokens.
+    # ChatML, as Qwen's: control tokens around messages.
     "chatml": (
         "{% for m in messages %}"
         "<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
         "{% endfor %}"
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     ),
-    # Gemma's, which has no system role: what it would say opens the first user's message.
+    # Gemma's, without a system role: the rules open the first user message.
     "gemma": (
         "{{ bos_token }}"
         "{% for m in messages %}"
@@ -89,7 +89,7 @@ _RULES, _WORDS, _ANSWER, _MORE, _AGAIN = (f"marker{n}Z" for n in ("Rules", "W0",
 _OF_PROGRAMS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """Errors that a template may raise, next to those of Jinja."""
 
-REMEMBERED_ANSWERS = 8192  # legal answers: every change of what is legal asks for them again
+REMEMBERED_ANSWERS = 8192  # cached legal answers
 REMEMBERED_PROMPTS = 8192  # situations come back; at a few hundred tokens each, some 20 MB at most
 
 

@@ -68,12 +68,6 @@ class ChatPolicy:
     async def act(
         self, seen: Sequence[AgentObservation], states: Sequence[ChatConversation]
     ) -> tuple[list[Decision], list[ChatConversation]]:
-        """One answer per entry, all asked for at once.
-
-        An answer that cannot be read is data: the view's default action (see
-        srl_envs.text.fallback_action) with `parse_failure`, which also names why the answer
-        ended where the model did not end it itself. Raises BackendError where the API fails.
-        """
         if self._notes is not None:
             states = [
                 replace(state, history=self._notes.after(state.history, one.observation))

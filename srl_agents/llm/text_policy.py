@@ -33,7 +33,7 @@ def situation(
     lines = []
     if failure is not None:
         lines.append(feedback(view, seen.agent, failure))
-    # On one line each: nobody's words can pass for a line of the situation, or of somebody else.
+    # One line each, so that words cannot imitate a line of the situation or of another speaker.
     lines += [
         f"{speaker} says: {printable(words, multiline=False)}" for speaker, words in seen.messages
     ]
@@ -123,12 +123,6 @@ class TextPolicy:
     async def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Conversation]
     ) -> tuple[list[Decision], list[Conversation]]:
-        """One answer per entry, all asked for at once.
-
-        An answer that cannot be read is data: the view's default action (see
-        srl_envs.text.fallback_action) with `parse_failure`. Raises BackendError when the
-        backend fails.
-        """
         chat = self._backend.chat
         states = self._told(seen, states)
         prompts = chat.prompts(

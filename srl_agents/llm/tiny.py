@@ -41,9 +41,9 @@ with needed_by("the embedded model"):
 
 UNREADABLE = ("", "I am not sure.", "both", "1", "yes yes yes")
 UNREADABLE_SHARE = 0.05  # of answers: so that the model has seen itself go wrong, and recovers
-FREE_ANSWERS = 64  # asked for at once where answers cannot be listed
+FREE_ANSWERS = 64  # sample answers per request
 FREE_GAMES = 8  # times as many games where answers cannot be listed: each asks something else
-HEARD_SHARE = 0.1  # of turns in which another agent's words stand before the situation
+HEARD_SHARE = 0.1  # of turns that begin with another agent's words
 
 
 @dataclass(frozen=True)

@@ -70,9 +70,9 @@ class Tally:
 
 
 class ThompsonSampling(PerAgentPolicy):
-    """Draws a chance for each arm from what it has seen, and pulls the better (Thompson 1933).
+    """Draw a probability for each arm from its posterior, and pull the better arm (Thompson 1933).
 
-    Where the right arm's change is shown, what was known of that arm is forgotten then.
+    An announced change of the right arm resets its posterior.
     """
 
     name = "thompson_sampling"

@@ -1,4 +1,4 @@
-"""Registry of scripted policies: the games each can play, and which are held out."""
+"""Registry of scripted policies: playable games and held-out policies."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def is_held_out(name: str) -> bool:
 
 
 def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
-    """Return the names of policies that can play `env`, and are held out or not."""
+    """Return the names of policies for `env` (all without one), by `holdout`."""
     return tuple(
         name
         for name, entry in ((name, entry_of(name)) for name in POLICIES)

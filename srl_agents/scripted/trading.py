@@ -1,7 +1,7 @@
 """Scripted trading policies: mutually beneficial offers, kept or broken promises.
 
-A trader knows its own values, what a coin is worth to all, and that everyone has one favourite
-good. Who favours what it infers from the offers it gets and from what becomes of its own.
+A trader knows its own values and that everyone has one favorite good, and infers the favorites
+of others from their offers.
 """
 
 from __future__ import annotations

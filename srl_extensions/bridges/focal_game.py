@@ -33,37 +33,34 @@ from srl_envs.untrusted import read_json
 from srl_envs.validation import nearest, whole_number
 
 PARTNER_TOKENS = 2048
-"""A served partner's answer may take so many, reasoning that is not shown included."""
+"""Limit of a served partner's answer in tokens, with hidden reasoning."""
 
 
 @dataclass(frozen=True)
 class FocalGame:
-    """One agent's game; a row of data carries it as JSON.
+    """Game of one learning agent as plain data; a row carries the game as JSON.
 
-    A model that is trained elsewhere plays `agent`, and every other agent that `partners` does not
-    name.
+    The model plays `agent` and every agent without a partner.
     """
 
     environment: str
-    """A name of the catalogue, or 'module:function' of your own."""
+    """Name in the catalogue, or 'module:function'."""
     agent: str
-    """Whose tokens and reward are learned from."""
+    """Agent whose tokens and reward are used."""
     partners: Mapping[str, str] = field(default_factory=dict)
-    """Agent -> a scripted policy, 'module:Class' for one of the user's own, or a model behind an
-    API ('openai:MODEL', also a vLLM server at OPENAI_BASE_URL)."""
+    """Agent -> scripted policy, 'module:Class', or model behind an API ('openai:MODEL')."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the environment. Games that would be too long for a conversation are as long as
-    in our own training where `max_cycles` is left out."""
+    """Arguments of the environment."""
     max_new_tokens: int = 32
-    """Tokens that one answer may take, its end of turn included."""
+    """Limit of one answer in tokens, with its end of turn."""
 
     def to_json(self) -> str:
-        """For `from_json`."""
+        """Return JSON for `from_json`."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> FocalGame:
-        """The game; raises PolicyError for a text that describes none."""
+        """Return the game; raise PolicyError for invalid text."""
         try:
             given = read_json(text)
         except (DocumentError, TypeError) as error:
@@ -92,11 +89,11 @@ class FocalGame:
             raise PolicyError(f"max_new_tokens of a game is {self.max_new_tokens}: give 1 or more")
 
     def make(self, *, trusted: bool = False) -> Any:
-        """The environment.
+        """Return the environment.
 
-        Rows may be anybody's: unless they are `trusted` they name neither code nor files (see
-        srl_envs.registry.remake). Raises EnvConfigError and UntrustedError, and PolicyError for
-        agents that are not there and for a game that no language model can play.
+        Games that are not `trusted` may name neither code nor files (srl_envs.registry.remake).
+        Raises EnvConfigError and UntrustedError, and PolicyError for unknown agents or an
+        environment without text view.
         """
         options = registry.as_conversations(self.environment, self.options)
         env = registry.remake(self.environment, options, trusted=trusted)
@@ -113,12 +110,10 @@ class FocalGame:
         return env
 
     def partner_policies(self, env: Any, *, trusted: bool = False) -> dict[str, Policy]:
-        """Agent -> policy, for those whom `partners` names.
+        """Return agent -> policy of the partners.
 
-        Raises PolicyError for a partner that there is not or that cannot play, BackendError where
-        an API's package or key is missing. Raises UntrustedError for a model behind an API and for
-        'module:Class' unless the game is `trusted`: requests to an API are sent away and paid for,
-        and a class is code.
+        Raises PolicyError for an invalid partner, BackendError for a missing package or key, and
+        UntrustedError for an API or code in a game that is not `trusted`.
         """
         made: dict[str, Policy] = {}
         for name in sorted({str(who) for who in self.partners.values()}):
@@ -138,8 +133,8 @@ class FocalGame:
     def policies(
         self, env: Any, engine: Callable[[str], Backend], *, trusted: bool = False
     ) -> dict[str, Policy]:
-        """Agent -> policy; `engine` gives the learning model's backend for an agent. Raises as
-        `partner_policies` does."""
+        """Return agent -> policy; `engine` returns the backend of an agent. Raises as
+        `partner_policies`."""
         view, sampling = env.unwrapped.text_view, Sampling(max_new_tokens=self.max_new_tokens)
         partners = self.partner_policies(env, trusted=trusted)
         return {
@@ -152,40 +147,34 @@ class FocalGame:
 
 @dataclass(frozen=True)
 class EngineAnswer:
-    """What an engine sampled."""
+    """Answer of an engine."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...] | None
-    """Natural log-probability of each token; None where the engine gives none."""
     versions: tuple[int, ...] = ()
-    """Of the weights that sampled: each token's, or the oldest and the newest; none where the
-    engine does not tell."""
+    """Versions of the weights: each token's, or the oldest and the newest."""
 
 
 Generate = Callable[[Sequence[int], int], Awaitable[EngineAnswer]]
-"""(all the model reads, tokens it may write) -> its answer. Sampling is the framework's."""
+"""(context, token limit) -> answer."""
 
 
 class EngineBackend:
-    """What an engine answers to one agent in one game; its answers are kept in order."""
+    """Backend on another framework's engine, for one agent in one game."""
 
     def __init__(
         self, name: str, chat: ChatFormat, generate: Generate, room: Callable[[int], int]
     ) -> None:
-        """`room`: tokens of the first prompt -> tokens that the conversation may have after it."""
+        """`room` maps the length of the first prompt to the tokens allowed after it."""
         self.name, self.chat = name, chat
         self.answers: list[EngineAnswer] = []
         self.full = False
-        """An answer was asked for that had no room: the game ended there."""
+        """True after a request without room, which ends the game."""
         self._generate, self._room = generate, room
         self._opening: int | None = None
 
     async def complete(self, request: Request) -> Completion:
-        """The engine's answer; what the engine raises goes through.
-
-        Raises BackendError where the conversation has no room for another answer, and where the
-        engine gives no token.
-        """
+        """Return the engine's answer; raise BackendError without room or without tokens."""
         length = len(request.context)
         if self._opening is None:
             self._opening = length
@@ -214,7 +203,7 @@ class EngineBackend:
         )
 
     def release(self, conversation: int) -> None:
-        """Nothing is kept beside the answers."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -222,20 +211,19 @@ class FocalSample:
     """One agent's part of one game as a prompt and an append-only response."""
 
     prompt_ids: list[int]
-    """All the agent was told before its first answer."""
+    """Tokens before the first answer."""
     response_ids: list[int]
-    """The agent's answers and, between them, what it was told."""
+    """Answers, and the prompts between them."""
     mask: list[int]
-    """Per response token: 1 where the model wrote it, 0 where it was told."""
+    """1 for sampled response tokens, 0 for others."""
     logprobs: list[float]
-    """Per response token, as the engine gave it (NaN where it gave none); 0 where mask is 0."""
+    """Per response token; NaN if the engine gives none, 0 where mask is 0."""
     answers: list[tuple[int, int]]
-    """Where each answer stands in the response: (start, stop)."""
+    """(start, stop) of each answer in the response."""
     reward: float
-    """What the agent was paid in all, undiscounted, less the text view's penalty for each answer
-    that could not be read."""
+    """Undiscounted return less the text view's parse penalties."""
     unreadable: float
-    """Share of the answers that could not be read."""
+    """Share of unreadable answers."""
 
 
 async def play_focal(
@@ -245,13 +233,10 @@ async def play_focal(
     *,
     trusted: bool = False,
 ) -> tuple[FocalSample, list[EngineAnswer]] | None:
-    """The sample of the game from `seed`, and what the engine answered to its agent, in order; None
-    where the agent was never asked.
+    """Play the game and return its sample and the engine's answers, or None if `agent` never acted.
 
-    `engine` gives the backend of each agent that the model plays. Where one of their conversations
-    has no room for another answer, the sample is what was played up to there. Raises RolloutError
-    where the game fails otherwise, as FocalGame does for one that cannot be made, and what the
-    engine raises.
+    A conversation without room ends the game, and the sample ends there. Raises RolloutError for
+    other failures, and errors of FocalGame and of the engine.
     """
     engines: dict[str, EngineBackend] = {}
 
@@ -271,8 +256,8 @@ async def play_focal(
 
 
 def sample_of(episode: Episode, agent: str, parse_penalty: float) -> FocalSample | None:
-    """What is learned from the agent's part of the game; None where it was never asked. Raises
-    RolloutError for answers without tokens, and as `paid` does."""
+    """Return the sample of the agent, or None if the agent never acted; raise RolloutError without
+    tokens."""
     prompt: list[int] = []
     response: list[int] = []
     mask: list[int] = []
@@ -299,10 +284,9 @@ def sample_of(episode: Episode, agent: str, parse_penalty: float) -> FocalSample
 
 
 def paid(episode: Episode, agent: str, parse_penalty: float) -> tuple[float, int]:
-    """What the agent was paid in all, undiscounted, less the penalty for each answer that could not
-    be read, and how many those were.
+    """Return the undiscounted return less parse penalties, and the number of unreadable answers.
 
-    Raises RolloutError for a reward that is not finite, which a learner would not see.
+    Raises RolloutError for a reward that is not finite.
     """
     reward, unread = 0.0, 0
     for step in reversed(episode.steps_of(agent)):
@@ -318,18 +302,17 @@ def paid(episode: Episode, agent: str, parse_penalty: float) -> tuple[float, int
 
 
 LOOP = "srl"
-"""The agent loop that verl plays the rows with."""
+"""Name of the agent loop in verl."""
 
 
 def rows(
     games: Iterable[FocalGame], seeds: Sequence[int], *, evaluation: bool = False
 ) -> list[dict[str, Any]]:
-    """A row for every seed of every game, seed after seed; the games are trusted.
+    """Return one row per seed and game; the games are trusted.
 
-    `prompt` is what the agent reads first where it moves in the first turn, for readers and for
-    filters of length: the conversation itself is written while the game is played. Rows to train
-    on have no partners and levels that are held out; rows for `evaluation` may. Raises
-    PolicyError and EnvConfigError for those, and as FocalGame does for games that cannot be made.
+    `prompt` is the opening of the conversation, for readers and length filters. Raises
+    PolicyError and EnvConfigError for invalid games, and for held-out partners or levels unless
+    `evaluation`.
     """
     seeds = [whole_number("seed", seed, low=0, high=MOST) for seed in seeds]
     games = list(games)
@@ -354,14 +337,13 @@ def rows(
 
 
 def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
-    """The rows as a file of JSON lines, which verl's `data.train_files` and Hugging Face's
-    `load_dataset("json", ...)` read; its name must end in .jsonl for both."""
+    """Write the rows as JSON lines, for verl and for `load_dataset("json", ...)`."""
     with whole_file(Path(path)) as file:
         file.writelines(json.dumps(row) + "\n" for row in made)
 
 
 def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
-    """The game of a row and its seed; raises PolicyError for what is no row of ours."""
+    """Return game and seed of a row; raise PolicyError for an invalid row."""
     info = row.get("extra_info")
     if not isinstance(info, Mapping) or not isinstance(info.get("game"), str):
         raise PolicyError(
@@ -398,12 +380,11 @@ def _openings(game: FocalGame, seeds: Iterable[int]) -> list[list[dict[str, str]
 
 
 class GameAgent(FocalAgent):
-    """The agent of `game` that learns; its partners play along.
+    """Agent of a game for TRL's `environment_factory`, with partners in this process.
 
-    Its reward is that of our own training: what the agent was paid, less the text view's penalty
-    for each answer that could not be read. TRL decides how long an answer may be
-    (`max_new_tokens` of its generation_kwargs). Raises EnvError where partners leave several
-    agents, and as FocalGame does for a game that cannot be made; `trusted` as there.
+    trainer = GRPOTrainer(..., environment_factory=partial(GameAgent, game)). The reward is the
+    return less parse penalties. Raises EnvError if partners leave several agents, and errors of
+    FocalGame.
     """
 
     def __init__(self, game: FocalGame, *, trusted: bool = False) -> None:

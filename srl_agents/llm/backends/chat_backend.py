@@ -21,7 +21,7 @@ from srl_envs.untrusted import printable
 
 Message = Mapping[str, str]
 """{"role": "system", "user" or "assistant", "content": text}."""
-CONCURRENCY = 16  # requests under way at once
+CONCURRENCY = 16  # concurrent requests
 MOST_BYTES = 8 * 2**20  # of a reply; the longest answers of today's models take 1 or 2 MiB
 TIMEOUT = 600.0  # seconds for one attempt; a model that reasons takes minutes
 MOST_NAMES, LONGEST_NAME = 32, 200

@@ -187,11 +187,9 @@ class HuggingFaceBackend:
         return ModelVersion(self.name, version, adapter, self.digests.get(adapter))
 
     def complete(self, request: Request) -> asyncio.Future[Completion]:
-        """The completion, sampled in one batch with whatever else waits for this model.
+        """Return an awaitable completion, sampled in one batch with concurrent requests.
 
-        Raises BackendError at once for a context that leaves no room for the answer and for an
-        adapter or version of the weights that is not there, so that nobody else's is spoilt; and
-        when it is awaited where the model fails.
+        Raises BackendError at once for an invalid request, and when awaited if the model fails.
         """
         self._check(request)
         return self._batcher.submit(request)
@@ -321,7 +319,6 @@ class _Row:
 
     @property
     def uniform(self) -> float:
-        """In [0, 1), for the next token."""
         return self._uniforms[len(self._ids)]
 
     def write(self, token: int, logprob: float) -> None:
