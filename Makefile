@@ -96,7 +96,7 @@ test-browser: $(VENV)/.installed-dev
 test-ray: $(VENV)/.installed-dev
 	$(call installing,Ray)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[ray]"
-	$(BIN)/python -m pytest -m ray tests/srl_train/distributed/ray_engine
+	$(BIN)/python -m pytest -m ray tests/srl_extensions/cluster
 
 # Their own environment: some frameworks pin other versions of what we share than we test with.
 $(INTEROP)/.installed: pyproject.toml constraints/interop.txt

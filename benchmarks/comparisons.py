@@ -239,7 +239,8 @@ def _against(
         env = run.make_env()
         if partner == MIXTURE:
             drawn = DrawnPartner([classic_policy(name, env) for name in partners])
-            run.policies = {**run.policies, PARTNER_AGENT: drawn}
+            policies_of = run.engine.policies_of
+            run.engine.policies_of = lambda seats: {**policies_of(seats), PARTNER_AGENT: drawn}
         before, _ = evaluate(run, count)
         during = []
         for result in rounds_of(run):

@@ -30,14 +30,12 @@ from benchmarks.runs import assembled, evaluate, rounds_of
 from srl_agents.episode import AgentStep, Decision, Episode
 from srl_train.credit import (
     CREDIT_SCHEMES,
-    REPLAY_SCHEMES,
     AgentRoles,
     AlignmentCredit,
     CounterfactualCredit,
     CreditConfig,
     CreditScheme,
     PlainCredit,
-    ScaledCredit,
     normalize,
 )
 from srl_train.trajectory import Game, Trajectory
@@ -50,9 +48,9 @@ KEPT = 20
 """Updates that the right action must remain likely."""
 KEY_CREDIT: Mapping[str, CreditConfig | None] = {
     "per_agent": PlainCredit(),
-    "agent_turn": ScaledCredit(name="agent_turn"),
-    "team_joint": ScaledCredit(name="team_joint"),
-    "difference": ScaledCredit(name="difference"),
+    "agent_turn": PlainCredit(name="agent_turn"),
+    "team_joint": PlainCredit(name="team_joint"),
+    "difference": PlainCredit(name="difference"),
     "counterfactual": CounterfactualCredit(alternatives=len(COLOURS) - 1),
     "branching": None,
 }
@@ -68,7 +66,7 @@ STEPS = {
 """Upper bound of environment steps per episode, replays and branches included."""
 KEY_ROLES = AgentRoles(tuple(f"agent_{agent}" for agent in range(AGENTS)))
 DILEMMA_CREDIT: Mapping[str, CreditConfig] = {
-    "agent_turn": ScaledCredit(name="agent_turn"),
+    "agent_turn": PlainCredit(name="agent_turn"),
     "advantage_alignment": AlignmentCredit(alignment=1.0),
 }
 DILEMMA_ROLES = AgentRoles(("first", "second"))
@@ -158,7 +156,7 @@ def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most:
     `credit`, episodes branch, and one with GROUP answers to every situation counts as GROUP.
     """
     rng = np.random.default_rng(seed)
-    scheme = None if credit is None else CREDIT_SCHEMES[credit.name](credit, 1.0)
+    scheme = None if credit is None else CREDIT_SCHEMES[credit.name](credit, 1.0, "group")
     state: Mapping[str, float] = {}
     logits = np.zeros((AGENTS, TURNS, len(COLOURS)))
     kept = 0
@@ -190,7 +188,7 @@ def dilemma(
     Returns {"cooperation": share of choices, "reward": mean per agent and turn} in the last tenth.
     """
     rng = np.random.default_rng(seed)
-    scheme = CREDIT_SCHEMES[credit.name](credit, DILEMMA_DISCOUNT)
+    scheme = CREDIT_SCHEMES[credit.name](credit, DILEMMA_DISCOUNT, "group")
     state: Mapping[str, float] = {}
     logits = np.zeros((2, CONTEXTS))
     seen: list[tuple[float, float]] = []
@@ -221,7 +219,7 @@ def _gains(
     name: str, chosen_GAT: NDArray[np.int64], weather_GAT: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return each action's gain by replay over the first colour or the mean, or zeros."""
-    if name not in REPLAY_SCHEMES:
+    if name not in ("difference", "counterfactual"):
         return np.zeros(chosen_GAT.shape)
     agents, turns = np.ogrid[:AGENTS, :TURNS]
 

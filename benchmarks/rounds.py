@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -24,14 +24,13 @@ from srl_agents.policy import AgentObservation, AsyncPolicy, Policy, waits
 from srl_agents.rollout import play_many
 from srl_agents.scripted import Uniform
 from srl_envs import coop_compete_v0
-from srl_extensions.play_ahead.schedule import rounds_of
 from srl_train.build import build_run
 from srl_train.config.run import RunConfig
-from srl_train.engine import rounds
 from srl_train.loading import build_backends
 from srl_train.metrics import read_metrics
-from srl_train.round import play_groups
+from srl_train.round import learn_round, plan_round, play
 from srl_train.samples import TokenSample
+from srl_train.schedule import ScheduleContext, build_schedule
 from srl_train.trainer import Trainer
 
 Weights = Mapping[str, Mapping[str, Tensor]]
@@ -107,9 +106,8 @@ def record(config: RunConfig) -> tuple[list[list[Episode]], dict[str, list[Updat
     for name, learner in run.learners.items():
         _keep_updates(learner, updates.setdefault(name, []))
     for number in range(config.rounds):
-        episodes.append(play_groups(run, number))
-        with _recorded_play(episodes[-1]):
-            rounds.train_round(run, number)
+        episodes.append(play(run, plan_round(run, number)))
+        learn_round(run, number, episodes[-1], 0.0)
         run.next_round = number + 1
     return episodes, updates
 
@@ -131,11 +129,10 @@ def replay(config: RunConfig, recorded: Sequence[list[Episode]]) -> tuple[float,
     gc.collect()
     spent = 0.0
     for number, episodes in enumerate(recorded):
-        with _recorded_play(episodes):
-            began = time.process_time()
-            rounds.train_round(run, number)
-            run.next_round = number + 1
-            spent += time.process_time() - began
+        began = time.process_time()
+        learn_round(run, number, episodes, 0.0)
+        run.next_round = number + 1
+        spent += time.process_time() - began
     return spent, {name: dict(learner.weights()) for name, learner in run.learners.items()}
 
 
@@ -156,16 +153,6 @@ def train_bare(
         loop += trainer.loop_seconds
         weights[name] = trainer.weights()
     return spent, loop, weights
-
-
-@contextmanager
-def _recorded_play(episodes: list[Episode]) -> Iterator[None]:
-    """Make rounds use these episodes instead of playing."""
-    rounds.play_groups = lambda run, number: episodes
-    try:
-        yield
-    finally:
-        rounds.play_groups = play_groups
 
 
 # Rounds on a Ray cluster -------------------------------------------------------------------------
@@ -196,8 +183,9 @@ def ray(request: Request) -> Result:
 
 def _timed_run(config: RunConfig) -> dict[str, float]:
     run = build_run(config)
+    context = ScheduleContext(run, None, lambda number: False)
     found = []
-    with closing(run.players), closing(rounds_of(run, None, lambda number: False)) as schedule:
+    with closing(run.players), closing(build_schedule(context)) as schedule:
         for number in range(config.rounds):
             found.append(schedule.next_round().row)
             run.next_round = number + 1
@@ -321,6 +309,9 @@ def _trainer(request: Request, seed: int, method: str) -> Trainer:
     config = request.config({**given, "seed": seed})
     trainer = Trainer(config, request.folder / f"{method}_{seed}")
     run = trainer.run
-    waiting = {policy: Waiting(policy) for policy in run.policies.values()}
-    run.policies = {agent: waiting[policy] for agent, policy in run.policies.items()}
+    policies_of = run.engine.policies_of
+    waiting = {policy: Waiting(policy) for policy in policies_of(run.seats).values()}
+    run.engine.policies_of = lambda seats: {
+        agent: waiting[policy] for agent, policy in policies_of(seats).items()
+    }
     return trainer

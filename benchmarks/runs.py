@@ -137,7 +137,7 @@ class HeldOut:
 
     def __call__(self, run: Run) -> dict[str, Any]:
         """Return the scores of a run's current models."""
-        return self.play(run.policies)
+        return self.play(run.engine.policies_of(run.seats))
 
     def scripted(self, name: str) -> dict[str, Any]:
         """Return the scores of a scripted policy in every agent's place."""

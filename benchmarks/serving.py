@@ -24,13 +24,14 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play_many
 from srl_envs import registry
+from srl_extensions.vllm import backend as backends
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.server import free_port
 
 AGENTS, TURNS, CALLS = 4, 8, 64
-GROUPED, SINGLE = "grouped calls", "one call per answer, with a seed of its own"
+GROUPED, SINGLE = "grouped calls", "one call per answer"
 LEAST = 3.0  # times as many answers a second
 START = 600.0  # seconds until the server answers
 POSITIONS = 2048
@@ -47,8 +48,9 @@ def measure(url: str, folder: Path, episodes: int, repeats: int) -> dict[str, Re
     tokenizer = HuggingFaceBackend.load(folder, device="cpu").tokenizer
     view = game().unwrapped.text_view
 
-    def rollout(seeded: bool, repeat: int) -> float:
-        backend = VLLMBackend(fleet.routers["base"], tokenizer, base="base", seeded=seeded)
+    def rollout(prompts: int, repeat: int) -> float:
+        backends.PROMPTS_PER_CALL = prompts
+        backend = VLLMBackend(fleet.routers["base"], tokenizer, base="base")
         policy = TextPolicy(backend, view, sampling=Sampling(max_new_tokens=4))
         start = time.perf_counter()
         seats = dict.fromkeys(game().possible_agents, policy)
@@ -58,9 +60,9 @@ def measure(url: str, folder: Path, episodes: int, repeats: int) -> dict[str, Re
             raise SystemExit(failed[0])
         return episodes * TURNS * AGENTS / seconds
 
-    ways = {GROUPED: False, SINGLE: True}
+    ways = {GROUPED: backends.PROMPTS_PER_CALL, SINGLE: 1}
     sides: dict[str, Callable[[int], float]] = {
-        way: functools.partial(rollout, seeded) for way, seeded in ways.items()
+        way: functools.partial(rollout, prompts) for way, prompts in ways.items()
     }
     try:
         return in_turns(sides, repeats, warm_ups=1)
@@ -92,10 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         spec = ServerSpec(
             model=str(folder),
             served_name="base",
-            port=free_port("127.0.0.1", 8001),
+            port=free_port("127.0.0.1"),
             log_folder=Path(logs),
             dtype="float32",
-            max_model_len=POSITIONS,
+            extra_arguments=("--max-model-len", str(POSITIONS)),
             python=options.python,
         )
         with Fleet.managed([spec], concurrency=CALLS, deadline=START):

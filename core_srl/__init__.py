@@ -38,10 +38,6 @@ _NAMES = {
         "DistributedLoRAScheduler", "create_distributed_lora_scheduler", "UnifiedScheduler",
         "create_unified_scheduler", "create_cooperative_scheduler", "create_competitive_scheduler",
     ),
-    "core_srl.integrations": (
-        "create_kv_cache_manager", "VERLTrainer", "create_verl_trainer", "create_areal_integration",
-        "AReaLVERLBridge", "create_areal_verl_bridge",
-    ),
     "core_srl.monitoring": (
         "MonitoringConfig", "UnifiedMonitor", "create_unified_monitor", "GraphVisualizer",
         "create_graph_visualizer",

@@ -18,7 +18,7 @@ from core_srl.llm_config import LLMConfig, LoRAConfig, check_text
 from core_srl.shared_weights import dense_like, load_model
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import no_bars
-from srl_train.checkpoints.adapter_folders import put, weights_for, weights_of
+from srl_train.adapters import put, weights_for, weights_of
 from srl_train.errors import ConfigError
 from srl_train.learners.lora import check_targets, lora_config
 from srl_train.learners.trl_stepped import isolated_randomness

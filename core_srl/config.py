@@ -79,7 +79,7 @@ class Resolved(NamedTuple):
     """Indices of the GPUs in use."""
     play_ahead: bool
     """True if episodes are played during updates."""
-    told: tuple[str, ...]
+    notes: tuple[str, ...]
     """Notes on replaced settings."""
 
 
@@ -113,7 +113,7 @@ class MultiModelConfig(Section):
     model_types."""
     enable_lora: bool | None = None
     """Train LoRA adapters instead of whole models; None: for hub models of a billion parameters or
-    more by their name."""
+    more by their name, and for models of one base in vLLM servers."""
     training_mode: Annotated[TrainingMode, Field(strict=False)] = TrainingMode.MIXED
     """A TrainingMode or its value."""
     weight_update_strategy: Annotated[WeightUpdateStrategy, Field(strict=False)] = (
@@ -156,7 +156,7 @@ class MultiModelConfig(Section):
     """Number of checkpoints to keep; -1 keeps all."""
     enable_verl: bool = True
     """Sample in batches and keep keys and values of conversations between their turns; False
-    samples one answer at a time. VERLTrainer runs verl itself."""
+    samples one answer at a time."""
     enable_areal: bool = True
     """Play during updates, with samples at most one update old. The default applies with a GPU."""
     kv_cache_size: Positive | None = None
@@ -311,7 +311,7 @@ class MultiModelConfig(Section):
             list(seats.values()).count(f"model_{index}") for index in range(len(bases))
         )
         rounds, watched = self.rounds(), self.enable_monitoring
-        adapters = any(map(is_large, bases)) if self.enable_lora is None else self.enable_lora
+        adapters = self._adapters(bases)
         tokens = self.max_new_tokens
         return from_tree(
             {
@@ -334,7 +334,7 @@ class MultiModelConfig(Section):
                 },
                 **({"seats": seats} if frozen else {}),
                 "backend": self._backend(here),
-                "engine": self._engine(here, len(bases)),
+                "engine": self._engine(here, len(bases), adapters),
                 "mode": self._mode(),
                 "updates": self._updates(here, bases),
                 "rollout": {
@@ -363,6 +363,13 @@ class MultiModelConfig(Section):
             }
         )
 
+    def _adapters(self, bases: Sequence[str]) -> bool:
+        if self.enable_lora is not None:
+            return self.enable_lora
+        one_base = len({folders().get(base, base) for base in bases}) == 1
+        served = self.backend is LLMBackend.VLLM and one_base
+        return served or any(map(is_large, bases))
+
     def _backend(self, here: Resolved) -> dict[str, Any]:
         if self.backend is LLMBackend.HUGGINGFACE:
             if self.kv_cache_size is not None and not self.enable_verl:
@@ -386,8 +393,11 @@ class MultiModelConfig(Section):
         gpus = {"gpus": here.gpus} if here.gpus else {}
         return {"name": "vllm", "managed": {"base_port": self.base_port, **gpus}}
 
-    def _engine(self, here: Resolved, learners: int) -> dict[str, Any]:
-        if len(here.gpus) < 2 or self.backend is LLMBackend.VLLM:
+    def _engine(self, here: Resolved, learners: int, adapters: bool) -> dict[str, Any]:
+        if self.backend is LLMBackend.VLLM:
+            # Whole models change in place on their servers, so episodes wait for updates.
+            return {"play_ahead": here.play_ahead and (adapters or self._is_set("enable_areal"))}
+        if len(here.gpus) < 2:
             return {"play_ahead": here.play_ahead}
         share = 1 / ceil((learners + 1) / len(here.gpus))  # of a GPU, for each learner and sampler
         return {

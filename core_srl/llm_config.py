@@ -121,8 +121,6 @@ class NodeSettings:
 
     sampling: Sampling
     system_prompt: str = ""
-    adapter: str | None = None
-    """HUGGINGFACE: folder or hub name of a PEFT adapter; VLLM: name of a served adapter."""
     seed: int = 0
     """Source of the randomness of its answers, if the model accepts a seed."""
 
@@ -135,14 +133,13 @@ def node_settings(node_id: str, given: Any, usual: Sampling) -> NodeSettings:
     if given is not None and not isinstance(given, Mapping):
         raise ConfigError(f"node_config must be a mapping, got {given!r}")
     own = dict(given or {})
-    texts = {name: own.pop(name) for name in ("system_prompt", "adapter") if name in own}
-    for name, value in texts.items():
-        if (name, value) not in (("adapter", None), ("system_prompt", "")):
-            check_text(f"node {node_id!r}: {name}", value)
+    prompt = own.pop("system_prompt", "")
+    if prompt != "":
+        check_text(f"node {node_id!r}: system_prompt", prompt)
     seed = own.pop("seed", zlib.crc32(node_id.encode()))
     if type(seed) is not int or not 0 <= seed < 2**32:
         raise ConfigError(f"node {node_id!r}: seed must be 0 to {2**32 - 1}, got {seed!r}")
-    return NodeSettings(sampling_with(usual, own, f"node {node_id!r}"), seed=seed, **texts)
+    return NodeSettings(sampling_with(usual, own, f"node {node_id!r}"), prompt, seed)
 
 
 def sampling_with(usual: Sampling, changes: Mapping[str, Any], where: str) -> Sampling:

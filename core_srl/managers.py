@@ -43,7 +43,7 @@ class _Node:
 class SharedLLMManager:
     """Nodes that converse with one model and share its weights.
 
-    Each node has its own system prompt, sampling, adapter and history. Threads may use different
+    Each node has its own system prompt, sampling and history. Threads may use different
     nodes at the same time.
     """
 
@@ -76,8 +76,7 @@ class SharedLLMManager:
 
         Args:
             node_id: Id of the node.
-            node_config: system_prompt, adapter (PEFT folder or hub name, or name on a vLLM server),
-                seed, temperature, top_p, top_k, max_new_tokens.
+            node_config: system_prompt, seed, temperature, top_p, top_k, max_new_tokens.
 
         Raises:
             ConfigError: For other settings.
@@ -161,7 +160,6 @@ class SharedLLMManager:
 
 @dataclass(frozen=True, eq=False)
 class _ApiConversation:
-    model: ChatModel
     rng: np.random.Generator
     messages: tuple[Message, ...]
     length: int = 0
@@ -175,11 +173,11 @@ class _ApiModel:
 
     def __init__(self, config: LLMConfig) -> None:
         self._config = config
-        self.backend = self._client(config.model_name)
+        self.backend = self._client()
         self.backend.check(config.sampling)
 
-    def _client(self, model: str) -> ChatModel:
-        key = self._config.api_key
+    def _client(self) -> ChatModel:
+        key, model = self._config.api_key, self._config.model_name
         if self._config.backend is LLMBackend.ANTHROPIC:
             return AnthropicModel(model, api_key=key)
         if self._config.backend is LLMBackend.OPENAI_API:
@@ -189,24 +187,19 @@ class _ApiModel:
         return OpenAIModel(model, api_key=key or "none", base_url=url)
 
     def start(self, settings: NodeSettings) -> _ApiConversation:
-        model = self.backend
-        if settings.adapter is not None:
-            if self._config.backend is not LLMBackend.VLLM:
-                raise ConfigError(f"adapter: {model.name} has none, got {settings.adapter!r}")
-            model = self._client(settings.adapter)
-        model.check(settings.sampling)
+        self.backend.check(settings.sampling)
         rules = settings.system_prompt.strip()
         opening: tuple[Message, ...] = ({"role": "system", "content": rules},) if rules else ()
-        return _ApiConversation(model, np.random.default_rng(settings.seed), opening)
+        return _ApiConversation(np.random.default_rng(settings.seed), opening)
 
     def answer(
         self, state: _ApiConversation, prompt: str, sampling: Sampling
     ) -> tuple[LLMResponse, _ApiConversation]:
         sampling = sampling_within(sampling, state.length, self._config.max_length)
-        state.model.check(sampling)
+        self.backend.check(sampling)
         messages = (*state.messages, {"role": "user", "content": prompt.strip()})
-        seed = seed_from(state.rng) if state.model.takes_seed else None
-        answer = run(state.model.answer(ChatRequest(messages, sampling, seed)))
+        seed = seed_from(state.rng) if self.backend.takes_seed else None
+        answer = run(self.backend.answer(ChatRequest(messages, sampling, seed)))
         messages = (*messages, {"role": "assistant", "content": answer.text})
         length = (answer.prompt_tokens or 0) + (answer.completion_tokens or 0)
         return LLMResponse(**vars(answer)), replace(state, messages=messages, length=length)

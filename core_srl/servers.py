@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
-import shutil
 import sys
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Self
 
 import torch
-from peft.utils import load_peft_weights
 from torch import Tensor
-from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
-from core_srl.adapters import LoRAManager, adapter_of, adapters_by_id, path_of
+from core_srl.adapters import LoRAManager, adapter_of
 from core_srl.errors import loading
 from core_srl.llm_config import (
     ANSWER_TOKENS,
@@ -30,12 +27,11 @@ from core_srl.llm_config import (
     sampling_with,
 )
 from core_srl.models import MODERN_MODELS
-from srl_agents.episode import ModelVersion
-from srl_agents.errors import BackendError, PlacementError, ServingError
+from srl_agents.errors import ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.huggingface.backend import evaluating
-from srl_agents.llm.backends.huggingface.loading import folder_of, not_loaded, reachable_source_of
+from srl_agents.llm.backends.huggingface.loading import folder_of
 from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.backends.openai import OpenAIModel
 from srl_agents.llm.chat_format import Turn
@@ -45,26 +41,14 @@ from srl_envs.validation import check_choice, whole_number
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.client import UNREACHABLE, VLLMClient
 from srl_extensions.vllm.command import ServerSpec
-from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.fleet import CONCURRENCY, Fleet
 from srl_extensions.vllm.models import TokenFacts
-from srl_extensions.vllm.placement import find_gpus, place, weights_gib
-from srl_extensions.vllm.publisher import (
-    OTHER_TOLERANCE,
-    PROBES,
-    PROBING,
-    TOLERANCES,
-    HeldWeights,
-    Publication,
-)
+from srl_extensions.vllm.placement import Placement, find_gpus, place
+from srl_extensions.vllm.publisher import PROBES, PROBING, HeldWeights, ServedPublisher
 from srl_extensions.vllm.routing import MAX_WAIT, Task
 from srl_extensions.vllm.server import logs_folder
 from srl_train.errors import ConfigError
-from srl_train.loading import weights_digest
 
-CONCURRENCY = 64
-"""Limit on the open requests of each server."""
-GPU_MEMORY = 0.9
-"""Share of a GPU's memory for all servers on it."""
 CHARACTERS_PER_TOKEN = 4
 """Estimate for English, to compare the sizes of prompts."""
 SAMPLING = Sampling(temperature=LLMConfig.temperature, max_new_tokens=ANSWER_TOKENS)
@@ -170,8 +154,6 @@ class UnifiedScheduler(_Servers):
             MODERN_MODELS.get(model_id) if model_name is None else model_name,
         )
 
-    shutdown = _Servers.stop
-
     async def submit_task(
         self, task: str, selected_models: Sequence[str] | None = None, **sampling: Any
     ) -> dict[str, LLMResponse]:
@@ -208,19 +190,6 @@ class UnifiedScheduler(_Servers):
             raise ConfigError(f"model_id must be one of {list(self._models)}, got {model_id!r}")
         self._running().routers[self._models[model_id]].set_score(model_id, score)
 
-    async def health_check_all(self) -> dict[str, bool]:
-        """Return for each model whether a server of its weights completes a token."""
-        fleet = self._running()
-
-        async def answers(base: str) -> bool:
-            checks = [one.check_ready(base) for one in fleet.clients(base)]
-            failed = await asyncio.gather(*checks, return_exceptions=True)
-            return any(not isinstance(one, BaseException) for one in failed)
-
-        bases = list(dict.fromkeys(self._models.values()))
-        up = dict(zip(bases, await asyncio.gather(*map(answers, bases)), strict=True))
-        return {model_id: up[base] for model_id, base in self._models.items()}
-
     def get_system_statistics(self) -> dict[str, Any]:
         """Return port, url, GPUs and OwnerStats of each model, and ServerStats of each server."""
         routers = self._fleet.routers if self._fleet is not None else {}
@@ -252,11 +221,9 @@ class UnifiedScheduler(_Servers):
         # Servers of the same weights have consecutive ports.
         bases = list(dict.fromkeys(self._models.values()))
         owners = [one for base in bases for one, its in self._models.items() if its == base]
-        with loading(PlacementError):
+        with loading():
             folders = {base: folder_of(base) for base in bases}
-            sizes = {base: weights_gib(folder) for base, folder in folders.items()}
-        gpus = find_gpus()[: self.num_gpus]
-        placements = place([sizes[self._models[owner]] for owner in owners], gpus)
+        placements = place(len(owners), find_gpus()[: self.num_gpus])
         for number, (owner, placed) in enumerate(zip(owners, placements, strict=True)):
             self._specs[owner] = ServerSpec(
                 model=str(folders[self._models[owner]]),
@@ -267,12 +234,7 @@ class UnifiedScheduler(_Servers):
                 memory_fraction=placed.memory_fraction,
                 python=self._python,
             )
-        return Fleet.managed(
-            [*self._specs.values()],
-            concurrency=CONCURRENCY,
-            deadline=MAX_WAIT,
-            sharing=self.sharing,
-        )
+        return Fleet.managed([*self._specs.values()], sharing=self.sharing)
 
     async def _answer(self, fleet: Fleet, model_id: str, request: ChatRequest) -> LLMResponse:
         base, prompt = self._models[model_id], request.messages[-1]["content"]
@@ -317,9 +279,8 @@ def create_competitive_scheduler(
 class DistributedLoRAScheduler(_Servers):
     """One vLLM server per GPU, at ports from base_port on, each with the base and its adapters.
 
-    The server of an adapter has the adapter's port. `manager.swap` also loads the new version on
-    the server and raises BackendError if the server refuses it; `publish` loads other adapters. An
-    adapter without a version has no answers.
+    The server of an adapter has the adapter's port. `manager.swap` and `manager.load` also load the
+    new version on the server, and raise BackendError if the server refuses it.
     """
 
     def __init__(
@@ -339,44 +300,31 @@ class DistributedLoRAScheduler(_Servers):
             num_gpus: Number of servers; 0 is one server on the CPU.
             base: Local folder or hub name, without a manager.
             configs: Adapters without a manager; by default adapter i on GPU i.
-            manager: Manager whose base and adapters are served.
+            manager: Manager whose base and adapters are served; by default a new one on the CPU.
             python: Interpreter of the environment with vLLM.
         """
         super().__init__(base_port, num_gpus, python)
         if manager is not None and (not isinstance(manager, LoRAManager) or configs is not None):
             raise ConfigError(f"manager must be a LoRAManager without configs, got {manager!r}")
         self._ports = range(base_port, base_port + max(1, num_gpus))
-        if manager is None and configs is None:
-            configs = {i: LoRAConfig(i, gpu_id=i, port=p) for i, p in enumerate(self._ports)}
-        self._configs = manager.configs if manager is not None else adapters_by_id(configs)
+        if manager is None:
+            if configs is None:
+                configs = {i: LoRAConfig(i, gpu_id=i, port=p) for i, p in enumerate(self._ports)}
+            manager = LoRAManager(configs, base=base, device="cpu")
+        self.manager = manager
+        """Adapters and their weights."""
+        self._configs = manager.configs
         for config in self._configs.values():
             if config.port not in self._ports or config.gpu_id != config.port - base_port:
                 raise ConfigError(
                     f"{config.name}: port must be one of {[*self._ports]} and gpu_id its distance "
                     f"from {base_port}, got port {config.port} and gpu_id {config.gpu_id}"
                 )
-        self.base = manager.base if manager is not None else check_text("base", base)
-        self._manager = manager
-        self._gpus: list[int] = []
+        self._placements: dict[int, Placement] = {}
         self._folder: TemporaryDirectory[str] | None = None
         self._backends: dict[int, VLLMBackend] = {}
-        self._held: HeldWeights | None = None
-        self._locks = {lora_id: asyncio.Lock() for lora_id in self._configs}
-
-    async def publish(self, lora_id: int, folder: str | Path) -> int:
-        """Load a copy of a PEFT folder on the adapter's server; return its new version.
-
-        Raises:
-            BackendError: If the server refuses the adapter. The version before continues to answer.
-        """
-        config, given = adapter_of(self._configs, lora_id), Path(path_of("folder", folder))
-
-        def copy(target: Path) -> tuple[int, None]:
-            former = self._current(config)
-            shutil.copytree(given, target)
-            return 0 if former is None else int(former.version.version) + 1, None
-
-        return await background_loop.await_(self._publish(config, copy))
+        self._publisher: ServedPublisher | None = None
+        self._publishing = threading.Lock()
 
     def backend(self, lora_id: int) -> VLLMBackend:
         """Return the sampler of an adapter's server, for requests with `adapter="lora_0"`."""
@@ -393,149 +341,94 @@ class DistributedLoRAScheduler(_Servers):
                 for url, own in self._fleet.routers[f"base-{port}"].servers.items()
             }
         for lora_id, config in self._configs.items():
-            served = self._current(config)
+            served = self._publisher and self._publisher.held.current(config.name)
+            placed = self._placements.get(config.port)
             adapters[lora_id] = {
                 "port": config.port,
-                "gpu_id": self._gpus[config.gpu_id] if self._gpus else None,
+                "gpu_id": placed.gpus[0] if placed and placed.gpus else None,
                 "version": served and served.version.version,
                 "served_as": served and served.served_as,
             }
-        return {"base": self.base, "servers": servers, "adapters": adapters}
+        return {"base": self.manager.base, "servers": servers, "adapters": adapters}
 
     async def _start(self) -> None:
-        there = await asyncio.to_thread(find_gpus)
-        self._gpus = [there[i % len(there)].index for i in range(self.num_gpus)] if there else []
-        if self.num_gpus > len(there):
-            where = "share them" if there else "run on the CPU"
-            log.warning("num_gpus is %d, %d are here: servers %s", self.num_gpus, len(there), where)
+        gpus = (await asyncio.to_thread(find_gpus))[: self.num_gpus]
+        self._placements = dict(zip(self._ports, place(len(self._ports), gpus), strict=True))
+        if self.num_gpus > len(gpus):
+            where = "share them" if gpus else "run on the CPU"
+            log.warning("num_gpus is %d, %d are here: servers %s", self.num_gpus, len(gpus), where)
         self._folder = TemporaryDirectory(prefix="core-srl-adapters-", ignore_cleanup_errors=True)
         try:
-            facts, dtype = await asyncio.to_thread(self._facts)
+            backend = await asyncio.to_thread(lambda: self.manager.backend)  # Loads the base.
+            dtype = str(backend.model.dtype).removeprefix("torch.")
+            facts = replace(TokenFacts.of(backend), name=Path(self.manager.base).name)
             specs = [self._spec(port, dtype) for port in self._ports]
-            fleet = self._fleet = await asyncio.to_thread(
-                Fleet.managed, specs, concurrency=CONCURRENCY, deadline=MAX_WAIT
-            )
+            fleet = self._fleet = await asyncio.to_thread(Fleet.managed, specs)
             self._backends = {p: facts.backend(fleet, f"base-{p}") for p in self._ports}
-            if self._configs:
-                own = {one.name: self._backends[one.port] for one in self._configs.values()}
-                turn = Turn("Round 1. What do you choose? " * PROBES)
-                self._held = HeldWeights(
-                    own,
-                    fleet,
-                    probe=next(iter(own.values())).chat.prompts([turn])[0],
-                    tolerance=TOLERANCES.get(dtype, OTHER_TOLERANCE),
-                    deadline=MAX_WAIT,
-                    keep=0,
-                )
-            if self._manager is not None:
-                self._manager.follow(self._on_version)
-                for lora_id in self._configs:
-                    await asyncio.to_thread(self._on_version, lora_id, 0)
+            turn = Turn("Round 1. What do you choose? " * PROBES)
+            held = HeldWeights(
+                {one.name: self._backends[one.port] for one in self._configs.values()},
+                fleet,
+                probe=backend.chat.prompts([turn])[0],
+                dtype=dtype,
+                keep=0,
+            )
+            self._publisher = ServedPublisher(
+                held, self._write, folder=Path(self._folder.name), adapters=True, every=1
+            )
+            self.manager.follow(self._publish)
+            for lora_id in self._configs:
+                await asyncio.to_thread(self._publish, lora_id, 0)
         except BaseException:
             await self._stop()
             raise
 
     async def _stop(self) -> None:
-        if self._manager is not None:
-            self._manager.unfollow(self._on_version)
+        self.manager.unfollow(self._publish)
         await super()._stop()
         if self._folder is not None:
             self._folder.cleanup()
-        self._held = None
+        self._publisher = None
 
-    def _current(self, config: LoRAConfig) -> Publication | None:
-        return None if self._held is None else self._held.current(config.name)
-
-    def _on_version(self, lora_id: int, version: int) -> None:
-        """Load the manager's newest version of an adapter, unless it answers already."""
-        if (config := self._configs.get(lora_id)) is None:
+    def _publish(self, lora_id: int, version: int) -> None:
+        """Load the newest version of an adapter on its server, unless it answers already."""
+        if lora_id not in self._configs:  # An adapter that was made after the start.
             return
-        served = self._current(config)
-        if served is None or int(served.version.version) < version:
-            background_loop.run(self._publish(config, lambda folder: self._save(config, folder)))
-
-    async def _publish(
-        self, config: LoRAConfig, write: Callable[[Path], tuple[int, Tensor | None]]
-    ) -> int:
-        """Write a version to a folder and load it; the version before answers until then."""
         self._running()
-        assert self._held is not None and self._folder is not None
-        async with self._locks[config.lora_id]:
-            written = Path(self._folder.name, secrets.token_hex(8))
-            try:
-                version, expected = await asyncio.to_thread(write, written)
-                digest = weights_digest(load_peft_weights(str(written), device="cpu"))
-            except Exception as error:  # PEFT raises errors of any class for damaged files.
-                raise BackendError(f"cannot read the adapter {config.name}: {error}") from error
-            served_as = f"{config.name}@{version}.{written.name}"
-            folder = written.rename(written.with_name(served_as))
-            base = self._backends[config.port].name
-            made = ModelVersion(base, version, config.name, digest)
-            await self._held.publish(config.name, Publication(made, served_as, folder, expected))
-            return version
+        assert self._publisher is not None
+        with self._publishing, self.manager.backend.lock:  # No version is swapped in between.
+            newest = self.manager.get_lora_status()[lora_id]["version"]
+            name, weights = self._configs[lora_id].name, self.manager.weights(lora_id)
+            self._publisher.publish(name, newest, weights)
 
-    def _save(self, config: LoRAConfig, folder: Path) -> tuple[int, Tensor]:
-        """Save the manager's newest version; return it with log-probabilities after each probe."""
-        assert self._manager is not None and self._held is not None
-        backend, probes = self._manager.backend, self._held.probes
-        with backend.lock:  # No other version is swapped in between.
-            version = self._manager.save(config.lora_id, folder)
-            tokens = torch.tensor([probes[-1]], device=backend.model.device)
-            with torch.no_grad(), evaluating(backend.model):
-                made = backend.model(tokens, adapter_names=[config.name], use_cache=False)
-        after = made.logits[0, [len(probe) - 1 for probe in probes]].float()
-        return version, (after / PROBING.temperature).log_softmax(-1).cpu()
+    def _write(self, name: str, weights: Any, probes: Any, folder: Path) -> Tensor:
+        """Save an adapter; return log-probabilities after each probe."""
+        [lora_id] = (number for number, own in self._configs.items() if own.name == name)
+        self.manager.save(lora_id, folder)
+        model = self.manager.backend.model
+        tokens = torch.tensor([probes[-1]], device=model.device)
+        with torch.no_grad(), evaluating(model):
+            logits = model(tokens, adapter_names=[name], use_cache=False).logits
+        after = logits[0, [len(probe) - 1 for probe in probes]].float()
+        expected: Tensor = (after / PROBING.temperature).log_softmax(-1).cpu()
+        return expected
 
     def _spec(self, port: int, dtype: str) -> ServerSpec:
         adapters = [config for config in self._configs.values() if config.port == port]
-        gpus = tuple(self._gpus[port - self.base_port :][:1])
-        sharing = max([1, *map(self._gpus.count, gpus)])
+        placed, base = self._placements[port], self.manager.base
         return ServerSpec(
-            model=folder_for(self.base) or self.base,
+            model=folder_for(base) or base,
             served_name=f"base-{port}",
             port=port,
             log_folder=logs_folder(),
-            gpus=gpus,
-            memory_fraction=GPU_MEMORY / sharing if sharing > 1 else None,
+            gpus=placed.gpus,
+            memory_fraction=placed.memory_fraction,
             dtype=dtype,  # vLLM itself would round float32 to bfloat16.
             # Two versions of each adapter: one that answers, and the next or the one before.
             adapter_slots=2 * len(adapters) + 1 if adapters else 0,
             max_rank=max((config.rank for config in adapters), default=16),
             python=self._python,
         )
-
-    def _facts(self) -> tuple[TokenFacts, str]:
-        """Return the properties of the base that requests depend on, and its data type."""
-        if self._manager is None:
-            return read_facts(self.base)
-        backend = self._manager.backend
-        facts = replace(TokenFacts.of(backend), name=Path(self.base).name)
-        return facts, str(backend.model.dtype).removeprefix("torch.")
-
-
-def read_facts(base: str) -> tuple[TokenFacts, str]:
-    """Return the properties and data type of a model without loading its weights."""
-    with loading():
-        try:
-            source, revised = reachable_source_of(base)
-            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **revised)
-            config = AutoConfig.from_pretrained(source, trust_remote_code=False, **revised)
-        except (OSError, ValueError) as error:
-            raise not_loaded(base, error) from error
-    try:
-        generation = GenerationConfig.from_pretrained(source, trust_remote_code=False, **revised)
-        stops = generation.eos_token_id
-    except OSError:  # Many models have no such file.
-        stops = None
-    text = config.get_text_config()
-    facts = TokenFacts(
-        Path(base).name,
-        tokenizer,
-        getattr(text, "max_position_embeddings", None),
-        text.vocab_size,
-        frozenset(stops if isinstance(stops, list) else () if stops is None else (stops,)),
-    )
-    return facts, str(config.dtype or "auto").removeprefix("torch.")
 
 
 def create_distributed_lora_scheduler(

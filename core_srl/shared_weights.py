@@ -26,10 +26,9 @@ from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
 from srl_envs import registry
-from srl_train.checkpoints.adapter_folders import attach
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError, UpdateError
-from srl_train.learners.lora import adapter_models, share
+from srl_train.learners.lora import adapter_models
 from srl_train.loading import InProcessPublisher, load_backend
 from srl_train.player_names import Loading
 
@@ -41,7 +40,6 @@ HIGHEST_RATE = 1e3
 class TokenConversation:
     """Tokens of a node's conversation."""
 
-    backend: HuggingFaceBackend
     settings: NodeSettings
     number: int
     context: tuple[int, ...] = ()
@@ -71,7 +69,8 @@ class SharedWeights:
         self._weights = [
             own for name, own in model.named_parameters() if "lora_" in name or not adapted
         ]
-        self._require_gradients()
+        for own in self._weights:  # Loading froze them.
+            own.requires_grad_(True)
         makers: dict[UpdateStrategy, Callable[[list[Tensor]], torch.optim.Optimizer]] = {
             UpdateStrategy.ADAPTIVE: lambda weights: torch.optim.AdamW(weights, weight_decay=0.0),
             UpdateStrategy.INCREMENTAL: torch.optim.SGD,
@@ -81,23 +80,17 @@ class SharedWeights:
         self._longest = min(config.max_length, self.backend.positions or config.max_length)
         self.version = 0
         self._numbers = itertools.count()
-        self._with_adapters: HuggingFaceBackend | None = None
-        self._adapters: dict[str, str] = {}
         self._publisher = InProcessPublisher({"shared": self.backend}, {}, frozenset())
 
     def start(self, settings: NodeSettings) -> TokenConversation:
-        """Start a conversation. Raises BackendError for an adapter that cannot be loaded."""
-        backend = self.backend
-        if settings.adapter is not None:
-            backend, name = self._load_adapter(settings.adapter)
-            settings = replace(settings, adapter=name)
-        return TokenConversation(backend, settings, next(self._numbers))
+        """Start a conversation."""
+        return TokenConversation(settings, next(self._numbers))
 
     def answer(
         self, state: TokenConversation, prompt: str, sampling: Sampling
     ) -> tuple[LLMResponse, TokenConversation]:
         """Return the model's answer and the conversation with it. Raises BackendError."""
-        chat, settings = state.backend.chat, state.settings
+        chat, settings = self.backend.chat, state.settings
         rules = None if state.context else settings.system_prompt.strip()
         last = state.context[-1] if state.context else None
         [read] = chat.prompts([Turn(prompt, rules=rules, last=last)])
@@ -107,12 +100,11 @@ class SharedWeights:
             sampling_within(sampling, len(context), self._longest),
             settings.seed,
             state.draws,
-            adapter=settings.adapter,
             conversation=state.number,
         )
 
         async def complete() -> Any:
-            return await state.backend.complete(request)
+            return await self.backend.complete(request)
 
         completion = run(complete())
         response = LLMResponse(
@@ -129,10 +121,10 @@ class SharedWeights:
 
     def end(self, state: TokenConversation) -> None:
         """Release the cache of a conversation."""
-        state.backend.release(state.number)
+        self.backend.release(state.number)
 
     def update(self, gradients: Mapping[str, Any], learning_rate: float) -> dict[str, Any]:
-        """Apply gradients once; the parameters' own `.grad` remain. Raises UpdateError."""
+        """Apply gradients once; clears the parameters' `.grad`. Raises UpdateError."""
         if self._optimizer is None:
             raise UpdateError(f"update_strategy is {self._strategy}: the weights do not change")
         if type(learning_rate) not in (int, float) or not 0 < learning_rate <= HIGHEST_RATE:
@@ -142,22 +134,16 @@ class SharedWeights:
         with self.backend.lock, as_documented():
             steps = self._checked(gradients)
             norm = float(torch.stack([own.float().norm() for _, own in steps]).norm())
-            former = [own.grad for own in self._weights]
             for own in self._weights:
                 own.grad = None  # The optimizer skips weights without a gradient.
-            try:
-                for weight, gradient in steps:
-                    weight.grad = gradient
-                for group in self._optimizer.param_groups:
-                    group["lr"] = learning_rate
-                self._optimizer.step()
-            finally:
-                for own, kept in zip(self._weights, former, strict=True):
-                    own.grad = kept
+            for weight, gradient in steps:
+                weight.grad = gradient
+            for group in self._optimizer.param_groups:
+                group["lr"] = learning_rate
+            self._optimizer.step()
+            self._optimizer.zero_grad()
             self.version += 1
             self._publisher.publish("shared", self.version, self._trainable())
-            if self._with_adapters is not None:
-                self._with_adapters.weights_version = self.version
         return {"version": self.version, "parameters": len(steps), "gradient_norm": norm}
 
     def _trainable(self) -> dict[str, Tensor]:
@@ -179,25 +165,6 @@ class SharedWeights:
             except ValueError as error:
                 raise UpdateError(f"the gradient of {name} {error}") from error
         return steps
-
-    def _load_adapter(self, source: str) -> tuple[HuggingFaceBackend, str]:
-        """Return the backend with node adapters, and the name of one of them there."""
-        with self.backend.lock:
-            if source not in self._adapters:
-                # A second module tree over the same tensors leaves the shared one unchanged.
-                other = self._with_adapters
-                tree = share(self.backend.model) if other is None else other.model
-                name = f"adapter_{len(self._adapters)}"
-                model = attach(tree, source, name).eval()
-                self._require_gradients()
-                self._with_adapters = other or self.backend.with_model(model)
-                self._adapters[source] = name
-            assert self._with_adapters is not None
-            return self._with_adapters, self._adapters[source]
-
-    def _require_gradients(self) -> None:
-        for own in self._weights:  # PEFT freezes the base of an adapter.
-            own.requires_grad_(True)
 
 
 def dense_like(given: Any, like: Tensor) -> Tensor:

@@ -24,14 +24,14 @@ from srl_agents.errors import RolloutError
 from srl_agents.evaluation.episode_stats import cooperation_rate, mean
 from srl_envs import registry
 from srl_envs.wrappers import CustomRewards, RewardFunction
+from srl_train import checkpoints as checkpoint
 from srl_train import summaries
 from srl_train.build import resolved
-from srl_train.checkpoints import checkpoint
-from srl_train.distributed.processes import is_main
 from srl_train.engines import Engine
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.metrics import Progress
 from srl_train.plan import PlannedGames
+from srl_train.processes import is_main
 from srl_train.round import RoundResult, plan_round
 from srl_train.run import Run
 from srl_train.trainer import Trainer
@@ -377,7 +377,7 @@ class MultiModelTrainer:
         if self._by_episode:
             engine = run_config.engine.replaced(play_ahead=False)
             run_config = run_config.replaced(engine=engine)
-        notes = [note for note in config.here().told if note not in self._logged]
+        notes = [note for note in config.here().notes if note not in self._logged]
         if notes:
             log.warning("%s", "; ".join(notes))
         self._logged.update(notes)

@@ -4,11 +4,11 @@ from functools import partial
 from pathlib import Path
 
 from srl_agents.episode import write_jsonl
+from srl_train.collect import build_policies, play_games
 from srl_train.config.learning.offline import DpoConfig
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
-from srl_train.data.collect import build_policies, play_games
 from srl_train.environment import build_env
 from srl_train.trainer import Trainer
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from srl_agents.episode import write_jsonl
 from srl_envs import scenarios
 from srl_extensions.judging.scenarios import score
+from srl_train.collect import build_policies, filtered, play_games
 from srl_train.config.models import ModelsConfig, SamplingConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
-from srl_train.data.collect import build_policies, filtered, play_games
 from srl_train.environment import build_env
 
 TASK = EnvironmentConfig(
@@ -46,7 +46,7 @@ def main() -> None:
     # Much the same as: srl collect examples/configs/code.yaml --episodes 32 --group-size 4
     #                            --min-return 1 --out solved.jsonl
     games = play_games(make_env, policies, 32, seed=0, group_size=4)
-    kept = filtered(games, min_return=1.0, drop_parse_failures=True)
+    kept = filtered(games, min_return=1.0)
     path = Path("runs/evaluate_and_collect/solved.jsonl")
     write_jsonl(path, kept)
     asked = {game.turns[0][0].info["problem"] for game in games}

@@ -180,7 +180,7 @@ OWN: dict[str, Entry] = {
         ("debate", "competition", "two-player", "free text", "talk"),
     ),
     "multitask_v0": Entry(
-        "srl_envs.tasks.multitask.env:parallel_env",
+        "srl_envs.tasks.multitask:parallel_env",
         "several of these as one: each episode plays another",
         ("task", "generated", "sandbox", "one-player", "n-player", "free text", "tools"),
         gymnasium_id="srl/Multitask-v0",

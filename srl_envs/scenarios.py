@@ -13,7 +13,7 @@ from typing import Any
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.multitask.env import Multitask
+from srl_envs.tasks.multitask import Multitask
 from srl_envs.validation import likely
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

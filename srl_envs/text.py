@@ -272,7 +272,7 @@ def feedback(view: TextView, agent: str, failure: ParseFailure) -> str:
 def view_for(view: TextView, observation: Any) -> TextView:
     """Return the view of the game that an observation belongs to.
 
-    Views of several games in one (srl_envs.tasks.multitask.env) choose by the observation; all
+    Views of several games in one (srl_envs.tasks.multitask) choose by the observation; all
     other views are returned unchanged.
     """
     choose = getattr(view, "of_observation", None)

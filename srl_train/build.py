@@ -15,12 +15,12 @@ from srl_agents.llm.chat_format import TEMPLATES
 from srl_envs import registry
 from srl_envs.tables import Plugin, PluginTable
 from srl_envs.wrappers import CustomRewards
+from srl_train import processes
 from srl_train.config import capabilities
 from srl_train.config.capabilities import OBJECTS, PROCESSES
 from srl_train.config.learning.updates import CUSTOM, AsynchronousConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.credit import build_credit
-from srl_train.distributed import processes
 from srl_train.engines import Engine, RolloutSettings
 from srl_train.environment import build_env
 from srl_train.errors import ConfigError
@@ -224,7 +224,7 @@ ENGINES = PluginTable(
     "core_srl.engines",
     {
         "local": Plugin("srl_train.local:local_parts", "this process, or all torchrun processes"),
-        "ray": Plugin("srl_train.distributed.ray_engine.engine:ray_parts", "a Ray cluster"),
+        "ray": Plugin("srl_extensions.cluster.engine:ray_parts", "a Ray cluster"),
     },
     ConfigError,
 )

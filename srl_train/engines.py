@@ -11,8 +11,8 @@ from srl_agents.episode import Episode
 from srl_agents.policy import Policy
 from srl_agents.rollout import PlaySettings, SpeaksFirst, Spectator, play_many, play_many_async
 from srl_envs.text import TextView
+from srl_train import processes
 from srl_train.config.learning.offline import OfflineConfig
-from srl_train.distributed import processes
 from srl_train.learners.learner import StageLearner
 from srl_train.plan import PlannedGames
 
@@ -97,7 +97,7 @@ class Engine:
             seed: Seed of the run.
         """
         # Imported here because TRL's offline trainers take seconds to import.
-        from srl_train.engine.builders.stage_learners import build_stage_learner
+        from srl_train.learners import build_stage_learner
 
         module, backend = self._players.modules[model], self._players.backends[model]
         return build_stage_learner(section, model, module, backend.tokenizer, planned_steps, seed)

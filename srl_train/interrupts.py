@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
-from srl_train.distributed import processes
+from srl_train import processes
 
 _TOLD = b"\ntraining ends after the current update and is saved; a second signal ends it at once\n"
 

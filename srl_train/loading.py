@@ -29,16 +29,15 @@ from srl_agents.llm.model_folders import is_gguf
 from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_envs import registry
 from srl_envs.tables import Plugin
-from srl_train.checkpoints import checkpoint
-from srl_train.checkpoints.adapter_folders import (
+from srl_train import checkpoints as checkpoint
+from srl_train.adapters import (
     adapter_base,
     attach,
     go_on_from,
     merged,
     own_tokenizer,
 )
-from srl_train.checkpoints.manifest import is_checkpoint
-from srl_train.checkpoints.tensor_tree import misfit
+from srl_train.checkpoints import misfit
 from srl_train.config import yaml_file
 from srl_train.config.backend import TransformersBackendConfig
 from srl_train.config.models import ModelsConfig
@@ -51,6 +50,7 @@ from srl_train.opponent_pool import OpponentPool, load_pools
 from srl_train.player_names import TINY, Loading, notes_of, refuse_missing_folder
 from srl_train.publisher import WeightPublisher
 from srl_train.run import ModelText, Players
+from srl_train.run_files import is_checkpoint
 
 ModelObject = tuple[Any, Any]
 """A PreTrainedModel and its tokenizer, passed by the caller."""
@@ -83,18 +83,9 @@ def load_backend(
 ) -> HuggingFaceBackend:
     """Load 'tiny', a local folder, a GGUF file, a hub name or a PEFT adapter with its base.
 
-    Args:
-        base: Name of the model.
-        make_env: Constructor of the environment that 'tiny' is built for.
-        how: Options of loading.
-        name: Name of the model in records.
-        notes: Opponent notes that 'tiny' is built for.
-        adapter: Name of the adapter in the PeftModel.
-
-    Raises:
-        BackendError: The model cannot be loaded.
-        ConfigError: The folder does not exist.
-        PolicyError: 'tiny' cannot be built for the environment.
+    'tiny' is built for the environment and the opponent notes. `name` is the model's name in
+    records, `adapter` the adapter's in its PeftModel. Raises BackendError, ConfigError or
+    PolicyError if the model cannot be loaded.
     """
     if base == TINY:
         return _whole(str(tiny.folder(make_env, notes=notes)), how, name)
@@ -132,16 +123,8 @@ def load_all(
     Adapters of one base share it, quantized as `how.quantization` says. Whole models are loaded
     without quantization.
 
-    Args:
-        folders: Name -> source, as in PlayerSpec.sources.
-        make_env: Constructor of the environment that 'tiny' is built for.
-        how: Options of loading.
-        notes: Opponent notes that 'tiny' is built for.
-        trusted: Whether code that a checkpoint's configuration names may be imported.
-
-    Raises:
-        BackendError: A model cannot be loaded.
-        CheckpointError: A checkpoint is damaged.
+    `folders` are sources as in PlayerSpec. With `trusted`, code that a checkpoint's configuration
+    names may be imported. Raises BackendError or CheckpointError if a model cannot be loaded.
     """
     unquantized = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}
@@ -184,18 +167,10 @@ def checkpoint_modules(
 ) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
     """Load models of a checkpoint from its run's bases and the saved weights.
 
-    Args:
-        folder: Checkpoint.
-        names: Models to load.
-        device: Device to load them on.
-        trusted: Whether an environment that the checkpoint's configuration names as code may be
-            imported, which 'tiny' and opponent notes need.
-
-    Returns:
-        Name -> backend (one backend for all adapters), and name -> module with the weights.
+    Returns name -> backend (one backend for all adapters), and name -> module with the weights.
 
     Raises:
-        ConfigError: The base or the environment cannot be had.
+        ConfigError: The base or the environment cannot be loaded.
         UntrustedError: The environment is code, and not `trusted`.
         CheckpointError: The weights are damaged, or of another model.
     """
@@ -247,8 +222,8 @@ def _with_weights(
     handed_over = config.environment.name.startswith(f"{registry.HANDED_OVER}:")
     if TINY in bases.values() and handed_over:
         raise ConfigError(
-            f"{folder}: the base 'tiny' was built for an environment that was handed over as an "
-            "object, and cannot be built again: give the models of the ended run"
+            f"{folder}: the base 'tiny' cannot be built again for an environment that was passed "
+            "as an object: use the models of the ended run"
         )
     make_env = partial(build_env, config, trusted=trusted)  # only called for what needs one
     backends, modules, _ = learning_models(models, bases, make_env, config.seed)
@@ -288,16 +263,14 @@ def learning_models(
         bases: Model -> base.
         make_env: Constructor of the environment that 'tiny' is built for.
         seed: Seed of the adapters' first weights.
-        play_copies: Whether samplers have copies of the weights that train, so that a model can
-            play while it learns.
+        play_copies: Whether samplers have copies of the weights, for play during an update.
         given: Model -> model object that replaces its base.
 
     Returns:
         Model -> backend; model -> module to train; model -> module that the backend samples from.
 
     Raises:
-        ConfigError: An adapter has other settings than `models.adapters`, or a model's name cannot
-            be an adapter's.
+        ConfigError: An adapter has other settings than `models.adapters`.
     """
     how, notes = Loading.of(models), notes_of(models.opponent_notes, make_env)
     if models.adapters is None:
@@ -376,36 +349,29 @@ def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> R
     if not given:
         return config
     models = config.models
-    for name in given:
-        if name not in models.names:
-            raise ConfigError(f"there is no {name!r} to hand over: the models are {models.names}")
+    if unknown := set(given) - set(models.names):
+        raise ConfigError(f"unknown models {sorted(unknown)}; allowed: {models.names}")
     if len({id(model) for model, _ in given.values()}) < len(given):
-        raise ConfigError(
-            "one model object was handed over twice: each model trains its own weights"
-        )
+        raise ConfigError("the same object is passed for two models")
     for setting, chosen in (
         ("models.adapters", models.adapters is not None),
         (f"backend.name {config.backend.name!r}", not config.backend.IN_PROCESS),
         ("engine.name 'ray'", config.engine.name == "ray"),
     ):
         if chosen:
-            raise ConfigError(
-                f"{setting}: it trains models that it loads itself, and objects were handed over: "
-                "leave it out, or name them in models.base"
-            )
+            raise ConfigError(f"{setting} cannot be combined with model objects: use models.base")
     bases = models.bases
     for name, (model, _) in given.items():
         bases[name] = str(getattr(model.config, "_name_or_path", ""))
         if not bases[name]:
             raise ConfigError(
-                f"{name}: the model came from no folder or hub name, which its checkpoints need: "
-                "save it with save_pretrained, and load that"
+                f"{name} has no folder or hub name, which its checkpoints require: save the model "
+                "with save_pretrained and load it from there"
             )
     types = {str(model.dtype).removeprefix("torch.") for model, _ in given.values()}
     if len(types) > 1 or not types <= {*DTYPES}:
         raise ConfigError(
-            f"the models' numbers are {', '.join(sorted(types))}: give all of them one type that "
-            f"can be trained, {' or '.join(DTYPES)}, such as by model.to(torch.bfloat16)"
+            f"the models' dtypes are {', '.join(sorted(types))}, must all be {' or '.join(DTYPES)}"
         )
     [dtype] = types
     alike = len(set(bases.values())) == 1
@@ -534,16 +500,8 @@ def build_backends(
 ) -> Players:
     """Load every model of a run once.
 
-    Args:
-        config: Configuration.
-        make_env: Constructor of the environment.
-        server_logs: Folder for logs of servers; None is a folder in the cache.
-        trained_here: Whether the models train in this process.
-        served: Samplers that another process manages.
-        given: Model -> model object that replaces its base.
-
-    Raises:
-        BackendError: A model cannot be loaded.
+    Samplers that another process manages are passed as `served`, model objects that replace
+    their bases as `given`. Raises BackendError if a model cannot be loaded.
     """
     models = config.models
     chat = {n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)}

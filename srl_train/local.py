@@ -10,10 +10,10 @@ from typing import Any
 from srl_agents.llm.sampling import Sampling
 from srl_agents.matchmaking import Matchmaking
 from srl_agents.policy import Policy
+from srl_train import fsdp, processes
 from srl_train.build import Parts
 from srl_train.config.learning.trl_options import CLIPPED_LOSSES
 from srl_train.config.run import RunConfig
-from srl_train.distributed import fsdp, processes
 from srl_train.engines import Engine, ProcessesEngine, RolloutSettings
 from srl_train.errors import ConfigError
 from srl_train.learners import ALGORITHMS

@@ -38,8 +38,6 @@ _KEPT = {
     "stopped_early": "stopped_early",
     "sampler_divergence/mean": "sampler_divergence",
     "sampler_divergence/max": "sampler_divergence_max",
-    "sampler_divergence/beyond": "sampler_beyond_cap",
-    "sampler_divergence/kl": "sampler_kl",
 }
 
 

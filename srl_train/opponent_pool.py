@@ -1,11 +1,9 @@
 """Opponent pools: past snapshots of the models for self-play and leagues.
 
-Training against the newest self alone can go round in circles; a pool of past selves, drawn
-uniformly (fictitious self-play, Heinrich et al. 2015) or the harder ones more often (prioritized
-fictitious self-play, Vinyals et al. 2019), makes progress against all of them. Drawn by the Nash
-equilibrium of the games among them, they are what policy-space response oracles (PSRO, Lanctot et
-al. 2017, after the double oracle of McMahan et al. 2003) train against. A pool of several models'
-snapshots is a league.
+Draws are uniform (fictitious self-play, Heinrich et al. 2015), prefer harder snapshots (prioritized
+fictitious self-play, Vinyals et al. 2019), or follow the Nash equilibrium of the episodes between
+snapshots (policy-space response oracles, Lanctot et al. 2017). A pool of several models' snapshots
+is a league.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from torch import Tensor
 from srl_agents.episode import Episode
 from srl_agents.evaluation.nash_averaging import nash_average
 from srl_envs.records import checked, read_record
-from srl_train.checkpoints.tensor_tree import misfit
+from srl_train.checkpoints import misfit
 from srl_train.config.models import PoolConfig
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import without_critic
@@ -36,34 +34,33 @@ if TYPE_CHECKING:
 Weights = Mapping[str, Tensor]
 
 PFSP_EXPONENT = 2.0
-"""Prioritized draws: the exponent p of (1 - win rate)**p (Vinyals et al. 2019, f_hard)."""
+"""Exponent p of (1 - win rate)**p in prioritized draws (Vinyals et al. 2019, f_hard)."""
 LARGEST_LEAD = sys.float_info.max / 1e8
-"""Of leads in checkpoints: what is computed from larger ones may not be finite."""
+"""Limit of a lead in a checkpoint; sums of larger ones may not be finite."""
 
 
 @dataclass
 class Snapshot:
-    """A model as it was."""
+    """Weights of a model after a round, and results against them."""
 
     model: str
     round: int
-    """Rounds that it had learned."""
+    """Number of rounds before the snapshot."""
     weights: Weights
     games: int = 0
     won: float = 0.0
-    """Games that the models in training won against it; a draw is half a game."""
+    """Episodes that the training models won against the snapshot; a draw counts half."""
     leads: dict[str, float] = field(default_factory=dict)
-    """Older snapshot -> by how much the mean return of this one's agents was above that of its, in
-    the games of the two; where draws ask for them."""
+    """Older snapshot to the difference in mean return from it, for draws by equilibrium."""
 
     @property
     def name(self) -> str:
-        """Such as 'model_0@10'."""
+        """Return the name, such as 'model_0@10'."""
         return f"{self.model}@{self.round}"
 
     @property
     def win_rate(self) -> float:
-        """The learners' win rate against it, with one won and one lost game to start from."""
+        """Return the learners' win rate, smoothed by one won and one lost episode."""
         return (self.won + 1.0) / (self.games + 2.0)
 
 
@@ -73,51 +70,46 @@ class OpponentPool:
     def __init__(
         self, name: str, config: PoolConfig, publisher: WeightPublisher | None = None
     ) -> None:
-        """`publisher` brings a snapshot to the model that plays for the pool; its version is the
-        snapshot's name. A pool that seats nobody needs none."""
         self.name = name
         self.seated: str | None = None
-        """The snapshot that plays, by its name."""
+        """Name of the snapshot that plays."""
         self.snapshots: list[Snapshot] = []
-        """Oldest first; the very first of each model is never dropped."""
+        """Snapshots, the oldest first. The first of each model is never dropped."""
         self._config = config
         self._publisher = publisher
 
     @property
     def nash_games(self) -> int:
-        """Games of a new snapshot with each other one, in each of the two places; 0 where draws ask
-        for none."""
+        """Return the number of episodes between two snapshots in each of the two orders."""
         return self._config.nash_games if self._config.draw == "nash" else 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
-        """Take snapshots of the pool's models, where `rounds` learned rounds make them due and
-        they were not taken yet."""
+        """Add snapshots of the pool's models if they are due after `rounds` rounds."""
         if not self.grows_at(rounds):
             return
         for model in self._config.of:
-            copies = {name: tensor.detach().to("cpu", copy=True)
-                      for name, tensor in weights[model].items()}  # fmt: skip
+            copies = {n: own.detach().to("cpu", copy=True) for n, own in weights[model].items()}
             self.snapshots.append(Snapshot(model, rounds, copies))
             own = [snapshot for snapshot in self.snapshots if snapshot.model == model]
             if len(own) > self._config.keep + 1:
                 self.snapshots.remove(own[1])
 
     def grows_at(self, rounds: int) -> bool:
-        """Whether snapshots are due then, and were not taken yet."""
+        """Return True if snapshots are due after `rounds` rounds and do not exist yet."""
         return not rounds % self._config.every and all(s.round != rounds for s in self.snapshots)
 
     @property
     def draws_each_group(self) -> bool:
-        """Whether every group of games has a draw of its own."""
+        """Return True if every group of episodes has its own draw."""
         return self._config.draw_each == "group"
 
     def draw(self, rng: np.random.Generator) -> str:
-        """The name of a snapshot, as the pool's `draw` says."""
+        """Draw a snapshot and return its name."""
         chances = self.chances()
         return self.snapshots[int(rng.choice(len(chances), p=chances))].name
 
     def seat(self, name: str) -> None:
-        """Load a snapshot: it plays from now on."""
+        """Publish a snapshot, which plays from now on."""
         if self.seated != name:
             assert self._publisher is not None
             weights = self._named[name].weights
@@ -125,11 +117,11 @@ class OpponentPool:
             self.seated = name
 
     def seat_first(self) -> None:
-        """Load the oldest snapshot: evaluations always meet the same opponent."""
+        """Publish the oldest snapshot, the fixed opponent of evaluations."""
         self.seat(self.snapshots[0].name)
 
     def chances(self) -> list[float]:
-        """Each snapshot's probability in the next draw."""
+        """Return each snapshot's probability in the next draw."""
         if self._config.draw == "nash":
             return list(_equilibrium(tuple(map(tuple, self.payoffs().tolist()))))
         if self._config.draw == "latest":
@@ -143,8 +135,7 @@ class OpponentPool:
         return [score / total for score in scores]
 
     def payoffs(self) -> NDArray[np.float64]:
-        """[own, other]: what a snapshot's lead over another came to in their games, antisymmetric;
-        of pools that draw by them."""
+        """Return the antisymmetric matrix [own, other] of the leads between snapshots."""
         leads = np.zeros((len(self.snapshots), len(self.snapshots)))
         for own, newer in enumerate(self.snapshots):
             for other, older in enumerate(self.snapshots[:own]):
@@ -155,17 +146,12 @@ class OpponentPool:
     def record_lead(
         self, newer: Snapshot, older: Snapshot, places: Sequence[Sequence[Episode]]
     ) -> None:
-        """What came of the games of two snapshots, place by place of the newer one, which its model
-        played: each place counts alike."""
+        """Record the mean lead of the newer snapshot, with equal weight per order of agents."""
         leads = [np.mean([self._lead(e, [newer.model]) for e in played]) for played in places]
         newer.leads[older.name] = float(np.mean(leads))
 
     def record_results(self, episodes: Iterable[Episode], learners: Sequence[str]) -> None:
-        """Who won against the snapshot that an episode's `extra` says it met: mean return of
-        `learners`' agents against the pool's.
-
-        Games without an agent of either side say nothing.
-        """
+        """Count wins of the learners' mean return against the snapshot in an episode's `extra`."""
         named = self._named
         for episode in episodes:
             met = named[episode.extra["opponents"][self.name]]
@@ -175,14 +161,13 @@ class OpponentPool:
                 met.won += 0.5 if lead == 0 else float(lead > 0)
 
     def state(self) -> list[dict[str, Any]]:
-        """Everything, for a checkpoint: plain data and tensors."""
+        """Return plain data and tensors for a checkpoint."""
         return [vars(snapshot) for snapshot in self.snapshots]
 
     def load_state(self, state: Any, rounds: int, models: Mapping[str, Weights]) -> None:
-        """Restore what `state` gave after so many rounds; `models`: all weights of each of the
-        pool's models, whose names and shapes its snapshots have.
+        """Restore a result of `state` after `rounds` rounds; snapshots must fit the `models`.
 
-        Raises CheckpointError for what `state` cannot have given, and changes nothing then.
+        Raises CheckpointError for a wrong state, without a change.
         """
         before = self.snapshots
         try:
@@ -219,8 +204,7 @@ class OpponentPool:
         return found
 
     def _lead(self, episode: Episode, models: Collection[str]) -> float | None:
-        """By how much the mean return of these models' agents is above that of the pool's; None
-        without an agent of either side."""
+        """Return the difference in mean return from the pool's agents; None without both sides."""
         returns = episode.returns()
         ours = [returns[agent] for agent, who in episode.seats.items() if who in models]
         theirs = [returns[agent] for agent, who in episode.seats.items() if who == self.name]
@@ -236,10 +220,7 @@ class OpponentPool:
 def load_pools(
     pools: Mapping[str, OpponentPool], saved: Any, models: Mapping[str, Weights]
 ) -> None:
-    """Restore all opponent pools of a run from its checkpoint; `models` as in `load_state`.
-
-    Raises CheckpointError where these are not the checkpoint's pools, after its rounds.
-    """
+    """Restore all opponent pools of a run. Raises CheckpointError if they do not fit."""
     states = saved.state.get("pools") if isinstance(saved.state, dict) else None
     try:
         if not isinstance(states, dict) or states.keys() != pools.keys():
@@ -255,15 +236,14 @@ def load_pools(
 
 @lru_cache(maxsize=16)
 def _equilibrium(payoffs: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
-    """The weights of most entropy that nobody beats: solved once, though every group draws."""
+    """Return the Nash equilibrium of largest entropy; cached because every group draws."""
     if len(payoffs) == 1:
         return (1.0,)
     return tuple(nash_average(payoffs).weights.tolist())
 
 
 def _snapshot(record: Any) -> Snapshot:
-    """What a checkpoint says of one. Raises LookupError, TypeError or ValueError for what `state`
-    never gives."""
+    """Read a snapshot. Raises LookupError, TypeError or ValueError for a wrong record."""
     found = read_record(Snapshot, {"leads": {}, **record})
     if not 0 <= found.won <= found.games:
         raise ValueError(f"{found.name} lost {found.won} of {found.games} games")

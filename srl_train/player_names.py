@@ -23,8 +23,8 @@ from srl_agents.scripted.registry import POLICIES, is_scripted
 from srl_envs import loading
 from srl_envs.errors import UntrustedError
 from srl_envs.untrusted import read_bytes, read_json
-from srl_train.checkpoints.manifest import is_checkpoint
 from srl_train.errors import ConfigError
+from srl_train.run_files import is_checkpoint
 
 if TYPE_CHECKING:
     from srl_train.config.models import ModelsConfig
@@ -114,14 +114,9 @@ def parse_player(name: str) -> PlayerSpec:
     if wanted is None and not place.exists() and _HUB_NAME.fullmatch(name):
         return PlayerSpec(name, "hub", {name.rpartition("/")[2]: name})
     if wanted is None and place.is_dir() and os.sep in name:
-        raise ConfigError(
-            f"{name} holds neither a model nor a run: give a model's folder, a run's or that of "
-            "one of its checkpoints"
-        )
-    runs = [path for folder in (Path(), Path("runs")) for path in folder.glob("*/config.yaml")]
-    known = {one: one for one in POLICIES} | {p.parent.name: str(p.parent) for p in runs}
-    close = get_close_matches(name, known, n=1, cutoff=0.6)
-    guess = f" (did you mean {known[close[0]]!r}?)" if close else ""
+        raise ConfigError(f"{name} holds neither a model nor a run")
+    close = get_close_matches(name, POLICIES, n=1, cutoff=0.6)
+    guess = f" (did you mean {close[0]!r}?)" if close else ""
     raise ConfigError(
         f"unknown player {name!r}{guess}: give 'tiny', a model's folder or hub name, a run's "
         f"folder (RUN, RUN:model_0 or RUN:POOL), openai:MODEL or anthropic:MODEL, MODULE:CLASS, or "
@@ -138,27 +133,19 @@ def base_named(setting: str, base: str) -> str:
             `models.base` cannot be in a checkpoint, because training starts from a model's folder.
     """
     if not any(mark in base for mark in "/:") and base != TINY and not Path(base).exists():
-        # One of the hub's oldest names.
-        here = [path.name for path in Path().iterdir() if path.is_dir()]
-        if near := get_close_matches(base, [TINY, *here], n=1, cutoff=0.8):
-            raise ConfigError(f"{setting} is {base!r}: did you mean {near[0]!r}?")
+        # A hub name without an owner. A slip of 'tiny' should not lead to a download.
+        if get_close_matches(base, [TINY], n=1, cutoff=0.8):
+            raise ConfigError(f"{setting} is {base!r}: did you mean {TINY!r}?")
         return base
     try:
         named = parse_player(base)
     except ConfigError as error:
         raise ConfigError(f"{setting}: {error}") from error
-    if not named.sources:
-        raise ConfigError(f"{setting}: {base} is no model: give a model's folder or hub name")
-    first = next(iter(named.sources))
-    if named.kind == "pool":
+    if named.kind == "pool" or len(named.sources) != 1:
         raise ConfigError(
-            f"{setting}: {base} is a pool of past versions, which plays and is no model: give one, "
-            "such as RUN:model_0"
+            f"{setting} is {base!r}, must be one model: a model's folder, a hub name or RUN:model_0"
         )
-    if len(named.sources) > 1:
-        raise ConfigError(
-            f"{setting}: {base} holds {len(named.sources)} models: give one, such as {base}:{first}"
-        )
+    [first] = named.sources
     if setting == "models.base" and named.run is not None and is_checkpoint(named.run):
         raise ConfigError(
             f"{setting}: {base} is in a checkpoint: write it to a folder first, "
@@ -179,17 +166,11 @@ def refuse_missing_folder(name: str) -> None:
     if place.exists() or not (os.sep in name or name.startswith("~")):
         return
     surely = name.startswith(("/", ".", "~", "runs/")) or name.count(os.sep) > 1
-    if not (surely or place.parent.is_dir()):
-        return
-    known = next(parent for parent in place.parents if parent.is_dir())
-    there = sorted(path.name for path in known.iterdir() if path.is_dir())
-    near = get_close_matches(place.relative_to(known).parts[0], there, n=3, cutoff=0.5)
-    offered = ", ".join(str(known / one) for one in near)
-    raise ConfigError(
-        f"there is no folder {name}" + (f": there is {offered}" if offered else "")
-        + ("; a model of that name on the hub has to be downloaded first, or the command run "
-           f"where there is no folder {known}" if not surely else "")
-    )  # fmt: skip
+    if surely or place.parent.is_dir():
+        there = sorted(path.name for path in place.parent.glob("*/"))
+        close = get_close_matches(place.name, there, n=1, cutoff=0.5)
+        guess = f": there is {place.parent / close[0]}" if close else ""
+        raise ConfigError(f"there is no folder {name}{guess}")
 
 
 def models_of_run(folder: Path) -> dict[str, str]:
@@ -201,11 +182,9 @@ def models_of_run(folder: Path) -> dict[str, str]:
     paths = sorted((folder / "models").glob("*"), key=_number)
     there = {path.name: str(path) for path in paths if _is_model(path)}
     if not there:
-        saved = sorted(path for path in (folder / "checkpoints").glob("*") if is_checkpoint(path))
-        beside = f", or give a checkpoint, {saved[-1]}" if saved else ""
         raise ConfigError(
-            f"{folder}/models holds no model: has the run ended? "
-            f"srl train --resume --out {folder}{beside}"
+            f"{folder}/models holds no model: continue the run by srl train --resume --out "
+            f"{folder}, or give one of {folder}/checkpoints"
         )
     return there
 
@@ -216,23 +195,17 @@ def _pool(place: Path, wanted: str) -> tuple[dict[str, str], Path]:
     pools = tree.get("opponent_pools") if isinstance(tree, dict) else None
     known = list(map(str, pools)) if isinstance(pools, dict) else []
     if wanted not in known:
-        told = f"its opponent pools are {', '.join(known)}" if known else "it has no opponent pools"
-        there = models_of_run(place)
-        close = get_close_matches(wanted, [*known, *there], n=1, cutoff=0.5)
-        guess = f": did you mean {close[0]!r}?" if close else ""
+        there = [*models_of_run(place), *known]
         raise ConfigError(
-            f"{place} has no model {wanted!r}, only {', '.join(there)}, and {told}{guess}"
+            f"{place} has no model or opponent pool {wanted!r}; allowed: {', '.join(there)}"
         )
     if is_checkpoint(place):
         return {wanted: f"{place}:{wanted}"}, place
-    from srl_train.checkpoints.checkpoint import list_checkpoints  # imports torch
+    from srl_train.checkpoints import list_checkpoints  # imports torch
 
     saved = list_checkpoints(place / "checkpoints")
     if not saved:
-        raise ConfigError(
-            f"{place}/checkpoints holds no whole checkpoint, in which the snapshots of {wanted} "
-            "are: give the folder of one, as CHECKPOINT:" + wanted
-        )
+        raise ConfigError(f"{place}/checkpoints holds no whole checkpoint with {wanted}")
     newest = place / "checkpoints" / saved[0]
     return {wanted: f"{newest}:{wanted}"}, newest
 
@@ -350,7 +323,7 @@ def config_tree(place: Path) -> Any:
 
 
 def _metadata(checkpoint: Path) -> dict[str, Any]:
-    from srl_train.checkpoints.checkpoint import load_metadata  # imports torch
+    from srl_train.checkpoints import load_metadata  # imports torch
 
     return load_metadata(checkpoint.parent, checkpoint.name)
 

@@ -22,7 +22,6 @@ from srl_agents.policy import Policy
 from srl_agents.scripted.registry import classic_policy, is_held_out, is_scripted, names
 from srl_envs import scenarios
 from srl_envs.errors import EnvConfigError
-from srl_train.checkpoints.manifest import is_checkpoint
 from srl_train.errors import ConfigError
 from srl_train.player_names import (
     TINY,
@@ -32,6 +31,7 @@ from srl_train.player_names import (
     notes_of,
     settings_of_run,
 )
+from srl_train.run_files import is_checkpoint
 
 if TYPE_CHECKING:
     from srl_agents.llm.text_policy import TextPolicy
@@ -102,15 +102,8 @@ class Resolver:
     ) -> list[Policy]:
         """Return the policies of a player: one, or one per model of a run.
 
-        Args:
-            player: Meaning of the player's name.
-            make_env: Constructor of the environment.
-            agents: Agents that the player controls; None is all.
-
-        Raises:
-            PolicyError: A scripted policy cannot play the environment, or a class is no policy.
-            BackendError: A model cannot be loaded.
-            ConfigError: A model cannot play the environment.
+        `agents` are the agents that the player controls; None is all. Raises PolicyError,
+        BackendError or ConfigError if a policy or model cannot play the environment.
         """
         with closing(make_env()) as env:
             if player.kind == "scripted":
@@ -230,14 +223,14 @@ class Resolver:
         self, player: PlayerSpec, settings: ModelSettings
     ) -> tuple[OpponentPool, list[LoadedModel]]:
         # Only here: both import torch.
-        from srl_train.checkpoints.checkpoint import warn_of_those_not_whole
+        from srl_train.checkpoints import warn_of_incomplete
         from srl_train.loading import checkpoint_pool
 
         if player.name not in self._pools:
             [name], place = player.sources, player.run
             assert place is not None
             if not is_checkpoint(Path(player.name.removesuffix(f":{name}")).expanduser()):
-                warn_of_those_not_whole(place.parent)  # a run was named: its newest is read
+                warn_of_incomplete(place.parent)  # a run was named: its newest is read
             device = settings.loading.device
             self._pools[player.name] = checkpoint_pool(place, name, device, self.trusted)
         return self._pools[player.name]

@@ -21,19 +21,12 @@ class WeightPublisher(ABC):
             tensors: All trainable weights, by parameter name.
         """
 
-    def publish_update(
-        self,
-        name: str,
-        version: int,
-        publish: Callable[[], None],
-        mean_reward: Callable[[int], float | None],
-    ) -> None:
+    def publish_update(self, name: str, version: int, publish: Callable[[], None]) -> None:
         """Publish the weights of an update, if this publisher publishes every update.
 
         Args:
             name: Model.
             version: Number of the model's updates.
             publish: Publishes the newest weights.
-            mean_reward: Evaluates the sampler in a number of episodes.
         """
         publish()

@@ -13,9 +13,9 @@ from pathlib import Path
 from srl_agents.episode import AgentStep, Episode, to_json, turn_to_json
 from srl_agents.rollout import Spectator
 from srl_envs.untrusted import cut
+from srl_train import processes
+from srl_train.config.learning.offline import planned
 from srl_train.config.run import RunConfig
-from srl_train.distributed import processes
-from srl_train.engine.offline.progress import planned
 from srl_train.metrics.progress import Progress
 from srl_train.metrics.sinks import (
     SINKS,

@@ -13,12 +13,11 @@ from typing import Any
 
 from torch import Tensor
 
-from srl_train.checkpoints import checkpoint as checkpoints
-from srl_train.checkpoints.tensor_tree import misfit, refuse_unlike
+from srl_train import checkpoints, fsdp, processes
+from srl_train.checkpoints import misfit, refuse_unlike
 from srl_train.config import yaml_file
 from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig
-from srl_train.distributed import fsdp, processes
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
 from srl_train.opponent_pool import load_pools

@@ -22,9 +22,8 @@ from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.evaluation.progress import LongWork
 from srl_train.credit import assign_credit
-from srl_train.distributed.fsdp import full
 from srl_train.errors import TrainingError
-from srl_train.evaluation import evaluate
+from srl_train.fsdp import full
 from srl_train.learners.learner import Learned, Learner, restore, state_of
 from srl_train.metrics import round_warnings
 from srl_train.metrics_row import metrics_row
@@ -312,7 +311,8 @@ def update_models(
         if distance(before[model], learners[model].weights()) > 0:
             run.versions[model] += 1
             stats[model].updates += 1
-            publish_update(run, model)
+            publish = partial(run.publish, model)
+            run.players.publisher.publish_update(model, run.versions[model], publish)
     for model, (sent, received) in strategy.traffic(run.strategy_state).items():
         stats[model].sent += sent - traffic[model][0]
         stats[model].received += received - traffic[model][1]
@@ -389,18 +389,6 @@ def _exchange_models(
         stats[model].copied_from = own.source
         run.publish(model)
     return before
-
-
-def publish_update(run: Run, model: str) -> None:
-    """Publish the model's newest weights if the publisher selects them."""
-
-    def mean_reward(episodes: int) -> float | None:
-        found: float | None = evaluate(run, episodes)[0]["per_model"][model]
-        return found
-
-    run.players.publisher.publish_update(
-        model, run.versions[model], partial(run.publish, model), mean_reward
-    )
 
 
 def snapshot(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

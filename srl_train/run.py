@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.episode import Episode
@@ -13,10 +14,10 @@ from srl_agents.evaluation.episode_stats import cooperation_rate
 from srl_agents.matchmaking import Matchmaking
 from srl_agents.rollout import SpeaksFirst
 from srl_envs.text import TextView
+from srl_train.config.learning.offline import planned
 from srl_train.config.run import RunConfig
 from srl_train.credit import AgentRoles, Credit
-from srl_train.engine.offline.progress import StageProgress
-from srl_train.errors import TrainingError
+from srl_train.errors import ConfigError, TrainingError
 from srl_train.learners.learner import Learner
 from srl_train.modes import Mode, ModeState
 from srl_train.opponent_pool import OpponentPool
@@ -121,6 +122,46 @@ class UpdateStats:
         self.staleness += batch.staleness
         self.age += batch.age
         self.metrics = dict(metrics)
+
+
+@dataclass
+class StageProgress:
+    """Finished stages and the current one."""
+
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    """Reports of finished stages."""
+    open: Any = None
+    """Current stage, while its learners exist."""
+    saved: Mapping[str, Any] | None = None
+    """State of a current stage without learners: read from a checkpoint, or stopped."""
+
+    @property
+    def passes(self) -> int:
+        """Number of passes over data in all stages."""
+        under_way = self.open.passes if self.open else (self.saved or {}).get("passes", 0)
+        finished: int = sum(report["passes"] for report in self.reports)
+        return finished + int(under_way)
+
+    def left(self, config: RunConfig) -> tuple[str, ...]:
+        """Return the stages that are not finished, in order."""
+        return tuple(planned(config))[len(self.reports) :]
+
+    def refuse_missing_files(self, config: RunConfig) -> None:
+        """Raise ConfigError if a data file of an unfinished stage does not exist."""
+        sections = planned(config)
+        for name in self.left(config):
+            for path in sections[name].data:
+                if not Path(path).is_file():
+                    raise ConfigError(f"{name}.data: there is no file {path}")
+
+    def state(self) -> dict[str, Any]:
+        """Return plain data and tensors for a checkpoint."""
+        under_way = self.open.state() if self.open else self.saved
+        return {"reports": list(self.reports), "under_way": under_way}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore a result of `state`."""
+        self.reports, self.saved = list(state["reports"]), state["under_way"]
 
 
 @dataclass

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,11 +49,6 @@ class RunFiles:
     def stages(self) -> Path:
         """One line per pass of what is learned from data before the rounds."""
         return self.folder / "stages.jsonl"
-
-    @property
-    def activity(self) -> Path:
-        """Who was busy when, where play went ahead."""
-        return self.folder / "activity.jsonl"
 
     @property
     def playing(self) -> Path:
@@ -141,7 +137,7 @@ class RunFiles:
         Only what a run writes is moved. None where there is no run.
         """
         own = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
-               "activity.jsonl", "playing.jsonl", "report.html", "trackers.json",
+               "playing.jsonl", "report.html", "trackers.json",
                "episodes", "data", "models", "server-logs", "tensorboard", "wandb")  # fmt: skip
         found = [self.folder / name for name in own]
         saved = [manifest.parent for manifest in self.checkpoints.glob("*/manifest.json")]
@@ -169,8 +165,6 @@ class RunFiles:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json, with null for numbers that are not finite."""
-        from srl_train.checkpoints.checkpoint import finite  # only here: evaluations need no torch
-
         write_whole(self.folder / "summary.json", json.dumps(finite(summary), indent=2) + "\n")
 
     def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
@@ -249,3 +243,19 @@ def installed(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def is_checkpoint(place: Path) -> bool:
+    """Return True if the folder is a checkpoint."""
+    return (place / "manifest.json").is_file() and (place / "state.json").is_file()
+
+
+def finite(value: Any) -> Any:
+    """Return the value with None for NaN and infinities, which JSON cannot hold."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    return value

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Protocol
 
 from srl_envs.tables import Plugin, PluginTable
@@ -44,8 +43,6 @@ class ScheduleContext:
     """Arguments for building a schedule."""
 
     run: Run
-    record: Path | None
-    """File of the activity record, or None for no record."""
     saves_after: Callable[[int], bool]
     """Function from a round number to whether the complete state is needed after the round."""
     interruptible: Interruptible = nullcontext

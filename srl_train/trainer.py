@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from srl_agents.errors import RolloutError
-from srl_train import resume, summaries
+from srl_train import checkpoints as checkpoint
+from srl_train import processes, resume, summaries
 from srl_train.build import build_run
-from srl_train.checkpoints import checkpoint
-from srl_train.checkpoints.model_cards import write_card
 from srl_train.config import yaml_file
+from srl_train.config.learning.offline import planned
 from srl_train.config.run import RunConfig
-from srl_train.distributed import processes
-from srl_train.engine.offline.progress import planned
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.interrupts import Interrupts
@@ -201,7 +199,7 @@ class Trainer:
 
     def _train_stage(self, name: str) -> None:
         # Only now: its trainers cost seconds to import.
-        from srl_train.engine.offline.stage import Stage
+        from srl_train.stages import Stage
 
         run = self.run
         began = time.perf_counter()
@@ -244,8 +242,7 @@ class Trainer:
         number = run.next_round
         if self._rounds is None:
             self._settle()
-            record = self.files.activity if self._recorder.keeps_rows else None
-            context = ScheduleContext(run, record, self._saves_after, self._interrupts.at_once)
+            context = ScheduleContext(run, self._saves_after, self._interrupts.at_once)
             self._rounds = build_schedule(context)
         result = self._rounds.next_round()
         run.seconds += time.perf_counter() - began
@@ -340,6 +337,8 @@ class Trainer:
 
     def save_models(self) -> Path:
         """Write every model as its users load it, into RUN/models."""
+        from srl_train.export import write_card  # imports PEFT
+
         self._settle()
         self._claim()
         with self.files.on_full_disk():

@@ -22,9 +22,9 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from srl_agents import seeding
+from srl_train import fsdp
 from srl_train.config.bounds import above, at_least, within
 from srl_train.config.learning.updates import AverageServer, Server
-from srl_train.distributed import fsdp
 from srl_train.errors import UpdateError
 from srl_train.scores import standard_error
 
@@ -137,23 +137,16 @@ def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
     def init(models: Sequence[str]) -> list[Any]:
         return [strategy.init(models) for strategy in strategies]
 
-    def on_gradients(
-        gradients: Tensors, states: Any, context: RoundContext
-    ) -> tuple[Tensors, list[Any]]:
-        after = []
-        for strategy, state in zip(strategies, states, strict=True):
-            gradients, state = strategy.on_gradients(gradients, state, context)
-            after.append(state)
-        return gradients, after
+    def hook(name: str) -> Callable[..., Any]:
+        def run(*arguments: Any) -> tuple[Any, list[Any]]:
+            *before, tensors, states, context = arguments
+            after = []
+            for strategy, state in zip(strategies, states, strict=True):
+                tensors, state = getattr(strategy, name)(*before, tensors, state, context)
+                after.append(state)
+            return tensors, after
 
-    def on_weights(
-        before: Tensors, weights: Tensors, states: Any, context: RoundContext
-    ) -> tuple[Tensors, list[Any]]:
-        after = []
-        for strategy, state in zip(strategies, states, strict=True):
-            weights, state = strategy.on_weights(before, weights, state, context)
-            after.append(state)
-        return weights, after
+        return run
 
     def check(parameters: Parameters) -> None:
         for strategy in strategies:
@@ -178,7 +171,12 @@ def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
 
     exchanges = any(strategy.exchange is not no_copies for strategy in strategies)
     return UpdateStrategy(
-        init, on_gradients, on_weights, check, traffic, exchange if exchanges else no_copies
+        init,
+        hook("on_gradients"),
+        hook("on_weights"),
+        check,
+        traffic,
+        exchange if exchanges else no_copies,
     )
 
 

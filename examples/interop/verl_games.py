@@ -7,9 +7,9 @@ Needs no GPU and no verl; the command needs both (docs/verl_areal.md).
 
 import shlex
 import sys
+from pathlib import Path
 
-from core_srl import VERLTrainer
-from srl_extensions.bridges.focal_game import FocalGame
+from srl_extensions.bridges.focal_game import FocalGame, rows, write_rows
 
 # Each row is one game of one of these three agents; the model plays all of them.
 OPTIONS = {"num_agents": 4, "max_cycles": 8}
@@ -18,6 +18,14 @@ GAMES = [
     for agent in ("agent_0", "agent_1", "agent_2")
 ]
 SETTINGS = {
+    "algorithm.adv_estimator": "grpo",
+    "data.train_batch_size": 48,
+    "actor_rollout_ref.actor.ppo_mini_batch_size": 24,
+    "actor_rollout_ref.actor.ppo_epochs": 4,
+    "actor_rollout_ref.actor.optim.lr": 1e-6,
+    "actor_rollout_ref.actor.use_dynamic_bsz": True,
+    "actor_rollout_ref.rollout.name": "vllm",
+    "actor_rollout_ref.rollout.n": 8,  # episodes from one start, which GRPO compares
     "data.max_prompt_length": 512,  # the rules and the first round
     "data.max_response_length": 1024,  # what is answered, and told, in the rounds after it
     "actor_rollout_ref.rollout.gpu_memory_utilization": 0.5,
@@ -29,8 +37,18 @@ SETTINGS = {
 
 def main(model="Qwen/Qwen2.5-1.5B-Instruct", folder="runs/verl_games"):
     """Write train.jsonl and val.jsonl into the folder."""
-    trainer = VERLTrainer(model, rollout_size=48, mini_batch_size=24, learning_rate=1e-6)
-    print(shlex.join(trainer.prepare(GAMES, range(160), folder, SETTINGS)))
+    place = Path(folder).absolute()
+    files = {"val": place / "val.jsonl", "train": place / "train.jsonl"}
+    write_rows(files["val"], rows(GAMES, range(16)))
+    write_rows(files["train"], rows(GAMES, range(16, 160)))
+    settings = {
+        **SETTINGS,
+        "actor_rollout_ref.model.path": model,
+        **{f"data.{name}_files": path for name, path in files.items()},
+        "trainer.default_local_dir": place / "checkpoints",
+    }
+    named = [f"{name}={value}" for name, value in settings.items()]
+    print(shlex.join([sys.executable, "-m", "verl.trainer.main_ppo", *named]))
 
 
 if __name__ == "__main__":

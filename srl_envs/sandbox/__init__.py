@@ -1,11 +1,19 @@
 """Sandbox for untrusted Python: see Sandbox, and docs/environments/sandbox.md."""
 
-from __future__ import annotations
-
-from srl_envs.sandbox.errors import NotPlainError, SandboxError
-from srl_envs.sandbox.limits import Limits
-from srl_envs.sandbox.protections import FEATURES, LEVELS, Protections
-from srl_envs.sandbox.results import Call, Outcome, Run, Test, TestReport, Verdict
+from srl_envs.sandbox.guest.serialization import NotPlainError
+from srl_envs.sandbox.records import (
+    FEATURES,
+    LEVELS,
+    Call,
+    Limits,
+    Outcome,
+    Protections,
+    Run,
+    SandboxError,
+    Test,
+    TestReport,
+    Verdict,
+)
 from srl_envs.sandbox.sandbox import Sandbox
 
 __all__ = [

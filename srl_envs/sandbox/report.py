@@ -1,29 +1,34 @@
-"""Parsing of a run's report, which the program may have written itself."""
+"""Runs of calls and of tests written as code, judged by reports that the program may have forged.
+
+A test written as code is a program in a separate run. Its calls are answered by another run, of
+the tested program. Every value is parsed and serialized anew in between, so no object or patched
+builtin of the tested program is in the process in which the test decides.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from srl_envs.sandbox.errors import NotPlainError
 from srl_envs.sandbox.guest import serialization, zygote
-from srl_envs.sandbox.results import Outcome, Run, Verdict
+from srl_envs.sandbox.guest.serialization import NotPlainError
+from srl_envs.sandbox.records import Outcome, Run, Verdict
 from srl_envs.sandbox.worker import Running
 from srl_envs.untrusted import printable
 
 WORDS = 400  # characters of an error
 NONSENSE = Outcome(Verdict.KILLED, error="what it reported cannot be read")
 OF_A_CALL = {each.value: each for each in (Verdict.ERROR, Verdict.MEMORY)}
-"""What a program may say of a call that failed; of its loading, also that it is no Python."""
+"""Verdicts that a program may report for a failed call; for its loading, also SYNTAX."""
 OF_A_PROGRAM = {**OF_A_CALL, Verdict.SYNTAX.value: Verdict.SYNTAX}
 
 
 def run_calls(running: Running, calls: Sequence[bytes]) -> Run:
-    """Give a started program its calls, each when the one before is answered, until it ends.
+    """Send a started program its calls, each after the answer to the one before.
 
-    So nothing that it says of one call can tell of a later one. Never raises for what it does.
+    So no answer can depend on a later call.
     """
     if not calls:
         running.hang_up()
@@ -55,13 +60,13 @@ def run_calls(running: Running, calls: Sequence[bytes]) -> Run:
 
 
 def reported(running: Running, failures: Mapping[str, Verdict] = OF_A_CALL) -> Outcome | None:
-    """The next that a run says; NONSENSE for what cannot be read, None where it ended instead."""
+    """Return the next outcome of a run: NONSENSE if unreadable, None if the run ended."""
     line = running.line()
     return None if line is None else outcome_of(line, failures) or NONSENSE
 
 
 def unanswered(running: Running) -> Outcome:
-    """How a run ended that had more to say."""
+    """Return the outcome of a run that ended early."""
     ended = ending(running)
     if ended.verdict is Verdict.OK:
         return Outcome(Verdict.KILLED, error="it ended before its calls were done")
@@ -69,7 +74,7 @@ def unanswered(running: Running) -> Outcome:
 
 
 def outcome_of(line: bytes, failures: Mapping[str, Verdict] = OF_A_CALL) -> Outcome | None:
-    """One line of a report; None where it is none."""
+    """Parse one line of a report; return None if it is invalid."""
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
@@ -91,7 +96,7 @@ def outcome_of(line: bytes, failures: Mapping[str, Verdict] = OF_A_CALL) -> Outc
 
 
 def ending(running: Running) -> Outcome:
-    """The end of a finished run's process."""
+    """Return the outcome of the process of a finished run."""
     limits, status = running.worker.limits, running.status or 0
     if running.flooded:
         most = limits.output if running.flooded == "output" else limits.results
@@ -101,7 +106,7 @@ def ending(running: Running) -> Outcome:
     if not os.WIFSIGNALED(status):
         return Outcome(Verdict.OK)
     number = os.WTERMSIG(status)
-    # The kernel counts ticks for the limit, but what it reports is exact: by half is near enough.
+    # The kernel enforces the limit in ticks and reports exact times, so the two may differ.
     if number == signal.SIGXCPU or (number == signal.SIGKILL and running.cpu >= limits.cpu * 0.5):
         return Outcome(Verdict.TIMEOUT, error=f"more than {limits.cpu} seconds of computing")
     names = {each.value: each.name for each in signal.Signals}
@@ -109,5 +114,55 @@ def ending(running: Running) -> Outcome:
 
 
 def printed(running: Running) -> str:
-    """A run's output, made safe to show and no longer than its limit."""
+    """Return the output of a run without control characters, cut at its limit."""
     return printable(running.printed.decode(errors="replace"))[: running.worker.limits.output]
+
+
+def judged(program: Running, start_trial: Callable[[], Running], functions: Collection[str]) -> Run:
+    """Run a test on a program that is being loaded, and end both processes."""
+    with program:
+        said = reported(program, OF_A_PROGRAM) or unanswered(program)
+        if said.verdict is Verdict.OK:
+            with start_trial() as trial:
+                said = _tried(program, trial, functions)
+                trial.stop()
+                trial.finish()
+        program.stop()
+        program.finish()
+    return Run(said.verdict, (), printed(program), said.error, program.wall, program.cpu)
+
+
+def _tried(program: Running, trial: Running, functions: Collection[str]) -> Outcome:
+    failed: Outcome | None = None
+    while (line := trial.line()) is not None:
+        asked = _asked(line, functions)
+        if asked is None:
+            said = outcome_of(line, OF_A_PROGRAM) or NONSENSE
+            break
+        program.send(asked + b"\n")
+        answer = reported(program) or unanswered(program)
+        failed = None if answer.verdict is Verdict.OK else answer
+        trial.send(answered(answer) + b"\n")
+    else:
+        said = unanswered(trial)
+    if said.verdict is Verdict.ERROR and said.error.startswith("AssertionError"):
+        return Outcome(Verdict.WRONG, error=said.error)
+    # A test that fails because a call failed has the verdict of that call.
+    return failed if failed is not None and said.verdict is not Verdict.OK else said
+
+
+def _asked(line: bytes, functions: Collection[str]) -> bytes | None:
+    """Return the call in a line of a trial, serialized anew, or None if there is none."""
+    try:
+        said = json.loads(line)
+        function, args, kwargs = serialization.loads(said["call"].encode())
+        return serialization.dumps((function, args, kwargs)) if function in functions else None
+    except (NotPlainError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def answered(answer: Outcome) -> bytes:
+    """Return the answer to a trial for the outcome of a call."""
+    if answer.verdict is not Verdict.OK:
+        return json.dumps({"error": answer.error}).encode()
+    return json.dumps({"value": serialization.dumps(answer.value).decode()}).encode()

@@ -3,9 +3,8 @@
     with Sandbox() as sandbox:
         report = sandbox.check(source, [Test(Call("add", (1, 2)), 3)])
 
-A program is sent the arguments of its calls as plain data, one call at a time, and sends back plain
-data. What it ought to have returned never leaves this process, where it is compared, by value and
-type.
+A program receives the arguments of its calls as plain data, one call at a time, and returns plain
+data. The expected values never leave this process, where they are compared by value and type.
 """
 
 from __future__ import annotations
@@ -16,30 +15,43 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from srl_envs.sandbox.code_tests import judged
-from srl_envs.sandbox.errors import SandboxError
 from srl_envs.sandbox.guest import serialization
-from srl_envs.sandbox.limits import Limits
-from srl_envs.sandbox.pool import Pool
-from srl_envs.sandbox.protections import FEATURES, LEVELS, Protections
-from srl_envs.sandbox.report import run_calls
-from srl_envs.sandbox.results import Call, Outcome, Run, Test, TestReport, Verdict
-from srl_envs.sandbox.worker import WorkerLostError
+from srl_envs.sandbox.records import (
+    FEATURES,
+    LEVELS,
+    Call,
+    Limits,
+    Outcome,
+    Protections,
+    Run,
+    SandboxError,
+    Test,
+    TestReport,
+    Verdict,
+)
+from srl_envs.sandbox.report import judged, run_calls
+from srl_envs.sandbox.worker import Pool, WorkerLostError
 from srl_envs.validation import check_choice, number_between, whole_number
 
 SOLUTION, PROGRAM = "solution", "__main__"
-"""A program's `__name__`: of one whose functions are called, and of one that is only run."""
+"""`__name__` of a program whose functions are called, and of a program that is only run."""
 
 _LOST = Outcome(Verdict.KILLED, error="the run took its worker with it")
 
 
 class Sandbox:
-    """A pool of workers that run untrusted Python, each run in a process of its own.
+    """Pool of workers that run untrusted Python, each run in a separate process.
 
-    `minimum` is the lowest level of protection (LEVELS) that will do; `without` names kernel
-    features (FEATURES) to leave unused. At most `workers` runs go on at once; threads may share a
-    sandbox, processes may not. The first worker starts now, the others when they are needed.
-    Raises SandboxError where less than `minimum` is to be had, and where there is no Linux.
+    Threads may share a sandbox, processes may not. Copies of a sandbox are the same sandbox.
+
+    Args:
+        limits: Limits of each run.
+        minimum: Lowest acceptable level of protection, one of LEVELS.
+        workers: Number of simultaneous runs; workers start when they are needed.
+        without: Features of the kernel (FEATURES) to leave unused.
+
+    Raises:
+        SandboxError: The level is not available, or the system is not Linux.
     """
 
     def __init__(
@@ -59,7 +71,7 @@ class Sandbox:
         self._pool = Pool(self.limits, self.minimum, self.workers, self.without)
 
     def protections(self) -> Protections:
-        """What is active and what was refused; its `level`, and as text a line that says all."""
+        """Return the active protections."""
         return self._pool.protections
 
     def run(
@@ -71,10 +83,10 @@ class Sandbox:
         name: str = SOLUTION,
         wall: float | None = None,
     ) -> Run:
-        """Run a program, then the calls in order. Never raises for what the program does.
+        """Run a program, then the calls in order.
 
-        `wall` seconds instead of the limit's. Raises NotPlainError for arguments that are no
-        plain data.
+        Raises:
+            NotPlainError: An argument of a call is no plain data.
         """
         request = _request(source, name=name)
         written = [_call(call) for call in calls]
@@ -87,23 +99,30 @@ class Sandbox:
             return _lost(len(calls))
 
     def evaluate(self, source: str, stdin: str = "", *, wall: float | None = None) -> Run:
-        """Run a program as a whole (`__name__` is "__main__"); its output is in `stdout`."""
+        """Run a program as `__main__`; its output is in `stdout`."""
         return self.run(source, stdin=stdin, name=PROGRAM, wall=wall)
 
     def check(self, source: str, tests: Sequence[Test], *, wall: float | None = None) -> TestReport:
-        """Run the tests' calls in one run, and compare here what they returned."""
+        """Run the calls of tests, and compare the returned values in this process."""
         run = self.run(source, [test.call for test in tests], wall=wall)
         pairs = zip(tests, run.outcomes, strict=True)
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
 
     def judge(self, source: str, trial: str, functions: Collection[str]) -> Run:
-        """Run a test written as code, in a process apart from the program it tests.
+        """Run a test written as code in another process than the program.
 
-        `trial` is the test's source, in which `functions` are the program's: called with plain
-        data, answered with plain data. They are in the dict `elsewhere` too, for a test that has
-        functions of the same names. The verdict is OK where the trial ends without an
-        exception, WRONG for an AssertionError, and otherwise what became of the program. Raises
-        SandboxError for a sandbox of one worker: the program's and the test's are two.
+        Args:
+            source: Program.
+            trial: Source of the test, in which `functions` call the program with plain data. The
+                dict `elsewhere` also contains them.
+            functions: Names of functions of the program.
+
+        Returns:
+            OK if the trial ends without an exception, WRONG for an AssertionError, and otherwise
+            the verdict of the program.
+
+        Raises:
+            SandboxError: The sandbox has one worker; this method needs two.
         """
         if self.workers < 2:
             raise SandboxError("judge() needs two workers, the program's and the test's: workers=2")
@@ -118,7 +137,7 @@ class Sandbox:
             return _lost(0)
 
     def close(self) -> None:
-        """End all workers. Runs afterwards raise SandboxError."""
+        """End all workers; later runs raise SandboxError."""
         self._pool.close()
 
     def __enter__(self) -> Sandbox:
@@ -134,7 +153,6 @@ class Sandbox:
         return again, (self.limits,)
 
     def __deepcopy__(self, memo: Mapping[int, Any]) -> Sandbox:
-        """Itself: copies of what uses a sandbox run their programs in the same workers."""
         return self
 
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from srl_envs.loading import needed_by
-from srl_envs.sandbox.errors import SandboxError
+from srl_envs.sandbox.records import SandboxError
 
 FILES = ("own", "readable", "none")
 """What a run is left of files. "own": all calls, for a run on a root of its own. "readable": files

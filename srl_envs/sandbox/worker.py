@@ -1,6 +1,6 @@
-"""Worker of the pool: a process that forks one run after another.
+"""Workers, processes that fork one run after another, and the pool that lends them.
 
-Whatever comes back over its pipes is read in bounded amounts and believed in nothing.
+Everything from the pipes of a worker is read in bounded amounts and is untrusted.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import functools
 import json
 import marshal
 import os
+import queue
 import select
 import signal
 import socket
@@ -18,26 +19,27 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict
+import weakref
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from srl_envs.sandbox.errors import SandboxError
-from srl_envs.sandbox.guest import zygote
-from srl_envs.sandbox.limits import Limits
-from srl_envs.sandbox.protections import Protections
+from srl_envs.sandbox import seccomp
+from srl_envs.sandbox.guest import runner, zygote
+from srl_envs.sandbox.records import Limits, Protections, SandboxError
 
 START = 30.0  # seconds that a worker may take to start
 GRACE = 5.0  # seconds beyond its time after which a run's worker is given up
 CHUNK = 65536
 
-# The worker's own interpreter is handed our modules, and none of the package's others. It is not
-# told where they lie, so no program can find that out.
+# The interpreter of the worker receives the code of these modules and no paths, so that no program
+# can find the package.
 _MODULES = (
     *("srl_envs.errors", "srl_envs.untrusted"),
-    "srl_envs.sandbox.errors",
     *(f"srl_envs.sandbox.guest.{name}" for name in ("confinement", "kernel", "own_files")),
     *(f"srl_envs.sandbox.guest.{name}" for name in ("runner", "serialization", "zygote")),
 )
@@ -60,20 +62,20 @@ zygote.main(int(sys.argv[1]))
 
 
 class WorkerLostError(SandboxError):
-    """A worker ended, or no longer answers."""
+    """A worker ended or does not answer."""
 
 
 class Running:
-    """One run under way: what has come back so far, and how it ended."""
+    """State of one run: its output so far, and its end."""
 
     def __init__(self, worker: Worker, request: bytes, stdin: bytes, wall: float) -> None:
         self.worker = worker
         self.received = bytearray()
         self.printed = bytearray()
         self.flooded = ""
-        """Which of "output" and "results" went over its limit, or nothing."""
+        """Exceeded limit, "output" or "results", or empty."""
         self.status: int | None = None
-        """As from os.wait; None while the run is under way."""
+        """Status as from os.wait; None during the run."""
         self.cause, self.cpu, self.wall = zygote.ENDED, 0.0, 0.0
         self._until = time.monotonic() + wall + GRACE
         output, output_end = os.pipe()
@@ -100,7 +102,7 @@ class Running:
         self._close()
 
     def line(self) -> bytes | None:
-        """The next line of results; None once the run is over and there is none."""
+        """Return the next line of results, or None after the last."""
         while (end := self.received.find(b"\n")) < 0:
             if self.status is not None:
                 return None
@@ -110,7 +112,7 @@ class Running:
         return line
 
     def send(self, line: bytes) -> None:
-        """Give the program a line on its calls descriptor, if it still takes any."""
+        """Write a line to the program, unless it has ended."""
         rest = memoryview(line)
         while rest and self.status is None:
             try:
@@ -121,18 +123,18 @@ class Running:
                 return
 
     def hang_up(self) -> None:
-        """Let the program know that no more lines will come."""
+        """Close the descriptor of calls."""
         if self._calls >= 0:
             os.close(self._calls)
             self._calls = -1
 
     def stop(self) -> None:
-        """Have the run killed."""
+        """Request that the run is killed."""
         with contextlib.suppress(OSError):
             self.worker.control.send(b"!", socket.MSG_NOSIGNAL)
 
     def finish(self) -> None:
-        """Wait for the end, and read what is left in the pipes."""
+        """Wait for the end, and read the rest of the pipes."""
         while self.status is None:
             self._pump()
         while ready := _ready(self._open):
@@ -183,7 +185,11 @@ class Running:
 
 
 class Worker:
-    """A started worker. Raises SandboxError where it cannot start. Not for two threads at once."""
+    """Started worker; not safe for two threads at once.
+
+    Raises:
+        SandboxError: The worker cannot start.
+    """
 
     def __init__(
         self, limits: Limits, filters: Mapping[str, bytes], without: Collection[str]
@@ -193,7 +199,7 @@ class Worker:
         self._folder = tempfile.mkdtemp(prefix="srl-sandbox-")
         try:
             self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            # A virtual environment's interpreter would only tell where that is.
+            # The interpreter of a virtual environment would reveal its path.
             interpreter = getattr(sys, "_base_executable", "") or sys.executable
             command = [interpreter, "-s", "-S", "-P", "-B", "-c", _BOOT]
             code = _file("code", _code())
@@ -214,20 +220,20 @@ class Worker:
                 self.close()
                 raise
         finally:
-            os.rmdir(self._folder)  # what was built on it is seen by the worker alone
+            os.rmdir(self._folder)  # Only the worker sees its mounts.
 
     def idle(self) -> bool:
-        """Whether it waits for a run; not so once it has ended."""
+        """Return True if the worker waits for a run."""
         return not _ready([self.control.fileno()])
 
     def start(self, request: bytes, stdin: bytes, wall: float) -> Running:
-        """Begin a run; the one before must have finished. Raises WorkerLostError."""
+        """Start a run after the one before; raise WorkerLostError if there is no worker."""
         return Running(self, request, stdin, wall)
 
     def close(self) -> None:
-        """End the worker and everything it started."""
+        """End the worker and all its processes."""
         self.control.close()
-        if os.getpid() != self.owner:  # a fork of the owner lets go of its copies and no more
+        if os.getpid() != self.owner:  # A fork of the owner only closes its copies.
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -236,7 +242,7 @@ class Worker:
             self._process.stderr.close()
 
     def last_words(self) -> str:
-        """The last line that a worker that has ended said of why."""
+        """Return the last line of standard error of a worker that ended."""
         assert self._process.stderr is not None
         os.set_blocking(self._process.stderr.fileno(), False)
         said = self._process.stderr.read(10_000) or b""
@@ -266,7 +272,7 @@ class Worker:
 
 @functools.cache
 def _code() -> bytes:
-    """The worker's modules by name, compiled, and the names of the packages they are in."""
+    """Return the compiled modules of a worker by name, and the names of their packages."""
     root = Path(__file__).parents[2]
     sources = dict.fromkeys(_PACKAGES, "")
     for name in _MODULES:
@@ -276,7 +282,7 @@ def _code() -> bytes:
 
 
 def _ready(reading: Iterable[int], seconds: float = 0.0, writing: int | None = None) -> list[int]:
-    """Those of the descriptors that are ready for it, or at their end, once one is."""
+    """Block until at least one descriptor is ready or closed, and return all that are."""
     poll = select.poll()
     for descriptor in reading:
         poll.register(descriptor, select.POLLIN)
@@ -291,3 +297,100 @@ def _file(name: str, content: bytes) -> int:
         file.write(content)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
+
+
+class Pool:
+    """Pool of up to `size` workers; threads may share it, processes may not."""
+
+    def __init__(self, limits: Limits, minimum: str, size: int, without: Collection[str]) -> None:
+        self._limits, self._minimum, self._without = limits, minimum, frozenset(without)
+        self._owner = os.getpid()
+        self._workers: list[Worker] = []
+        self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()  # None is not started yet.
+        self._several = threading.Lock()
+        self.close = weakref.finalize(self, _close_all, self._workers)
+        """Function that ends all workers."""
+        for _ in range(size - 1):
+            self._idle.put(None)
+        first = self._started()
+        self.protections: Protections = first.protections
+        self._idle.put(first)
+
+    @contextmanager
+    def lend(self, count: int = 1) -> Iterator[list[Worker]]:
+        """Wait for `count` workers and lend them; a lost worker is replaced later."""
+        if os.getpid() != self._owner:
+            raise SandboxError(
+                "this sandbox belongs to the process that made it: make one in each process"
+            )
+        with ExitStack() as lent:
+            # Only one thread at a time collects workers; otherwise two could wait for each other.
+            with self._several:
+                workers = [lent.enter_context(self._one()) for _ in range(count)]
+            yield workers
+
+    @contextmanager
+    def _one(self) -> Iterator[Worker]:
+        if not self.close.alive:
+            raise SandboxError("this sandbox is closed")
+        worker = self._idle.get()
+        try:
+            if worker is not None and not worker.idle():
+                self._drop(worker)
+                worker = None
+            if worker is None:
+                worker = self._started()
+            yield worker
+        except BaseException:
+            # The worker may still be busy with the interrupted run.
+            if worker is not None:
+                self._drop(worker)
+                worker = None
+            raise
+        finally:
+            self._idle.put(worker)
+
+    def _drop(self, worker: Worker) -> None:
+        self._workers.remove(worker)
+        worker.close()
+
+    def _started(self) -> Worker:
+        filters, why = ({}, "") if "seccomp" in self._without else _filters()
+        worker = Worker(self._limits, filters, self._without)
+        if why:
+            refused = {**worker.protections.refused, "seccomp": why}
+            worker.protections = replace(worker.protections, refused=refused)
+        if not worker.protections.reaches(self._minimum):
+            worker.close()
+            raise SandboxError(
+                f"the sandbox reaches {worker.protections}. Wanted is level {self._minimum} or "
+                "better: allow it, or give a lower minimum if you trust the programs"
+            )
+        self._workers.append(worker)
+        words = ""
+        try:
+            with worker.start(runner.NOTHING, b"", self._limits.wall) as running:
+                running.hang_up()
+                running.finish()
+            if running.status or running.received != runner.DONE:
+                words = running.printed.decode(errors="replace").strip() or str(running.status)
+        except WorkerLostError as error:
+            words = worker.last_words() or str(error)
+        if words:
+            self._drop(worker)
+            raise SandboxError(f"an empty program could not be run: {words.splitlines()[-1]}")
+        return worker
+
+
+@functools.cache
+def _filters() -> tuple[dict[str, bytes], str]:
+    """Return the compiled filters by seccomp.FILES, and the reason if there are none."""
+    try:
+        return {files: seccomp.compiled(files) for files in seccomp.FILES}, ""
+    except ImportError as error:
+        return {}, str(error)
+
+
+def _close_all(workers: list[Worker]) -> None:
+    while workers:
+        workers.pop().close()

@@ -15,8 +15,7 @@
 
     env = TaskEnv(Reverse())
 
-is a whole environment: seeded, with training and test problems, for one agent or several, and
-readable by language models. docs/environments/tasks.md tells all that a task may say.
+is a complete environment for one agent or several (docs/environments/tasks.md).
 """
 
 from __future__ import annotations
@@ -24,13 +23,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from hashlib import blake2b
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games.base import metadata_of
-from srl_envs.games.maze_levels import SPLITS
+from srl_envs.games.maze_levels import SPLITS, TEST_SHARE
 from srl_envs.tasks.free_text_game import (
     RENDER_MODES,
     FreeTextGame,
@@ -39,7 +39,6 @@ from srl_envs.tasks.free_text_game import (
     readable_text,
 )
 from srl_envs.tasks.grading import final_answer
-from srl_envs.tasks.problem import Attempt, Grade, Problem
 from srl_envs.text import TEXT_LENGTH, ParseFailure, Samples
 from srl_envs.validation import (
     MOST_PLAYERS,
@@ -49,89 +48,189 @@ from srl_envs.validation import (
     whole_number,
 )
 
-__all__ = ["Attempt", "Grade", "Problem", "Task", "TaskEnv", "TaskView", "final_answer"]
-
-DRAWS = 10_000  # problems that may be drawn in vain before we say that there is none
+T = TypeVar("T")
+QUESTION_LENGTH = TEXT_LENGTH * 3 // 4  # characters; the rest of the observation is feedback
+DRAWS = 10_000  # problems to draw in search of one of the split
 HOW_TO_ANSWER = "End with a line that holds your final answer alone: Answer: ..."
 
 
-class Task(ABC):
-    """Questions and their grading. Subclass it: `draw`, `grade` and `rules` are enough.
+@dataclass(frozen=True)
+class Problem:
+    """Question, with everything that is needed to grade its answers."""
 
-    A task holds no state of an episode (that is in Attempt), so that one object may serve many
-    environments.
+    question: str
+    """Full question, shown again in every turn."""
+    answer: Any = None
+    """Truth for grading; never shown to an agent."""
+    difficulty: int = 1
+    key: str | None = None
+    """Identity of the problem apart from its wording, by default the question.
+
+    Problems with the same key are in the same split.
+    """
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Further data of the task."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data for the infos of the agent, such as the family of the problem."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.question, str) or not self.question.strip():
+            raise EnvConfigError(f"a question must be a text, got {self.question!r}")
+        if len(self.question) > QUESTION_LENGTH:
+            raise EnvConfigError(
+                f"a question may have {QUESTION_LENGTH} characters, this one has "
+                f"{len(self.question)}: {self.question[:60]!r}..."
+            )
+
+    @property
+    def identity(self) -> str:
+        """Hash of the key, 16 hexadecimal digits."""
+        key = self.question if self.key is None else self.key
+        return blake2b(key.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+
+    @property
+    def split(self) -> str:
+        """ "train", or for one key in five "test"."""
+        return SPLITS[int(self.identity, 16) % TEST_SHARE == 0]
+
+
+def pick(rng: np.random.Generator, things: Sequence[T]) -> T:
+    """Draw one of several things with equal probabilities."""
+    return things[int(rng.integers(len(things)))]
+
+
+@dataclass(frozen=True)
+class Grade:
+    """Grade of an answer."""
+
+    score: float
+    """Score from 0 to 1."""
+    correct: bool
+    """True if the task is solved."""
+    feedback: str = ""
+    """Text before the next turn; it must not contain the answer."""
+    finished: bool | None = None
+    """True if there is no further turn, by default when the answer is correct."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data for the infos of the agent."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "score", number_between("score", self.score, 0.0, 1.0))
+
+    @classmethod
+    def right(cls, feedback: str = "That is right.") -> Grade:
+        """Return the grade of a solution."""
+        return cls(1.0, True, feedback)
+
+    @classmethod
+    def wrong(cls, feedback: str = "That is not right.", score: float = 0.0) -> Grade:
+        """Return the grade of a wrong answer, with a partial score if given."""
+        return cls(score, False, feedback)
+
+
+@dataclass
+class Attempt:
+    """State of one agent's attempt at one problem."""
+
+    problem: Problem
+    answers: list[str] = field(default_factory=list)
+    """Readable answers, turn by turn."""
+    grades: list[Grade] = field(default_factory=list)
+    """Grade of each of `answers`."""
+    memory: Any = None
+    """State of the task, from `Task.begin`."""
+    turns: int = 0
+    best: float = 0.0
+    """Best score so far."""
+    solved: bool = False
+    feedback: str = ""
+
+
+class Task(ABC):
+    """Questions and their grading; subclasses define at least `draw`, `grade` and `rules`.
+
+    The state of an episode is in Attempt, so that several environments may share a task.
     """
 
     name: ClassVar[str]
-    """The environment's, such as "math_v0"."""
+    """Name of the environment, such as "math_v0"."""
     difficulties: tuple[int, int] = (1, 5)
-    """The easiest and the hardest that `draw` knows."""
+    """Lowest and highest difficulty of `draw`."""
     attempts: int = 3
-    """Turns, where the environment is not told otherwise."""
+    """Default number of turns."""
     split: str = "train"
-    """The split that is played where the environment is not told otherwise."""
+    """Default split."""
     attempt_penalty: float = 0.05
-    """Taken off for every turn after the first, where the environment is not told otherwise."""
+    """Default penalty of every turn after the first."""
 
     @abstractmethod
     def rules(self) -> str:
-        """Instructions, given once, before everything."""
+        """Return the instructions."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
-        """A problem, all of whose randomness is from `rng`."""
+        """Draw a problem, with all randomness from `rng`."""
 
     @abstractmethod
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """The grade of an answer, as `read` gave it. It must not raise, whatever the text."""
+        """Grade an answer as returned by `read`; never raise."""
 
     def how_to_answer(self) -> str:
-        """The form of an answer, said after the rules."""
+        """Return the form of an answer, which follows the rules."""
         return HOW_TO_ANSWER
 
     def read(self, text: str) -> str | ParseFailure:
-        """The answer in what an agent wrote. Never raises."""
+        """Return the answer in the text of an agent; never raise."""
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
-        """The task's memory for one attempt: files, an interpreter, or nothing."""
+        """Return the state of the task for one attempt, `Attempt.memory`."""
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
-        """One turn, for tasks in which a turn is more than an attempt; it may change `memory`."""
+        """Play one turn; override it if a turn is more than an attempt."""
         return self.grade(attempt.problem, answer)
 
     def end(self, attempt: Attempt) -> None:
-        """Let go of what `begin` holds; called once for each attempt, finished or broken off."""
+        """Release the state from `begin`; called once for each attempt."""
         attempt.memory = None
 
     def question(self, attempt: Attempt) -> str:
-        """What is asked, on every turn; tasks of many turns add what has happened so far."""
+        """Return the question of a turn."""
         return attempt.problem.question
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Up to `count` texts that say nothing about the truth; None where the task has none."""
+        """Return up to `count` texts without information on the truth, or None."""
         return None
 
 
 class TaskEnv(FreeTextGame):
-    """A task as an environment: each agent works on a problem of its own.
+    """Task as an environment: each agent works on a separate problem.
 
-    Agents agent_0, agent_1, ...; an action is the whole text that an agent writes. A turn earns
-    what its score adds to the agent's best so far, less `attempt_penalty` for every turn after the
-    first: an answer that is repeated earns nothing, and an episode's return is the best score
-    less the penalties. An agent is done (terminated) when its task is solved or its `max_cycles`
-    turns are used up. What cannot be read uses up a turn.
+    The action of agent_0, agent_1, ... is the text that the agent writes. The reward of a turn is
+    the increase of the agent's best score, less `attempt_penalty` after the first turn. An agent
+    terminates when its task is solved or after `max_cycles` turns. An unreadable text uses up a
+    turn.
 
-    Observation: the coming turn / (turns + 1), last score, best score, solved (0 or 1). Infos:
+    Observation vector: next turn / (turns + 1), last score, best score, solved (0 or 1). Infos:
     `score` and `correct` (of this turn), `best_score`, `success` (so far), `attempt`, `unreadable`
-    (why the text was not read, or None), `difficulty`, `problem` (its identity), `problem_seed`,
-    and the problem's own.
+    (the reason, or None), `difficulty`, `problem` (its identity), `problem_seed`, and the infos of
+    the problem.
 
-    `difficulty` is one number or (easiest, hardest), by default all that the task knows; `split`
-    is "train", "test" or "any". `problem_seed` makes every episode ask the same problem, and
-    `reset(options={"problem_seed": k})` names it for one episode. With `same_problem` all agents
-    get the same. Raises EnvConfigError for arguments out of range.
+    Args:
+        task: Task.
+        num_agents: Number of agents.
+        difficulty: Number, or (lowest, highest); by default, the range of the task.
+        split: "train", "test" or "any".
+        problem_seed: Seed of the only problem; the reset option "problem_seed" has precedence.
+        same_problem: True if all agents get the same problem.
+        attempt_penalty: Penalty of every turn after the first.
+        max_cycles: Number of turns.
+        obs_mode: See FreeTextGame.
+        render_mode: See FreeTextGame.
+
+    Raises:
+        EnvConfigError: An argument is invalid.
     """
 
     metadata: ClassVar[dict[str, Any]] = metadata_of("task_v0", render_modes=RENDER_MODES)
@@ -177,13 +276,10 @@ class TaskEnv(FreeTextGame):
             render_mode=render_mode,
         )
         if problem_seed is not None:
-            self.problem(problem_seed)  # says so where there is none
+            self.problem(problem_seed)  # The split may have none.
 
     def problem(self, seed: int) -> Problem:
-        """The problem of a problem seed, in this environment's split and range of difficulty.
-
-        Raises EnvConfigError where none of the split is found.
-        """
+        """Return the problem of a seed; raise EnvConfigError if the split has none."""
         rng = np.random.default_rng(whole_number("problem_seed", seed, low=0))
         easiest, hardest = self.difficulty
         for _ in range(DRAWS):
@@ -196,7 +292,7 @@ class TaskEnv(FreeTextGame):
         )
 
     def attempt(self, agent: str) -> Attempt:
-        """An agent's attempt in this episode; the truth is in it, so show it to no agent."""
+        """Return the attempt of an agent, which contains the truth."""
         if agent not in self._attempts:
             raise EnvError(
                 f"{agent!r} has no attempt: call reset() first, for {self.possible_agents}"
@@ -204,19 +300,14 @@ class TaskEnv(FreeTextGame):
         return self._attempts[agent]
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """The task's `sample_answers` for the agent's problem."""
         return self.task.sample_answers(rng, self.attempt(agent), count)
 
-    # What FreeTextGame asks of a game.
-
     def make_view(self) -> TaskView:
-        """The view for episodes of `self.max_cycles` turns."""
         turns = self.max_cycles
         tries = "" if turns == 1 else f" You have {turns} attempts."
         return TaskView(f"{self.task.rules()} {self.task.how_to_answer()}{tries}", task=self.task)
 
     def begin(self, options: Mapping[str, Any]) -> None:
-        """Draw every agent's problem."""
         named = options.get("problem_seed", self.problem_seed)
         if named is not None:
             named = whole_number("problem_seed", named, low=0)
@@ -226,8 +317,8 @@ class TaskEnv(FreeTextGame):
             seeds = seeds[:1] * agents
         if named is not None:
             seeds = [named] * agents
-        problems = [self.problem(seed) for seed in seeds]  # may be refused: nothing is let go yet
-        self._let_go(self._open.copy())
+        problems = [self.problem(seed) for seed in seeds]  # May raise, before any state changes.
+        self._release(self._open.copy())
         self._seeds = dict(zip(self.possible_agents, seeds, strict=True))
         self._attempts = dict(zip(self.possible_agents, map(Attempt, problems), strict=True))
         for agent, attempt in self._attempts.items():
@@ -235,15 +326,12 @@ class TaskEnv(FreeTextGame):
             self._open.add(agent)
 
     def first_info(self, agent: str) -> dict[str, Any]:
-        """The info of an agent that has not answered."""
         return self._info(agent, None, None)
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        """Read and grade one text per agent."""
         return {agent: self._answered(agent, text, over) for agent, text in answers.items()}
 
     def prompt(self, agent: str) -> str:
-        """The question, and after the first turn which attempt it is and what was wrong."""
         attempt = self._attempts[agent]
         question = self.task.question(attempt)
         if not attempt.turns:
@@ -256,14 +344,12 @@ class TaskEnv(FreeTextGame):
         return f"{question}\n{turn} {attempt.feedback[: max(0, room)]}".rstrip()[:TEXT_LENGTH]
 
     def numbers(self, agent: str) -> tuple[float, float, float, float]:
-        """The coming turn / (turns + 1), last score, best score, solved."""
         attempt = self._attempts[agent]
         last = attempt.grades[-1].score if attempt.grades else 0.0
         return (attempt.turns + 1) / (self.rounds + 1), last, attempt.best, float(attempt.solved)
 
     def close(self) -> None:
-        """Let go of what the task holds for attempts that were broken off."""
-        self._let_go(self._open.copy())
+        self._release(self._open.copy())
 
     def _answered(self, agent: str, text: str, over: bool) -> Outcome:
         attempt, task = self._attempts[agent], self.task
@@ -273,7 +359,7 @@ class TaskEnv(FreeTextGame):
         answer = whole if isinstance(whole, ParseFailure) else task.read(whole)
         finished = over
         if isinstance(answer, ParseFailure):
-            # Nothing at all stands for an answer whose writer was told already why it was not read.
+            # An empty text replaces an unreadable answer, whose writer already has the reason.
             attempt.feedback = f"Not read: {answer.reason}." if text else ""
             info = self._info(agent, None, answer.reason)
         else:
@@ -287,7 +373,7 @@ class TaskEnv(FreeTextGame):
             finished = over or (grade.correct if grade.finished is None else grade.finished)
             info = self._info(agent, grade, None)
         if finished:
-            self._let_go({agent})
+            self._release({agent})
         return Outcome(reward, finished, info)
 
     def _info(self, agent: str, grade: Grade | None, unreadable: str | None) -> dict[str, Any]:
@@ -306,7 +392,7 @@ class TaskEnv(FreeTextGame):
             **(grade.info if grade else {}),
         }
 
-    def _let_go(self, agents: set[str]) -> None:
+    def _release(self, agents: set[str]) -> None:
         for agent in agents:
             self._open.discard(agent)
             self.task.end(self._attempts[agent])
@@ -319,7 +405,6 @@ class TaskView(FreeTextView):
     task: Task = field(kw_only=True)
 
     def parse(self, agent: str, answer: str) -> str | ParseFailure:
-        """The whole text, or why no answer could be read in it. Never raises."""
         text = readable_text(answer)
         read = text if isinstance(text, ParseFailure) else self.task.read(text)
         return read if isinstance(read, ParseFailure) else text

@@ -1,8 +1,4 @@
-"""Base class of games in which agents act by writing: any text is an action.
-
-Seeding, spaces, turns, the refusal of what is no text, and rendering. A game says what is told,
-what an answer does, and who has finished. srl_envs.tasks.base builds on it, and so do debates.
-"""
+"""Base class of environments whose actions are texts, such as tasks and debates."""
 
 from __future__ import annotations
 
@@ -28,63 +24,46 @@ class Outcome:
 
     reward: float
     finished: bool
-    """The agent is done: it is terminated and plays no further turn."""
+    """True if the agent terminates."""
     info: dict[str, Any] = field(default_factory=dict)
     """Plain data."""
 
 
 class FreeTextGame(RoundGame):
-    """A PettingZoo ParallelEnv whose agents write.
+    """PettingZoo ParallelEnv whose actions are texts of up to ANSWER_LENGTH characters.
 
-    Actions are texts of up to ANSWER_LENGTH characters, as written: reading them is the game's
-    work, and nothing in them raises. Observations, by `obs_mode`:
+    No text raises an exception. Observations, by `obs_mode`: "llm" is `{"observation": vector,
+    "text": text for the agent}`, "dict" is `{"observation": vector}`, and "vector" is the float32
+    vector alone. An agent terminates when it has finished; all others are truncated after
+    `max_cycles` turns. Raises EnvConfigError for wrong arguments and EnvError for wrong use.
 
-    - "llm": `{"observation": vector, "text": what the agent is told}`;
-    - "dict": `{"observation": vector}`, and "vector": the float32 vector alone, which does not
-      hold what is asked.
-
-    An agent leaves when it has finished (terminated); all others leave after `max_cycles` turns
-    (truncated). Setting `max_cycles` takes effect at the next reset. Raises EnvConfigError for
-    wrong arguments and EnvError for wrong use.
-
-    A game gives `low` and `high` of an agent's vector, and defines `begin`, `take`, `prompt`,
-    `numbers` and `make_view`; it may say more in `first_info`. It may read `played` (turns so far,
-    this one included), `rounds` (of this episode) and `np_random`.
+    Subclasses pass `low` and `high` of an agent's vector, and define `begin`, `take`, `prompt`,
+    `numbers` and `make_view`. They may use `played` (turns so far, including this one), `rounds`
+    (turns of this episode) and `np_random`.
     """
 
     render_modes: ClassVar[Sequence[str]] = RENDER_MODES
 
     _shown: dict[str, tuple[str, float]]
-    """Agent -> what it wrote last, and what that earned."""
-
-    # What a game defines.
+    """Agent -> its last text and reward."""
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        """One turn: what each playing agent's answer did. `over` says that it is the last turn."""
+        """Return the outcome of each agent's text; `over` is True in the last turn."""
         raise NotImplementedError
 
     def prompt(self, agent: str) -> str:
-        """What an agent is told now: all that it needs to answer, on every turn."""
+        """Return the text of the observation, complete in every turn."""
         raise NotImplementedError
 
     def numbers(self, agent: str) -> Sequence[float]:
-        """The agent's observation vector now, of any agent, also one that has left."""
+        """Return the observation vector of any agent, also after its termination."""
         raise NotImplementedError
 
-    # What a game may say besides.
-
     def first_info(self, agent: str) -> dict[str, Any]:
-        """An agent's info at the start of an episode."""
+        """Return the info of an agent at the start of an episode."""
         return {}
 
-    # PettingZoo's interface.
-
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one turn with one text per playing agent.
-
-        Raises EnvError for a missing or unknown agent, an action that is no text of an allowed
-        length, or no episode.
-        """
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         agents = list(self.agents)
@@ -110,7 +89,6 @@ class FreeTextGame(RoundGame):
         )
 
     def drawn_in_text(self) -> str:
-        """What each agent was told last, and wrote before."""
         lines = [f"{self.metadata['name']} turn {self.played}/{self.rounds}"]
         for agent in self.possible_agents:
             if agent in self._shown:
@@ -118,8 +96,6 @@ class FreeTextGame(RoundGame):
                 lines.append(f"{agent} wrote ({reward:+.2f}): {printable(answer)}")
             lines.append(f"{agent} is told: {printable(self.prompt(agent))}")
         return "\n".join(lines) + "\n"
-
-    # The machinery.
 
     def _actions(self) -> TextSpace:
         return TextSpace(ANSWER_LENGTH)
@@ -144,36 +120,36 @@ class FreeTextGame(RoundGame):
 
 @dataclass(frozen=True)
 class FreeTextView:
-    """A TextView over what a written game tells; a game gives its rules, and how it reads."""
+    """Text view of a FreeTextGame."""
 
     said: str
-    """The rules, the same for every agent."""
+    """Rules for every agent."""
     default_action: str = ""
-    """Stands for an answer that could not be read."""
+    """Action for an unreadable answer."""
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """Instructions, and how to answer."""
+        """Return the instructions, with the form of an answer."""
         return self.said
 
     def describe(self, agent: str, observation: Any) -> str:
-        """What the agent is told, question and all, on every turn."""
+        """Return the text of an observation."""
         if isinstance(observation, Mapping) and "text" in observation:
             return str(observation["text"])
         numbers = observation["observation"] if isinstance(observation, Mapping) else observation
         return f"{ONLY_IN_WORDS} {' '.join(f'{number:g}' for number in numbers)}"
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        """None: legal answers cannot be listed."""
+        """Return no answers: they cannot be listed."""
         return ()
 
     def parse(self, agent: str, answer: str) -> str | ParseFailure:
-        """The whole answer, or why it cannot be read. Never raises."""
+        """Return the text unless it is unreadable; never raise."""
         return readable_text(answer)
 
 
 def readable_text(answer: Any) -> str | ParseFailure:
-    """An answer as a game can be given it: not empty, not too long."""
+    """Return a text that is neither empty nor too long, or a ParseFailure."""
     if not isinstance(answer, str):
         return ParseFailure("the answer is not text")
     if not answer.strip():

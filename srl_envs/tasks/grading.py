@@ -9,15 +9,13 @@ more.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from srl_envs.errors import DocumentError, EnvError
-from srl_envs.loading import needed_by
+from srl_envs.errors import DocumentError
 from srl_envs.tasks import expressions
 from srl_envs.tasks.expressions import Unreadable, same
 from srl_envs.tasks.free_text_game import readable_text
@@ -26,7 +24,6 @@ from srl_envs.untrusted import check_brackets
 
 PLACES = 4  # decimals that an answer must give where the truth has more, or never ends
 LONGEST = 1000  # characters of an answer
-VERIFY_SECONDS = 5  # of math-verify for parsing an answer, and for comparing two
 MOST = 20  # values that one answer may list
 CLOSE_ENOUGH = Fraction(1, 20)  # of the truth, that a decimal may be away from it at most
 
@@ -426,28 +423,3 @@ def _is_one_bracket(text: str) -> bool:
         if depth == 0:
             return place == len(text) - 1
     return False
-
-
-def same_by_math_verify(truth: str, said: str) -> bool:
-    """Compare two answers with math-verify, for figures comparable with published ones.
-
-    An answer that math-verify cannot parse in time is wrong. Do not train with math-verify: of the
-    263 pairs in tests/srl_envs/tasks/grading it accepts 19 of the 121 wrong ones ("x < 1 and x > 3"
-    for "x < 1 or x > 3", "10 cm" for "10 inches", "42±0" for "42") and rejects 51 of the 142 right
-    ones ("2 1/3" for "7/3", "42 dollars" for "42"). It is also slower by orders of magnitude.
-
-    Raises:
-        ImportError: math-verify is missing.
-        EnvError: This is not the main thread, which alone receives math-verify's time signals.
-    """
-    with needed_by("grader='math_verify'"):
-        from math_verify import parse, verify
-    if threading.current_thread() is not threading.main_thread():
-        raise EnvError(
-            "grader='math_verify' got a thread that gets no signals, by which it keeps its time: "
-            "play in the main thread, or use grader='exact'"
-        )
-    right, answer = (
-        parse(f"\\boxed{{{text}}}", parsing_timeout=VERIFY_SECONDS) for text in (truth, said)
-    )
-    return bool(verify(right, answer, timeout_seconds=VERIFY_SECONDS))

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--environment or --scenario is required")
     check_numbers(args)
     arenas = _arenas(args)
-    players = NamedPlayers.parse(args, groups, "every player")
+    players = NamedPlayers.parse(args, groups)
     players.prepare(args.threads)
     policies = [  # Policies of all environments, so that an error occurs before the first game.
         {name: players.by_agent(dict.fromkeys(one.agents, name), one.make) for name in groups}

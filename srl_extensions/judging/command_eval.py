@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     pass_at = _pass_at(args, chosen)
 
     others = {name for one in chosen for name in one.background.values()}
-    players = NamedPlayers.parse(args, dict.fromkeys([args.policy, *others]), args.policy)
+    players = NamedPlayers.parse(args, dict.fromkeys([args.policy, *others]))
     records = {}
     if args.record is not None:
         records = {one.name: args.record / f"{one.name}.jsonl" for one in chosen}

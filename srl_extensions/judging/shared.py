@@ -32,13 +32,10 @@ class NamedPlayers:
     resolver: Resolver
 
     @classmethod
-    def parse(cls, args: argparse.Namespace, names: Iterable[str], described: str) -> NamedPlayers:
-        """Return the players; raise ConfigError for an unknown name or an option without effect.
-
-        Error messages about options of `add_model_settings` contain the description.
-        """
+    def parse(cls, args: argparse.Namespace, names: Iterable[str]) -> NamedPlayers:
+        """Return the players; raise ConfigError for an unknown name or impossible settings."""
         specs = {name: parse_player(name) for name in names}
-        return cls(specs, build_resolver(args, list(specs.values()), described))
+        return cls(specs, build_resolver(args, list(specs.values())))
 
     def prepare(self, threads: int | None) -> None:
         """Set up torch if a player is a model in this process."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from srl_agents.evaluation.bootstrap import mean_interval
 from srl_extensions.pages import plots
-from srl_train.metrics.activity import PLAY
 from srl_train.metrics.document import (
     Block,
     Figure,
@@ -29,8 +28,6 @@ SHOWN_ELSEWHERE = frozenset(
      "samples_dropped_stale", "bytes_sent", "bytes_received"}
 )  # fmt: skip
 """Keys of a model's row that have another figure or table. All other keys are the learner's."""
-SLOTS = 240
-"""Number of parts of a run's time in which a lane is busy or idle."""
 OF_STAGES = {
     "mean_token_accuracy": ("tokens predicted right", True),
     "rewards/accuracies": ("pairs told apart", True),
@@ -43,8 +40,6 @@ TITLES = {
     "kl": "Divergence from the starting model (KL)",
     "sampler_divergence": "Sampler and trainer: mean difference in log-probability",
     "sampler_divergence_max": "Sampler and trainer: largest difference in log-probability",
-    "sampler_beyond_cap": "Sampler and trainer: share of tokens with a ratio above the cap",
-    "sampler_kl": "Divergence of the trainer from the sampler (KL)",
     "reward_std": "Standard deviation of rewards in a group",
     "frac_reward_zero_std": "Share of groups with all rewards equal",
 }
@@ -116,23 +111,6 @@ def updates(run: Run) -> list[Raster]:
     return [Raster("Rounds in which each model's weights were updated", rows, run.rounds)]
 
 
-def activity(run: Run) -> list[Raster]:
-    """Return the times at which rounds were played and each model learned, if recorded."""
-    if not run.activity:
-        return []
-    began = min(span.start for span in run.activity)
-    slot = (max(span.end for span in run.activity) - began) / SLOTS
-    lanes = []
-    for who in (PLAY, *run.models):
-        busy: set[int] = set()
-        for span in run.activity:
-            if span.who == who:
-                first = int((span.start - began) / slot)
-                busy.update(range(first, min(SLOTS, math.ceil((span.end - began) / slot))))
-        lanes.append((who, sorted(busy)))
-    return [Raster(f"Who was busy when, by {slot:.2g} s", lanes, range(SLOTS), "slot")]
-
-
 def weights(run: Run) -> list[Panel]:
     """Return the weight change of each model per update and in total."""
 
@@ -196,7 +174,6 @@ FIGURES: dict[str, Callable[[Run], Sequence[Panel | Raster]]] = {
         percent=True,
     ),
     "updates": updates,
-    "activity": activity,
     "versions": versions,
     "weights": weights,
     "learning": learning,

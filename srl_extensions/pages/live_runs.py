@@ -20,7 +20,6 @@ from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
 from srl_envs.loading import MAX_YAML
 from srl_envs.untrusted import MAX_BYTES, printable, read_json
-from srl_train.metrics.activity import span
 from srl_train.metrics.errors import MetricsError, RunFolderError
 from srl_train.metrics.run_folder import LARGEST, Run, by_stage, check_row, config_of, summary_of
 
@@ -236,7 +235,6 @@ class RunningEpisode:
 GROWING: Mapping[str, Callable[[], Rounds | Newest | RunningEpisode]] = {
     "metrics": Rounds,
     "stages": partial(Newest, 200, _pass),
-    "activity": partial(Newest, 3000, partial(span, "activity.jsonl")),
     "playing": RunningEpisode,
 }
 """Name of a file of JSON lines to its content."""
@@ -339,7 +337,6 @@ class RunFollower:
             config=self._config[1],
             samples=(),
             notes=(*self._problems.values(), *damaged),
-            activity=tuple(self._content["activity"].entries),
             root=self.root,
             rounds_read=rounds,
             playing=episode,

@@ -296,10 +296,6 @@ def _updates(run: Run) -> list[Block]:
     unmoved = f"Counted as updates although no weight changed: {', '.join(idle[:MOST_NAMED])}"
     return [
         *figures.figure(figures.updates(run), "Filled: updated in that round. Grey: not."),
-        *figures.figure(
-            figures.activity(run),
-            "Filled: rounds were played, or the model learned or waited for its turn to.",
-        ),
         *curves(run, "versions"),
         *curves(run, "weights", "Only rounds that changed a model's weights are joined."),
         _update_table(run),

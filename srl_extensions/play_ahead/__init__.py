@@ -1,1 +1,1 @@
-"""Schedule that plays rounds while models learn from earlier ones."""
+"""Schedule in which rounds are played while models learn from earlier rounds."""

@@ -1,20 +1,18 @@
-"""Play ahead: rounds are played while models learn from those before, each at its own pace.
+"""Play ahead: rounds are played while models learn from earlier rounds, each at its own pace.
 
-Whoever calls `next_round` coordinates: starts rounds, lets them enter in their order, tells of
-them. A thread plays: every game of all rounds under way is a coroutine in its event loop. Each
-model learns in a thread of its own, from the samples of every round in turn; where the update
-strategy brings the models together, one thread updates them all.
+The caller of `next_round` coordinates: it starts rounds, and hands completed ones to the models in
+order. One thread plays the episodes of all current rounds in one event loop. Each model learns in
+its own thread; if the update strategy exchanges weights or gradients, all models share one thread.
 
-Back-pressure is the bound on staleness alone. A model that makes u updates from a round, and whose
-samples may be s updates old (`updates.max_staleness`), has room for
+Only `updates.max_staleness` limits how far play is ahead. A model that makes u updates from a
+round, and whose samples may be s updates old, has room for
 
     max(0, floor((s + 1) / u) - 1)
 
-rounds: a round begins once the model has learned from all but so many of those before it. The last
-of its samples is then at most s updates old when it is learned from. Without room the rounds are
-those of the sequential loop, to the bit. A model that has fallen behind the fastest by more than
-its room holds nobody back until it has caught up; samples that got too old for it are dropped and
-counted.
+rounds: at the start of a round, the model has trained on all earlier rounds except that number. Its
+last sample is then at most s updates old. Without room, the rounds are equal to the sequential
+loop to the bit. A model that is more than its room behind the fastest model delays no round until
+it has caught up; samples that are too old for it by then are dropped and counted.
 """
 
 from __future__ import annotations
@@ -22,7 +20,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
-from collections import deque
+import time
+from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -32,8 +31,6 @@ from srl_agents.episode import Episode
 from srl_agents.event_loop import LoopThread
 from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
-from srl_train.errors import TrainingError
-from srl_train.metrics.activity import PLAY, Activity
 from srl_train.pools import growth_is_due, load_opponents
 from srl_train.round import (
     PlayedRound,
@@ -48,88 +45,120 @@ from srl_train.run import UpdateStats
 from srl_train.schedule import ScheduleContext
 
 
+class Activity:
+    """Seconds of rollouts (`rollout`), learning (`train`) and both (`overlap`). Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: Counter[str] = Counter()
+        self._since = time.perf_counter()
+        self._seconds = dict.fromkeys(("rollout", "train", "overlap"), 0.0)
+
+    def change(self, kind: str, by: int) -> None:
+        """Start (1) or end (-1) a rollout or an update."""
+        with self._lock:
+            self._count()
+            self._running[kind] += by
+
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds since the last call."""
+        with self._lock:
+            self._count()
+            counted, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
+            return counted
+
+    def _count(self) -> None:
+        now = time.perf_counter()
+        passed, self._since = now - self._since, now
+        busy = [kind for kind, running in self._running.items() if running]
+        for kind in (*busy, *(["overlap"] if len(busy) == 2 else [])):
+            self._seconds[kind] += passed
+
+
 @dataclass
 class Pace:
-    """Models that learn in one thread, and how far they have come."""
+    """Progress of the models that learn in one thread."""
 
     models: tuple[str, ...]
     room: int
-    """Rounds that may be played ahead of them."""
+    """Number of rounds that may be played ahead of the models."""
     learned: int
-    """Rounds that they have learned from."""
-    last: dict[str, UpdateStats]
-    """Model -> what was told of it last."""
+    """Number of rounds that the models have trained on."""
+    latest: dict[str, UpdateStats]
+    """Model to the statistics in the latest returned round."""
     waiting: deque[PlayedRound] = field(default_factory=deque)
     busy: bool = False
     behind: bool = False
-    """Whether they have fallen behind, and hold nobody back."""
+    """True if the models delay no round."""
     updates: dict[int, dict[str, UpdateStats]] = field(default_factory=dict)
-    """Round -> what they learned from it, until it is told."""
+    """Round to its statistics, until they are returned."""
     learning: threading.Lock = field(default_factory=threading.Lock)
-    """Held while they learn."""
+    """Locked while the models learn."""
 
 
 class PlayAhead:
-    """The rounds of a run from its next one on, played ahead of what is learned.
+    """Schedule of rounds that are played ahead; see `schedule.Schedule`.
 
-    Between two calls, rounds under way are played on and learned from; none begins.
+    Between two calls, current rounds continue and no round starts.
     """
 
     def __init__(self, context: ScheduleContext) -> None:
         self._run = run = context.run
-        self._activity = Activity(context.record, run.next_round)
-        self._pauses_after = context.saves_after
-        self._told = self._entered = self._started = run.next_round
+        self._activity = Activity()
+        self._saves_after = context.saves_after
+        self._returned = self._prepared = self._started = run.next_round
         self._playing: dict[int, Future[list[Episode]]] = {}
         self._played: dict[int, PlayedRound] = {}
-        self._spoilt: BaseException | None = None
-        """Why the next round to enter cannot: it is raised once all before it are told."""
+        self._failed = False
+        """True if a round failed; its error is raised after all rounds before it were returned."""
         bound = run.config.engine.in_flight
         self._in_flight = None if bound is None else asyncio.Semaphore(bound)
+        models = tuple(run.learners)
+        independent = run.config.updates.strategy == INDEPENDENT
         self._paces = [
-            Pace(
-                models,
-                min(room(run.config, m, run.matchmaking.most_held(m)) for m in models),
-                run.next_round,
-                {
-                    m: UpdateStats(version=run.versions[m], dropped=run.buffers[m].dropped.copy())
-                    for m in models
-                },
-            )
-            for models in learning_together(run.config, tuple(run.learners))
+            self._pace(own) for own in ([(m,) for m in models] if independent else [models])
         ]
-        self._moved = threading.Condition()
-        """Guards all that threads share; told of every change."""
-        self._news = False
+        self._changed = threading.Condition()
+        """Protects everything that threads share."""
+        self._has_news = False
         self._paused = False
-        """Whether those that are behind wait, like the others, for the state to be looked at."""
+        """True if models that are behind wait too, because the run's state is read."""
         self._closing = False
-        self._play = LoopThread("play")
+        self._play_thread = LoopThread("play")
         self._threads = [LoopThread(" ".join(pace.models)) for pace in self._paces]
         self._learning = [
             thread.submit(self._learn(pace))
             for thread, pace in zip(self._threads, self._paces, strict=True)
         ]
         for learning in self._learning:
-            learning.add_done_callback(self._tell)
+            learning.add_done_callback(self._notify)
+
+    def _pace(self, models: tuple[str, ...]) -> Pace:
+        run = self._run
+        latest = {
+            m: UpdateStats(version=run.versions[m], dropped=run.buffers[m].dropped.copy())
+            for m in models
+        }
+        smallest = min(room(run.config, m, run.matchmaking.most_held(m)) for m in models)
+        return Pace(models, smallest, run.next_round, latest)
 
     @property
     def ahead(self) -> bool:
-        """See Rounds."""
-        return self._entered > self._told
+        """True if models may have trained on rounds after the last returned one."""
+        return self._prepared > self._returned
 
     def next_round(self) -> RoundResult:
-        """The next round, once every model that keeps up has learned from it; of the run's last
-        round, once all have.
+        """Return the next round once all models that are not behind have trained on it.
 
-        Raises what playing or learning raised; everything has come to its end then.
+        All models learn from the run's last round. Raises errors of episodes and learners; the
+        schedule is closed then.
         """
         try:
-            number = self._told
+            number = self._returned
             self._pause(False)
             while not self._is_learned(number):
                 self._start_rounds()
-                if not self._enter_round():
+                if not self._prepare_round():
                     self._wait()
             return self._result(number)
         except BaseException:
@@ -137,32 +166,30 @@ class PlayAhead:
             raise
 
     def settle(self) -> list[RoundResult]:
-        """The rounds that have entered and are not told of yet, once they are learned from.
+        """Wait for all prepared rounds and return the ones after the last returned round.
 
-        Nothing is learned after that until `next_round` is called: the run's state is whole, and
-        that before the next round. Raises as `next_round` does.
+        Nothing is learned afterwards until `next_round` is called. Raises as `next_round`.
         """
         try:
             self._pause(True)
             while not self._is_settled():
                 self._wait()
-            return [self._result(number) for number in range(self._told, self._entered)]
+            return [self._result(number) for number in range(self._returned, self._prepared)]
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """End all threads: games under way are cancelled, models end the rounds they learn from."""
-        with self._moved:
+        """Cancel all episodes, let models complete their current round, and end all threads."""
+        with self._changed:
             if self._closing:
                 return
             self._closing = True
-            self._moved.notify_all()
-        for thread in (self._play, *self._threads):
+            self._changed.notify_all()
+        for thread in (self._play_thread, *self._threads):
             thread.close()
-        self._activity.close()
 
-    # ---- play ------------------------------------------------------------------------------------
+    # Play.
 
     def _start_rounds(self) -> None:
         while self._may_start(self._started):
@@ -173,81 +200,70 @@ class PlayAhead:
                         between_updates.enter_context(pace.learning)
                 plan = plan_round(self._run, number)
             load_opponents(self._run, plan.opponents[0])  # RunConfig: the same in all groups
-            self._playing[number] = playing = self._play.submit(self._rollout(number, plan))
-            playing.add_done_callback(self._tell)
+            self._playing[number] = playing = self._play_thread.submit(self._rollout(number, plan))
+            playing.add_done_callback(self._notify)
             self._started += 1
 
     def _may_start(self, number: int) -> bool:
-        if number >= self._run.config.rounds or self._spoilt is not None:
+        if number >= self._run.config.rounds or self._failed:
             return False
-        if self._run.pools and self._entered < number:
-            # The next opponent of a pool depends on all results.
+        if self._run.pools and self._prepared < number:
+            # A pool plays one snapshot at a time, and the next draw depends on all results.
             return False
-        with self._moved:
+        with self._changed:
             return all(number - own.learned <= own.room for own in self._paces if not own.behind)
 
     async def _rollout(self, number: int, plan: RoundPlan) -> list[Episode]:
-        span = self._activity.begin(PLAY, number)
+        self._activity.change("rollout", 1)
         try:
-            whole = plan.part(range(len(plan.games)))
-            return await self._run.engine.play_async(whole, self._in_flight)
+            games = plan.part(range(len(plan.games)))
+            return await self._run.engine.play_async(games, self._in_flight)
         finally:
-            self._activity.end(span)
+            self._activity.change("rollout", -1)
 
-    def _enter_round(self) -> bool:
-        """Hand the next round on to the models, if its games are over; returns whether it was."""
-        number = self._entered
+    def _prepare_round(self) -> bool:
+        """Hand the next round to the models if its episodes have ended; return True if so."""
+        number = self._prepared
         playing = self._playing.get(number)
         if playing is None or not playing.done():
             return False
-        if any(map(self._pauses_after, range(self._told, number))):
+        if any(map(self._saves_after, range(self._returned, number))):
             return False
-        self._spoilt = self._spoilt or playing.exception() or self._too_many_failed(playing)
-        if self._spoilt is not None:
-            if self._told < number:
-                return False
-            raise self._spoilt
-        played = prepare(self._run, number, self._playing.pop(number).result())
-        with self._moved:
-            self._played[number] = played
-            self._entered += 1
-            for pace in self._paces:
-                pace.waiting.append(played)
-            self._moved.notify_all()
-        return True
-
-    def _too_many_failed(self, playing: Future[list[Episode]]) -> TrainingError | None:
         try:
             self._run.check_failures(playing.result())
-        except TrainingError as error:
-            return error
-        return None
+        except BaseException:
+            self._failed = True
+            if self._returned < number:
+                return False
+            raise
+        played = prepare(self._run, number, self._playing.pop(number).result())
+        with self._changed:
+            self._played[number] = played
+            self._prepared += 1
+            for pace in self._paces:
+                pace.waiting.append(played)
+            self._changed.notify_all()
+        return True
 
-    # ---- learning --------------------------------------------------------------------------------
+    # Learning.
 
     async def _learn(self, pace: Pace) -> None:
-        """All that a thread of learning does."""
+        """Learn from all rounds in order; the whole work of one thread."""
         while (played := self._next_for(pace)) is not None:
             with pace.learning:
-                spans = [self._activity.begin(model, played.number) for model in pace.models]
+                self._activity.change("train", 1)
                 updates = learn(self._run, played, pace.models)
-                for span in spans:
-                    self._activity.end(span)
-            with self._moved:
+                self._activity.change("train", -1)
+            with self._changed:
                 pace.busy = False
                 pace.learned += 1
                 pace.updates[played.number] = updates
                 self._compare_paces()
-            self._tell()
-
-    def _raise_failure(self) -> None:
-        for learning in self._learning:
-            if learning.done():
-                learning.result()
+            self._notify()
 
     def _next_for(self, pace: Pace) -> PlayedRound | None:
-        with self._moved:
-            self._moved.wait_for(
+        with self._changed:
+            self._changed.wait_for(
                 lambda: self._closing or (pace.waiting and not (self._paused and pace.behind))
             )
             if self._closing:
@@ -263,34 +279,39 @@ class PlayAhead:
             elif pace.learned == front:
                 pace.behind = False
 
-    # ---- what both bring about -------------------------------------------------------------------
+    # Coordination.
 
     def _is_learned(self, number: int) -> bool:
         last = number == self._run.config.rounds - 1
-        with self._moved:
-            self._news = False
-            self._raise_failure()
-            if self._entered <= number:
+        with self._changed:
+            self._read_news()
+            if self._prepared <= number:
                 return False
             if not all(own.learned > number for own in self._paces if last or not own.behind):
                 return False
-        if last or not self._pauses_after(number):
+        if last or not self._saves_after(number):
             return True
         self._pause(True)
         return self._is_settled()
 
     def _is_settled(self) -> bool:
-        with self._moved:
-            self._news = False
-            self._raise_failure()
+        with self._changed:
+            self._read_news()
             if any(pace.busy or (pace.waiting and not pace.behind) for pace in self._paces):
                 return False
             for pace in self._paces:
-                self._shelve(pace)
+                self._move_to_buffers(pace)
             return True
 
-    def _shelve(self, pace: Pace) -> None:
-        """Put what waits for a model that is behind into its buffer, which checkpoints hold."""
+    def _read_news(self) -> None:
+        """Raise the error of a learner; wait for other news afterwards."""
+        self._has_news = False
+        for learning in self._learning:
+            if learning.done():
+                learning.result()
+
+    def _move_to_buffers(self, pace: Pace) -> None:
+        """Add the waiting samples of models that are behind to their buffers, for a checkpoint."""
         for place, played in enumerate(pace.waiting):
             for model in pace.models:
                 self._run.buffers[model].add(played.samples[model])
@@ -299,59 +320,57 @@ class PlayAhead:
             )
 
     def _result(self, number: int) -> RoundResult:
-        with self._moved:
+        with self._changed:
             for pace in self._paces:
                 ready = [pace.updates.pop(n) for n in sorted(pace.updates) if n <= number]
                 for model in pace.models:
-                    told = in_all(pace.last[model], [updates[model] for updates in ready])
-                    pace.last[model] = told
-            updates = {m: own for pace in self._paces for m, own in pace.last.items()}
-            self._told += 1
+                    parts = [updates[model] for updates in ready]
+                    pace.latest[model] = combined(pace.latest[model], parts)
+            updates = {m: own for pace in self._paces for m, own in pace.latest.items()}
+            self._returned += 1
         return finish(self._run, self._played.pop(number), updates, self._activity.seconds())
 
     def _pause(self, paused: bool) -> None:
-        with self._moved:
+        with self._changed:
             self._paused = paused
-            self._moved.notify_all()
+            self._changed.notify_all()
 
     def _wait(self) -> None:
-        with self._moved:
-            self._moved.wait_for(lambda: self._news)
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_news)
 
-    def _tell(self, _: object = None) -> None:
-        with self._moved:
-            self._news = True
-            self._moved.notify_all()
-
-
-def learning_together(config: RunConfig, models: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """The models by who learns together: each on its own where the strategy exchanges nothing."""
-    return [(m,) for m in models] if config.updates.strategy == INDEPENDENT else [models]
+    def _notify(self, _: object = None) -> None:
+        with self._changed:
+            self._has_news = True
+            self._changed.notify_all()
 
 
 def room(config: RunConfig, model: str, agents: int) -> int:
-    """Rounds that may be played ahead of a model that holds so many agents of a game at most; see
-    the module."""
+    """Return the number of rounds that may be played ahead of a model.
+
+    Args:
+        config: Configuration of the run.
+        model: Name of the model.
+        agents: Largest number of agents that the model plays in an episode.
+    """
     per_round = agents * config.rollout.episodes
     updates = -(-per_round // config.sample_budget.get(model, per_round))
-    # Weights that play may be as old as this before an update.
-    # Weights that play may be as old as this before an update.
     bound = config.updates.max_staleness - config.backend.publication_lag
     return max(0, (bound + 1) // updates - 1)
 
 
-def in_all(last: UpdateStats, parts: Sequence[UpdateStats]) -> UpdateStats:
-    """What the rounds' updates came to together, after those that were told of `last`."""
-    whole = UpdateStats(version=last.version, dropped=last.dropped)
+def combined(last: UpdateStats, parts: Sequence[UpdateStats]) -> UpdateStats:
+    """Return the sum of the statistics in `parts`, with the version of `last` if there are none."""
+    total = UpdateStats(version=last.version, dropped=last.dropped)
     for part in parts:
-        whole.samples += part.samples
-        whole.updates += part.updates
-        whole.steps_left_out += part.steps_left_out
-        whole.staleness += part.staleness
-        whole.age += part.age
-        whole.metrics = part.metrics or whole.metrics
-        whole.weight_change += part.weight_change
-        whole.sent += part.sent
-        whole.received += part.received
-        whole.version, whole.dropped = part.version, part.dropped
-    return whole
+        total.samples += part.samples
+        total.updates += part.updates
+        total.steps_left_out += part.steps_left_out
+        total.staleness += part.staleness
+        total.age += part.age
+        total.metrics = part.metrics or total.metrics
+        total.weight_change += part.weight_change
+        total.sent += part.sent
+        total.received += part.received
+        total.version, total.dropped = part.version, part.dropped
+    return total

@@ -10,7 +10,7 @@ from typing import Any
 
 from srl_envs import loading, registry, scenarios
 from srl_envs.errors import DocumentError, EnvConfigError, EnvError
-from srl_envs.tasks.multitask.env import Multitask
+from srl_envs.tasks.multitask import Multitask
 from srl_envs.untrusted import read_bytes
 from srl_envs.validation import entries_of, is_loopback, nearest, set_fields, whole_number
 from srl_extensions.remote.client import TOKEN_VARIABLE

@@ -14,8 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends import background_loop
@@ -58,6 +56,10 @@ class _Versioned:
         return self.request.conversation
 
 
+_Answers = asyncio.Future[list[Sampled | BaseException]]
+"""Answers of one call."""
+
+
 class VLLMBackend:
     """Samples from a base model and its adapters on the server that the router chooses.
 
@@ -72,7 +74,6 @@ class VLLMBackend:
         *,
         base: str,
         name: str | None = None,
-        seeded: bool = False,
         positions: int | None = None,
         vocabulary: int | None = None,
         stop_ids: Iterable[int] = (),
@@ -85,8 +86,6 @@ class VLLMBackend:
             tokenizer: Tokenizer of the model.
             base: Name of the base on the servers.
             name: Name in records; None uses `base`.
-            seeded: Send every request as a call with a seed of its conversation, so that an answer
-                does not depend on other requests. Otherwise requests are grouped.
             positions: Longest context in tokens.
             vocabulary: Number of token ids; None counts those of the tokenizer.
             stop_ids: Further ids that end an answer.
@@ -98,18 +97,17 @@ class VLLMBackend:
         self.tokenizer = tokenizer
         self.positions = positions
         self.vocabulary = len(tokenizer) if vocabulary is None else vocabulary
-        self._router, self._seeded = router, seeded
+        self._router = router
         self.chat = ChatFormat(tokenizer, stop_ids, chat_template_kwargs)
         """Conversion of conversations to tokens."""
         self.stop_ids = self.chat.stop_ids
         """Tokens that end an answer."""
-        self._batcher: Batcher[_Versioned, tuple[_Call, int]] = Batcher(self._calls)
+        self._batcher: Batcher[_Versioned, tuple[_Answers, int]] = Batcher(self._calls)
         # Publications and requests come from different threads.
         self._lock = threading.Lock()
         self._served: dict[str | None, Served] = {None: Served(ModelVersion(self.name), base)}
         self._open: dict[str, set[Future[None]]] = {}
         """Served name -> its open requests."""
-        self._resumed: Future[None] | None = None
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
         """Sample from `served_as`, loaded on all servers, for new requests of `adapter`.
@@ -118,11 +116,6 @@ class VLLMBackend:
         """
         with self._lock:
             self._served[adapter] = Served(version, served_as)
-
-    def withdraw(self, adapter: str | None) -> None:
-        """Refuse requests for `adapter` (None: the base) until the next `serve`."""
-        with self._lock:
-            self._served.pop(adapter, None)
 
     def identity(self, adapter: str | None = None) -> ModelVersion:
         """Return the current version. Raises BackendError for an adapter that is not served."""
@@ -137,22 +130,6 @@ class VLLMBackend:
                     self._open.pop(served_as, None)
                     return
             await asyncio.wait([asyncio.wrap_future(request) for request in requests])
-
-    @asynccontextmanager
-    async def paused(self) -> AsyncIterator[None]:
-        """Run the body without open requests: new ones wait until its end."""
-        resumed: Future[None] = Future()
-        with self._lock:
-            self._resumed = resumed
-            names = list(self._open)
-        try:
-            for name in names:
-                await self.drained(name)
-            yield
-        finally:
-            with self._lock:
-                self._resumed = None
-            resumed.set_result(None)
 
     async def complete(self, request: Request) -> Completion:
         """Return the completion, from one call with other requests for the same weights.
@@ -171,8 +148,11 @@ class VLLMBackend:
                 ids = (*answer, self.chat.end_of_turn)
                 sampled = Sampled(ids, (0.0,) * len(ids), ended=True)
             else:
-                call, place = await self._batcher.submit(_Versioned(request, served))
-                sampled = await call.answer(place)
+                answers, place = await self._batcher.submit(_Versioned(request, served))
+                received = (await asyncio.shield(answers))[place]
+                if isinstance(received, BaseException):
+                    raise received
+                sampled = received
         check_vocabulary(sampled, self.vocabulary, served.name)
         return completion(sampled, request, trie, served.version)
 
@@ -182,8 +162,6 @@ class VLLMBackend:
     def _current(self, adapter: str | None) -> Served:
         if adapter in self._served:
             return self._served[adapter]
-        if adapter is None:
-            raise BackendError(f"{self.name} was not published whole: publish the model first")
         there = [name for name in self._served if name is not None]
         raise BackendError(
             f"{self.name} lacks the adapter {adapter!r}; it has {there or 'none'}: publish the "
@@ -194,15 +172,10 @@ class VLLMBackend:
     async def _counted(self, request: Request) -> AsyncIterator[Served]:
         """Yield the weights for a request, which counts as open in the body."""
         answered: Future[None] = Future()
-        while True:
-            with self._lock:
-                resumed = self._resumed
-                if resumed is None:
-                    served = self._current(request.adapter)
-                    check_version(request, served.version)
-                    self._open.setdefault(served.name, set()).add(answered)
-                    break
-            await asyncio.wrap_future(resumed)
+        with self._lock:
+            served = self._current(request.adapter)
+            check_version(request, served.version)
+            self._open.setdefault(served.name, set()).add(answered)
         try:
             yield served
         finally:
@@ -210,20 +183,20 @@ class VLLMBackend:
                 self._open[served.name].remove(answered)
             answered.set_result(None)
 
-    def _calls(self, batch: Sequence[_Versioned]) -> list[tuple[_Call, int]]:
-        """Return the call of each request, and the request's place in the call."""
+    def _calls(self, batch: Sequence[_Versioned]) -> list[tuple[_Answers, int]]:
+        """Return the answers of each request's call, and the request's place in the call."""
         groups: dict[Any, list[int]] = {}
         for index, one in enumerate(batch):
-            request = one.request
-            alike = index if self._seeded else (one.served, request.sampling, request.answers)
+            alike = one.served, one.request.sampling, one.request.answers
             groups.setdefault(alike, []).append(index)
-        places: dict[int, tuple[_Call, int]] = {}
+        places: dict[int, tuple[_Answers, int]] = {}
         for indices in groups.values():
             for start in range(0, len(indices), PROMPTS_PER_CALL):
                 part = indices[start : start + PROMPTS_PER_CALL]
-                answers = background_loop.submit(self._answers([batch[n] for n in part]))
-                call = _Call(answers, len(part))
-                places.update((index, (call, place)) for place, index in enumerate(part))
+                calling = background_loop.submit(self._answers([batch[n] for n in part]))
+                # One future for all, so that their next requests are made at the same time again.
+                answers = asyncio.wrap_future(calling)
+                places.update((index, (answers, place)) for place, index in enumerate(part))
         return [places[index] for index in range(len(batch))]
 
     async def _answers(self, group: Sequence[_Versioned]) -> list[Sampled | BaseException]:
@@ -254,7 +227,6 @@ class VLLMBackend:
                 max_tokens=first.longest,
                 stop_ids=stop_ids,
                 answers=answers,
-                seed=seed_of(first) if self._seeded else None,
             )
 
         task = Task(
@@ -264,34 +236,6 @@ class VLLMBackend:
             prefix=None if first.conversation is None else (served.name, first.conversation),
         )
         return await self._router.run(task, call)
-
-
-class _Call:
-    """Call that is open for several requests of one event loop."""
-
-    def __init__(self, running: Future[list[Sampled | BaseException]], requests: int):
-        self._answers = asyncio.wrap_future(running)
-        self._requests = requests
-
-    async def answer(self, place: int) -> Sampled:
-        """Return the answer of one request; the call is cancelled with the last request."""
-        try:
-            answers = await asyncio.shield(self._answers)
-        except asyncio.CancelledError:
-            self._requests -= 1
-            if not self._requests:
-                self._answers.cancel()
-            raise
-        answer = answers[place]
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
-
-
-def seed_of(request: Request) -> int:
-    """Return a seed for the request, of 31 bits as every API accepts."""
-    words = np.random.SeedSequence([request.seed, request.draws_before]).generate_state(1)
-    return int(words[0] >> 1)
 
 
 def check_vocabulary(sampled: Sampled, vocabulary: int, served_as: str) -> None:

@@ -119,7 +119,6 @@ class VLLMClient:
         max_tokens: int,
         stop_ids: Collection[int],
         answers: tuple[tuple[int, ...], ...] | None = None,
-        seed: int | None = None,
     ) -> list[Sampled]:
         """Return one completion for each prompt, in order, from a single call.
 
@@ -130,7 +129,6 @@ class VLLMClient:
             max_tokens: Longest completion.
             stop_ids: The only tokens that end a completion.
             answers: The only legal completions, with their stop tokens; None allows all.
-            seed: Seed of every prompt of the call.
 
         Raises:
             ServerUnavailable: Also if the server does not know the name, as after a restart.
@@ -150,8 +148,6 @@ class VLLMClient:
         }
         if answers is not None:
             body["vllm_xargs"] = {ANSWERS: json.dumps(answers)}
-        if seed is not None:
-            body["seed"] = seed
 
         async def attempt() -> list[Sampled]:
             came = await self._ask("post", "/v1/completions", body)

@@ -46,8 +46,6 @@ class ServerSpec:
     gpus: tuple[int, ...] = ()
     """GPUs by their index in this process; several share the layers; none selects the CPU."""
     dtype: str = "auto"
-    max_model_len: int | None = None
-    """Tokens of prompt and answer; None selects the model's own limit."""
     adapter_slots: int = 0
     """Adapters loaded at the same time; 0 serves the base alone."""
     max_rank: int = 16
@@ -111,8 +109,6 @@ def arguments(spec: ServerSpec) -> list[str]:
     ]  # fmt: skip
     if spec.key is not None:
         words += ["--middleware", "gate.Gate"]
-    if spec.max_model_len is not None:
-        words += ["--max-model-len", spec.max_model_len]
     if spec.adapter_slots:
         rank = next((own for own in LORA_RANKS if spec.max_rank <= own), None)
         if rank is None:

@@ -12,22 +12,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from srl_agents.errors import BackendError, ServerUnavailable, ServingError
+from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.network import RejectedError
 from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.command import ServerSpec
-from srl_extensions.vllm.routing import Router
+from srl_extensions.vllm.routing import MAX_WAIT, Router
 from srl_extensions.vllm.server import ModelServer, Server
 
+CONCURRENCY = 64
+"""Open calls of each server, of up to 64 prompts each."""
+MAX_RESTARTS = 10
+"""Restarts of each server; one more failure ends the run."""
+START_TIMEOUT = 600.0
+"""Seconds until a server that was started is ready."""
 LOOK = 0.5
 """Seconds between two checks of a server."""
 HANGS_AFTER = 60.0
 """Seconds without a reply after which a running server counts as dead."""
-DYING = 4.0
-"""Seconds in which a server ends whose engine died of a request."""
-FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-"""Seconds before a restart, which double after each failed one."""
+RESTART_WAIT = 5.0
+"""Seconds before a restart."""
 OnUp = Callable[[str, VLLMClient], Awaitable[None]]
 
 log = logging.getLogger(__name__)
@@ -61,8 +65,7 @@ class Fleet:
         self.routers: dict[str, Router[VLLMClient]] = {}
         """Base -> router of its servers."""
         self.members: list[Member] = []
-        self._concurrency, self._deadline = concurrency, deadline
-        self._max_restarts, self._start_timeout = 0, 0.0
+        self._concurrency = concurrency
         self._on_up: list[OnUp] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._starting: dict[tuple[str, int], asyncio.Lock] = {}
@@ -73,11 +76,9 @@ class Fleet:
         cls,
         specs: Sequence[ServerSpec],
         *,
-        concurrency: int,
-        deadline: float,
+        concurrency: int = CONCURRENCY,
+        deadline: float = MAX_WAIT,
         run_by: Callable[[ServerSpec], Server] = ModelServer,
-        max_restarts: int = 10,
-        start_timeout: float = 600.0,
         sharing: Literal["fair", "priority"] = "fair",
     ) -> Fleet:
         """Start servers and wait until they are ready.
@@ -87,15 +88,12 @@ class Fleet:
             concurrency: Limit on the open requests of each server.
             deadline: Seconds that a request waits for a server, restarts included.
             run_by: Constructor of the object that runs a server.
-            max_restarts: Restarts of each server; one more failure ends the run (`check`).
-            start_timeout: Seconds until a server that was started is ready.
             sharing: Division of the capacity among owners; see Router.
 
         Raises:
             ServingError: If a server does not become ready. All others are ended.
         """
         fleet = cls(concurrency=concurrency, deadline=deadline, sharing=sharing)
-        fleet._max_restarts, fleet._start_timeout = max_restarts, start_timeout
         for spec in specs:
             client = VLLMClient(spec.url, deadline=deadline, api_key=spec.key, owner=True)
             fleet._add(Member(client, spec.served_name, run_by(spec)))
@@ -106,8 +104,8 @@ class Fleet:
         cls,
         urls: Mapping[str, Iterable[str]],
         *,
-        concurrency: int,
-        deadline: float,
+        concurrency: int = CONCURRENCY,
+        deadline: float = MAX_WAIT,
         key: str | None = None,
         patience: float = 0.0,
     ) -> Fleet:
@@ -251,18 +249,16 @@ class Fleet:
     async def _restart(self, member: Member, server: Server) -> None:
         """Start a server again, within the limit on its restarts."""
         cause = f"{server.name} died: {await asyncio.to_thread(server.cause_of_death)}"
-        wait = FIRST_WAIT
         while not member.up:
-            if member.restarts >= self._max_restarts:
+            if member.restarts >= MAX_RESTARTS:
                 self.routers[member.base].remove(member.client)
                 raise ServingError(
-                    f"{self._max_restarts} restarts are allowed and were not enough: {cause}"
+                    f"{MAX_RESTARTS} restarts are allowed and were not enough: {cause}"
                 )
             member.restarts += 1
-            log.warning("restart %d in %g s: %s", member.restarts, wait, cause)
+            log.warning("restart %d in %g s: %s", member.restarts, RESTART_WAIT, cause)
             await in_thread(server.kill)
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, LONGEST_WAIT)
+            await asyncio.sleep(RESTART_WAIT)
             try:
                 await self._bring_up(member)
             except (ServingError, BackendError, OSError) as error:
@@ -281,7 +277,7 @@ class Fleet:
                 lock = self._starting.setdefault((spec.host, gpu), asyncio.Lock())
                 await alone.enter_async_context(lock)
             await in_thread(server.start)
-            await wait_ready(server, member.client, self._start_timeout)
+            await wait_ready(server, member.client, START_TIMEOUT)
         await self._take_in(member)
         if spec.key is not None:
             await member.client.open_gate()
@@ -313,16 +309,14 @@ async def wait_ready(server: Server, client: VLLMClient, timeout: float) -> None
     Raises:
         ServingError: If the server ends or refuses the request, and after `timeout` seconds.
     """
-    end = refused_until = time.monotonic() + timeout
+    end = time.monotonic() + timeout
     while (left := end - time.monotonic()) > 0:
         try:
             return await client.check_ready(server.spec.served_name, left)
-        except ServerUnavailable:
-            refused_until = end  # The server does not listen yet.
-        except BackendError as error:
-            refused_until = min(refused_until, time.monotonic() + DYING)
-            if time.monotonic() > refused_until:
-                raise ServingError(f"{server.name} completes no token: {error}") from error
+        except RejectedError as error:
+            raise ServingError(f"{server.name} completes no token: {error}") from error
+        except BackendError:  # The server does not listen yet, or its engine just died.
+            pass
         if not await _is_alive(server):
             cause = await asyncio.to_thread(server.cause_of_death)
             raise ServingError(f"{server.name} ended as it started: {cause}")

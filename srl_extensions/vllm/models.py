@@ -17,17 +17,15 @@ from torch import Tensor
 from srl_agents.errors import PlacementError, ServingError
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.loading import folder_of, source_of
+from srl_agents.llm.backends.huggingface.loading import source_of
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.command import ServerSpec, program
 from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
 from srl_extensions.vllm.fleet import Fleet
-from srl_extensions.vllm.placement import Gpu, find_gpus, place, weights_gib
+from srl_extensions.vllm.placement import Gpu, find_gpus, place
 from srl_extensions.vllm.publisher import (
-    OTHER_TOLERANCE,
-    TOLERANCES,
     HeldWeights,
     ServedPublisher,
     VersionedSampler,
@@ -35,7 +33,7 @@ from srl_extensions.vllm.publisher import (
     write_weights,
 )
 from srl_extensions.vllm.server import free_port, logs_folder
-from srl_train.checkpoints.adapter_folders import adapter_base
+from srl_train.adapters import adapter_base
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.loading import Samplers, SamplerStart, learning_models
@@ -44,8 +42,9 @@ from srl_train.player_names import TINY, notes_of
 T = TypeVar("T")
 BASE = "base"
 """Served name of the base that adapters share; a whole model has its own name."""
-FIRST_PORT = 8001
-"""First port that is tried if none is configured."""
+KEPT_VERSIONS = 1
+"""Past versions of each model that stay loaded, so that a publication does not wait for episodes
+that are still played with the version before."""
 PROBED_TOKENS = 64
 
 
@@ -100,7 +99,7 @@ def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
         # Adapters share one base.
         facts = {b: TokenFacts.of(own) for b, own in zip(sources, loaded.values(), strict=False)}
         shapes = shapes_of(config, sources, frozen)
-        backends = backends_of(config, backend, fleet, facts, shapes)
+        backends = backends_of(config, fleet, facts, shapes)
         probe = probe_of(make_env, next(iter(loaded.values())))
 
         def write(name: str, weights: Mapping[str, Tensor], probes: Any, folder: Path) -> Tensor:
@@ -133,7 +132,6 @@ def shapes_of(
 
 def backends_of(
     config: RunConfig,
-    backend: VLLMBackendConfig,
     fleet: Fleet,
     facts: Mapping[str, TokenFacts],
     names: Iterable[str],
@@ -141,8 +139,7 @@ def backends_of(
     """Return the backend of each name that the servers sample for."""
     template = config.models.chat_template_kwargs
     own = {
-        base: one.backend(fleet, base, seeded=backend.seeded, chat_template_kwargs=template)
-        for base, one in facts.items()
+        base: one.backend(fleet, base, chat_template_kwargs=template) for base, one in facts.items()
     }
     return {name: own[base_of(config, name)] for name in names}
 
@@ -162,22 +159,10 @@ def publisher_of(
     folder: Path,
 ) -> ServedPublisher:
     """Return the publisher of a run, whose publications are written to `folder`."""
-    held = HeldWeights(
-        samplers,
-        fleet,
-        probe=probe,
-        tolerance=backend.probe_tolerance or TOLERANCES.get(config.models.dtype, OTHER_TOLERANCE),
-        deadline=backend.deadline,
-        keep=backend.keep_versions,
-    )
-    return ServedPublisher(
-        held,
-        write,
-        folder=folder,
-        adapters=config.models.adapters is not None,
-        rule=backend.publish,
-        max_staleness=config.updates.max_staleness,
-    )
+    adapters = config.models.adapters is not None
+    held = HeldWeights(samplers, fleet, probe=probe, dtype=config.models.dtype, keep=KEPT_VERSIONS)
+    every = backend.publish_every
+    return ServedPublisher(held, write, folder=folder, adapters=adapters, every=every)
 
 
 def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
@@ -210,19 +195,14 @@ def open_fleet(
         sources: Served base -> folder or hub name.
         logs: Folder of the servers' logs; None is a folder in the cache.
     """
-    common: dict[str, Any] = {"concurrency": backend.concurrency, "deadline": backend.deadline}
     if backend.managed is None:
-        urls = {
-            base: backend.servers if config.models.adapters else (backend.servers[place],)
-            for place, base in enumerate(sources)
-        }
-        return Fleet.attached(urls, **common)
-    return Fleet.managed(
-        server_specs(config, backend, backend.managed, sources, logs),
-        max_restarts=backend.managed.max_restarts,
-        start_timeout=backend.managed.start_timeout,
-        **common,
-    )
+        return Fleet.attached(
+            {
+                base: backend.servers if config.models.adapters else (backend.servers[place],)
+                for place, base in enumerate(sources)
+            }
+        )
+    return Fleet.managed(server_specs(config, backend.managed, sources, logs))
 
 
 def probe_of(make_env: Callable[[], Any], backend: HuggingFaceBackend) -> list[int]:
@@ -286,7 +266,6 @@ def check_python(managed: ManagedServersConfig) -> None:
 
 def server_specs(
     config: RunConfig,
-    backend: VLLMBackendConfig,
     managed: ManagedServersConfig,
     sources: Mapping[str, str],
     logs: Path | None = None,
@@ -300,7 +279,6 @@ def server_specs(
 
     Raises:
         PlacementError: For a server that does not fit.
-        BackendError: For a base that cannot be read.
     """
     there = find_gpus() if gpus is None else gpus
     used = [gpu for gpu in there if managed.gpus is None or gpu.index in managed.gpus]
@@ -310,34 +288,31 @@ def server_specs(
             f"{[gpu.index for gpu in there] or 'none'}: give some of those, or leave it out"
         )
     servers = [name for name in sources for _ in range(managed.replicas)]
-    sizes = {name: weights_gib(folder_of(source)) for name, source in sources.items()}
-    placements = place([sizes[name] for name in servers], used, fraction=managed.memory_fraction)
-    models, specs, port = config.models, [], managed.base_port or FIRST_PORT
+    placements = place(len(servers), used, each=managed.gpus_per_server)
+    models, ports = config.models, list[int]()
     # Each model and pool has its newest, past and next version; each frozen model has one.
     learning = models.count + len(config.opponent_pools)
-    slots = learning * (backend.keep_versions + 2) + len(models.frozen_models)
-    for name, placed in zip(servers, placements, strict=True):
-        if managed.base_port is None:
-            port = free_port(host, port)
-        specs.append(
-            ServerSpec(
-                model=sources[name],
-                served_name=name,
-                port=port,
-                log_folder=logs or logs_folder(),
-                host=host,
-                gpus=placed.gpus,
-                dtype=models.dtype,
-                max_model_len=managed.max_model_len,
-                adapter_slots=slots if models.adapters else 0,
-                max_rank=models.adapters.rank if models.adapters else 1,
-                memory_fraction=placed.memory_fraction,
-                extra_arguments=_as_arguments(managed.options),
-                python=managed.python or sys.executable,
-            )
+    slots = learning * (KEPT_VERSIONS + 2) + len(models.frozen_models)
+    for number in range(len(servers)):
+        first = managed.base_port
+        ports.append(free_port(host, ports) if first is None else first + number)
+    return [
+        ServerSpec(
+            model=sources[name],
+            served_name=name,
+            port=port,
+            log_folder=logs or logs_folder(),
+            host=host,
+            gpus=placed.gpus,
+            dtype=models.dtype,
+            adapter_slots=slots if models.adapters else 0,
+            max_rank=models.adapters.rank if models.adapters else 1,
+            memory_fraction=placed.memory_fraction,
+            extra_arguments=_as_arguments(managed.options),
+            python=managed.python or sys.executable,
         )
-        port += 1
-    return specs
+        for name, placed, port in zip(servers, placements, ports, strict=True)
+    ]
 
 
 def _as_arguments(options: Mapping[str, str | int | float | bool]) -> tuple[str, ...]:

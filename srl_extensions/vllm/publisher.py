@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,8 +26,8 @@ from srl_agents.llm.backends.huggingface.backend import evaluating
 from srl_agents.llm.sampling import Sampling
 from srl_extensions.vllm.backend import check_vocabulary
 from srl_extensions.vllm.client import VLLMClient
-from srl_extensions.vllm.config import PublishGainConfig, PublishUpdatesConfig
 from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.routing import MAX_WAIT
 from srl_train.learners.learner import without_critic
 from srl_train.learners.lora import ADAPTER
 from srl_train.loading import weights_digest
@@ -49,6 +49,8 @@ Write = Callable[[str, Mapping[str, Tensor], Sequence[Sequence[int]], Path], Ten
 """Writes the weights of a model, pool or frozen model to an empty folder. Returns the learner's
 log-probabilities (PROBES, vocabulary) after each of the probes."""
 
+log = logging.getLogger(__name__)
+
 
 class VersionedSampler(Protocol):
     """Sampler of published versions; see VLLMBackend."""
@@ -63,16 +65,8 @@ class VersionedSampler(Protocol):
         """Sample from `served_as` for new requests of `adapter` (None: the base)."""
         ...
 
-    def withdraw(self, adapter: str | None) -> None:
-        """Refuse requests for `adapter` until the next `serve`."""
-        ...
-
     async def drained(self, served_as: str) -> None:
         """Wait until a served name has no open requests."""
-        ...
-
-    def paused(self) -> AbstractAsyncContextManager[None]:
-        """Run the body without open requests."""
         ...
 
 
@@ -107,8 +101,7 @@ class HeldWeights:
         fleet: Fleet,
         *,
         probe: Sequence[int],
-        tolerance: float,
-        deadline: float,
+        dtype: str,
         keep: int,
     ) -> None:
         """Register with the fleet, whose restarted servers load the weights again.
@@ -117,15 +110,14 @@ class HeldWeights:
             samplers: Sampler of each model, pool and frozen model.
             fleet: Servers.
             probe: Token ids after whose prefixes log-probabilities are compared.
-            tolerance: Largest difference of log-probabilities.
-            deadline: Seconds for a publication.
+            dtype: Data type of the weights.
             keep: Past versions of each name that stay loaded.
         """
         self.samplers, self.fleet = samplers, fleet
         self.probes = [list(probe[: len(probe) * (n + 1) // PROBES]) for n in range(PROBES)]
         """Token ids; each is a prefix of the next one."""
         self._stop_ids = next(iter(samplers.values())).stop_ids
-        self._tolerance, self._deadline, self._keep = tolerance, deadline, keep
+        self._tolerance, self._keep = TOLERANCES.get(dtype, OTHER_TOLERANCE), keep
         self._versions: dict[str, list[Publication]] = {}
         """Name -> versions to hold; the last may not answer yet."""
         self._answering: dict[str, Publication] = {}
@@ -142,55 +134,32 @@ class HeldWeights:
         """Load a version on every server, let it answer and unload the oldest one.
 
         Raises:
-            BackendError: If log-probabilities differ or no server loads the weights in time. The
-                version before continues to answer.
+            BackendError: If log-probabilities differ or no server loads the weights in time. An
+                adapter's version before continues to answer; a whole model's was replaced.
         """
-        own = self._versions.setdefault(name, [])
+        own, sampler = self._versions.setdefault(name, []), self.samplers[name]
         own.append(new)
         try:
-            await self._let_answer(name, new)
-        except BackendError as error:
+            await self._load_everywhere(name, new)
+            sampler.serve(new.version.adapter, new.version, new.served_as)
+            self._answering[name] = new
+        except BackendError:
             own.remove(new)
-            if own and new.is_whole:  # which replaced the version before
-                try:
-                    await self._let_answer(name, own[-1])
-                except BackendError as also:
-                    raise BackendError(f"{error}; and {own[-1].version} cannot be put back") from (
-                        also
-                    )
             await self._forget(name, new)
             raise
         while len(own) > self._keep + 1:
-            await self._retire(name, own.pop(0))
-
-    async def roll_back(self, name: str) -> None:
-        """Let the version before the newest answer. Raises BackendError if there is none."""
-        own = self._versions.get(name, [])
-        if len(own) < 2:
-            raise BackendError(f"{name} has no version to go back to: it was published once")
-        newest = own.pop()
-        await self._let_answer(name, own[-1])
-        await self._retire(name, newest)
+            old = own.pop(0)
+            if not old.is_whole:
+                await sampler.drained(old.served_as)
+            await self._forget(name, old)
 
     async def unload(self) -> None:
-        """Unload everything and remove the folders.
-
-        Raises:
-            BackendError: After all else was unloaded, if a server refused.
-        """
+        """Unload everything and remove the folders."""
         versions, self._versions = self._versions, {}
         self._answering.clear()
-        refused = []
         for name, own in versions.items():
             for one in own:
-                try:
-                    await self._forget(name, one)
-                except BackendError as error:
-                    refused.append(error)
-        if refused:
-            raise BackendError(
-                f"{len(refused)} publications were not unloaded, the first: {refused[0]}"
-            ) from refused[0]
+                await self._forget(name, one)
 
     async def _reload(self, base: str, client: VLLMClient) -> None:
         """Load the weights that a server of the base lost."""
@@ -203,21 +172,9 @@ class HeldWeights:
                     for one in [answers] if answers.is_whole else own:
                         await self._load(client, one)
 
-    async def _let_answer(self, name: str, new: Publication) -> None:
-        sampler, adapter = self.samplers[name], new.version.adapter
-        # Open requests for an adapter name the version before. A whole model has one version at a
-        # time: new requests wait, and after a failure none are sent.
-        async with sampler.paused() if new.is_whole else nullcontext():
-            if new.is_whole:
-                sampler.withdraw(None)
-                self._answering.pop(name, None)
-            await self._load_everywhere(name, new)
-            sampler.serve(adapter, new.version, new.served_as)
-            self._answering[name] = new
-
     async def _load_everywhere(self, name: str, new: Publication) -> None:
         """Load a version on every server that is up; `_reload` loads it on the others."""
-        latest = time.monotonic() + self._deadline
+        latest = time.monotonic() + MAX_WAIT
         while True:
             async with self._changing:
                 clients = self.fleet.clients(self.samplers[name].base)
@@ -231,8 +188,7 @@ class HeldWeights:
             self.fleet.check()
             if time.monotonic() > latest:
                 raise BackendError(
-                    f"{new.served_as}: no server took it within {self._deadline:g} s "
-                    "(backend.deadline): see the servers' logs"
+                    f"{new.served_as}: no server loaded it within {MAX_WAIT:g} s: see the logs"
                 )
             await asyncio.sleep(PAUSE)
 
@@ -262,32 +218,21 @@ class HeldWeights:
         if not difference <= self._tolerance:
             raise BackendError(
                 f"{new.served_as} at {client.url}: log-probabilities differ by {difference:.3g} "
-                f"from the learner's, and may by {self._tolerance:g} (backend.probe_tolerance): "
+                f"from the learner's, and may by {self._tolerance:g}: "
                 "does the server hold the same base, in the same dtype, and was it started with "
                 "--logprobs-mode processed_logprobs?"
             )
 
-    async def _retire(self, name: str, old: Publication) -> None:
-        """Unload a version once it has no open requests."""
-        if not old.is_whole:
-            await self.samplers[name].drained(old.served_as)
-        await self._forget(name, old)
-
     async def _forget(self, name: str, old: Publication) -> None:
-        refused: BackendError | None = None
         for client in self.fleet.clients(self.samplers[name].base):
             held = self._held.get(client.url, set())
             if old.folder.name in held and not old.is_whole:
                 held.discard(old.folder.name)
                 try:
                     await client.unload_adapter(old.served_as)
-                except ServerUnavailable:
-                    continue  # The server has ended and holds nothing.
-                except BackendError as error:
-                    refused = refused or error
+                except BackendError as error:  # The server has ended, or holds it no more.
+                    log.warning("%s was not unloaded: %s", old.served_as, error)
             await self.fleet.discard(client, old.folder)
-        if refused:
-            raise refused
         # The folder must outlive the name: a server may read an evicted adapter again.
         shutil.rmtree(old.folder, ignore_errors=True)
 
@@ -296,14 +241,7 @@ class ServedPublisher(WeightPublisher):
     """Publishes adapters to the servers of their base, and whole models each to its own."""
 
     def __init__(
-        self,
-        held: HeldWeights,
-        write: Write,
-        *,
-        folder: Path,
-        adapters: bool,
-        rule: PublishUpdatesConfig | PublishGainConfig,
-        max_staleness: int,
+        self, held: HeldWeights, write: Write, *, folder: Path, adapters: bool, every: int
     ) -> None:
         """Publish nothing yet.
 
@@ -312,12 +250,10 @@ class ServedPublisher(WeightPublisher):
             write: Writes weights in the format of the servers.
             folder: Folder of all publications.
             adapters: Whether models are adapters of one base.
-            rule: Updates to publish.
-            max_staleness: Age in updates at which samples can no longer be trained on.
+            every: Updates between two publications of a model.
         """
         self.held, self.folder = held, folder
-        self._write, self._adapters = write, adapters
-        self._rule, self._max_staleness = rule, max_staleness
+        self._write, self._adapters, self._every = write, adapters, every
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
         """Publish weights unless they answer already. Raises BackendError as HeldWeights does."""
@@ -340,37 +276,16 @@ class ServedPublisher(WeightPublisher):
         )
         background_loop.run(self.held.publish(name, new))
 
-    def publish_update(
-        self,
-        name: str,
-        version: int,
-        publish: Callable[[], None],
-        mean_reward: Callable[[int], float | None],
-    ) -> None:
-        """Publish an update if the rule selects it, and roll back if it brings too little gain."""
-        rule, current = self._rule, self.current(name)
-        behind = version - int(current.version) if current else 0
-        if isinstance(rule, PublishUpdatesConfig):
-            if behind >= rule.every:
-                publish()
-            return
-        if behind > self._max_staleness:  # Samples of older weights could not be trained on.
+    def publish_update(self, name: str, version: int, publish: Callable[[], None]) -> None:
+        """Publish an update if `every` updates have not been published."""
+        current = self.current(name)
+        if version - (int(current.version) if current else 0) >= self._every:
             publish()
-            return
-        before = mean_reward(rule.episodes)
-        publish()
-        after = mean_reward(rule.episodes)
-        if before is not None and after is not None and after - before < rule.min_gain:
-            self.roll_back(name)
 
     def current(self, name: str) -> ModelVersion | None:
         """Return the version that answers for `name`, if there is one."""
         answering = self.held.current(name)
         return answering.version if answering else None
-
-    def roll_back(self, name: str) -> None:
-        """Let the version before the newest answer. Raises BackendError if there is none."""
-        background_loop.run(self.held.roll_back(name))
 
     def close(self) -> None:
         """Unload all publications and remove their folders."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Collection, Hashable
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -15,14 +15,12 @@ MAX_WAIT = 600.0
 """Seconds that a request waits for a server, unless configured otherwise."""
 MOST_MOVES = 5
 """Servers that may fail under one request before the request counts as the cause."""
-LONGEST_REST = 30.0
-"""Largest number of seconds until a server that failed receives a request again."""
+REST = 1.0
+"""Seconds until a server that failed is tried again."""
 SLACK = 8
 """Requests that a server may have more than the least loaded one and still keep its prefixes."""
-REMEMBERED = 100_000
-"""Prefixes whose server is remembered."""
-EVEN_SHARE = 0.2
-"""Part of the capacity that sharing by priority divides evenly."""
+LARGEST_SCORE = 10.0
+"""Limit of a score's size, so that every owner receives a part of the capacity."""
 
 
 class Named(Protocol):
@@ -49,18 +47,14 @@ class Task:
 
 @dataclass
 class OwnerStats:
-    """Counts of one owner's requests. Each request is in exactly one of the first four."""
+    """Counts of one owner's requests."""
 
-    queued: int = 0
     running: int = 0
     done: int = 0
     failed: int = 0
     """Failed or cancelled requests."""
-    moved: int = 0
-    """Moves from a server that failed."""
     tokens: int = 0
     """Sum of the costs of finished requests."""
-    longest_wait: float = 0.0
     score: float | None = None
 
 
@@ -71,11 +65,6 @@ class ServerStats:
     up: bool = True
     running: int = 0
     done: int = 0
-    moved: int = 0
-    """Requests that moved to another server after a failure."""
-    tokens: int = 0
-    prefix_hits: int = 0
-    """Requests at the server of their prefix."""
 
 
 @dataclass(eq=False)
@@ -86,15 +75,10 @@ class _Lane(Generic[S]):
     capacity: int
     stats: ServerStats = field(default_factory=ServerStats)
     down: bool = False
-    failures: int = 0
-    """Failures in a row."""
     rests_until: float = 0.0
 
     def is_free(self, now: float) -> bool:
-        if self.down or now < self.rests_until:
-            return False
-        # A server that failed is tried with a single request.
-        return self.stats.running < (1 if self.failures else self.capacity)
+        return not self.down and now >= self.rests_until and self.stats.running < self.capacity
 
 
 class Router(Generic[S]):
@@ -111,13 +95,9 @@ class Router(Generic[S]):
         """Create a router without servers.
 
         Args:
-            sharing: Equal shares ("fair"), or shares that grow with `set_score` ("priority").
-            max_wait: Seconds that a request may wait for a server in total.
+            sharing: Equal shares ("fair"), or shares in proportion to exp(score) ("priority").
+            max_wait: Seconds that a request waits for a server.
         """
-        if sharing not in ("fair", "priority"):
-            raise ServingError(f"sharing must be 'fair' or 'priority', got {sharing!r}")
-        if not max_wait > 0:
-            raise ServingError(f"max_wait must be above 0 seconds, got {max_wait}")
         self.owners: dict[str, OwnerStats] = {}
         self._by_score, self._max_wait = sharing == "priority", max_wait
         self._lanes: dict[S, _Lane[S]] = {}
@@ -126,7 +106,6 @@ class Router(Generic[S]):
         """Tokens of each owner divided by the owner's share; the smallest is next."""
         self._clock = 0.0
         """`_used` of the last owner served, from which an owner that was idle continues."""
-        self._places: OrderedDict[Hashable, _Lane[S]] = OrderedDict()
 
     @property
     def servers(self) -> dict[str, ServerStats]:
@@ -135,16 +114,12 @@ class Router(Generic[S]):
 
     def add(self, server: S, *, capacity: int) -> None:
         """Add a server with at most `capacity` open requests."""
-        if capacity < 1:
-            raise ServingError(f"capacity of {server.name} must be at least 1, got {capacity}")
-        if server.name in self.servers:
-            raise ServingError(f"server name {server.name!r} is used twice: give another name")
         self._lanes[server] = _Lane(server, capacity)
         self._dispatch()
 
     def remove(self, server: S) -> None:
         """Remove a server. Requests that wait fail if no other server is left."""
-        del self._lanes[server]
+        self._lanes.pop(server, None)
         waiting = [] if self._lanes else [turn for own in self._queues.values() for _, turn in own]
         for turn in waiting:
             if not turn.done():
@@ -152,21 +127,22 @@ class Router(Generic[S]):
 
     def mark_down(self, server: S) -> None:
         """Send no request to a server until `mark_up`."""
-        self._lanes[server].down = True
-        self._lanes[server].stats.up = False
+        if lane := self._lanes.get(server):
+            lane.down, lane.stats.up = True, False
 
     def mark_up(self, server: S) -> None:
         """Send requests to a server again."""
         lane = self._lanes[server]
-        lane.down, lane.failures, lane.rests_until, lane.stats.up = False, 0, 0.0, True
+        lane.down, lane.rests_until, lane.stats.up = False, 0.0, True
         self._dispatch()
 
     def set_score(self, owner: str, score: float) -> None:
         """Set the score of an owner; a higher score receives a larger share."""
         if not self._by_score:
             raise ServingError("sharing is 'fair', which has no scores: use sharing='priority'")
-        if not math.isfinite(score):
-            raise ServingError(f"score of {owner} must be a finite number, got {score}")
+        if not abs(score) <= LARGEST_SCORE:
+            limit = f"-{LARGEST_SCORE:g} to {LARGEST_SCORE:g}"
+            raise ServingError(f"score of {owner} must be {limit}, got {score}")
         self._stats_of(owner).score = score
 
     async def run(self, task: Task, call: Callable[[S], Awaitable[T]]) -> T:
@@ -177,58 +153,46 @@ class Router(Generic[S]):
                 MOST_MOVES failed servers, and as raised by `call`.
         """
         owner, loop = self._stats_of(task.owner), asyncio.get_running_loop()
-        moves, left, trouble = 0, self._max_wait, None
+        trouble = None
         try:
-            while moves <= MOST_MOVES:
+            for _ in range(MOST_MOVES + 1):
                 if not self._lanes:
                     raise BackendError("no server takes part") from trouble
-                began = loop.time()
-                lane = await self._turn(task, left, first=trouble is not None)
-                left -= loop.time() - began
-                owner.longest_wait = max(owner.longest_wait, self._max_wait - left)
+                lane = await self._turn(task)
                 owner.running += 1
-                failures = lane.failures
                 try:
                     result = await call(lane.server)
                 except ServerUnavailable as error:
                     trouble = error
-                    moves += failures == 0
-                    lane.stats.moved += 1
-                    owner.moved += 1
-                    if lane.failures == failures:  # the first of the requests that failed at once
-                        rest = min(2.0**failures, LONGEST_REST)
-                        lane.failures, lane.rests_until = failures + 1, loop.time() + rest
-                        lane.stats.up = False
-                        loop.call_later(rest, self._dispatch)
+                    lane.rests_until, lane.stats.up = loop.time() + REST, False
+                    loop.call_later(REST, self._dispatch)
                 else:
-                    lane.failures, lane.rests_until, lane.stats.up = 0, 0.0, not lane.down
-                    for stats in (lane.stats, owner):
-                        stats.done += 1
-                        stats.tokens += task.cost
+                    lane.rests_until, lane.stats.up = 0.0, not lane.down
+                    lane.stats.done += 1
+                    owner.done += 1
+                    owner.tokens += task.cost
                     return result
                 finally:
                     owner.running -= 1
                     self._leave(lane)
             raise BackendError(
-                f"{task.owner}: {moves} servers failed under one request, which may be the cause: "
-                f"{trouble}"
+                f"{task.owner}: servers failed {MOST_MOVES + 1} times under one request, which may "
+                f"be the cause: {trouble}"
             ) from trouble
         except BaseException:
             owner.failed += 1
             raise
 
-    async def _turn(self, task: Task, seconds: float, *, first: bool) -> _Lane[S]:
-        """Wait until the request is sent to a server, `first` among its owner's."""
-        owner = self._stats_of(task.owner)
+    async def _turn(self, task: Task) -> _Lane[S]:
+        """Wait until the request is sent to a server."""
         turn: asyncio.Future[_Lane[S]] = asyncio.get_running_loop().create_future()
         queue = self._queues.setdefault(task.owner, deque())
         if not queue:
             self._used[task.owner] = max(self._used.get(task.owner, 0.0), self._clock)
-        (queue.appendleft if first else queue.append)((task, turn))
-        owner.queued += 1
+        queue.append((task, turn))
+        self._dispatch()
         try:
-            self._dispatch()
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(self._max_wait):
                 try:
                     return await turn
                 except asyncio.CancelledError:
@@ -240,8 +204,6 @@ class Router(Generic[S]):
                 f"{task.owner} waited {self._max_wait:g} s (max_wait) for a server: "
                 f"{sum(own.up for own in self.servers.values())} of {len(self._lanes)} answer"
             ) from error
-        finally:
-            owner.queued -= 1
 
     def _dispatch(self) -> None:
         """Send waiting requests to free servers."""
@@ -256,46 +218,25 @@ class Router(Generic[S]):
             if turn.done():  # cancelled
                 continue
             self._clock = self._used[owner]
-            self._used[owner] += task.cost / self._share(owner, waiting)
+            self._used[owner] += task.cost / math.exp(self._stats_of(owner).score or 0.0)
             lane = self._chosen(task.prefix, free)
             lane.stats.running += 1
             turn.set_result(lane)
 
-    def _chosen(self, prefix: Hashable, free: Collection[_Lane[S]]) -> _Lane[S]:
+    def _chosen(self, prefix: Hashable, free: list[_Lane[S]]) -> _Lane[S]:
         """Return the server of the prefix unless it is busy, or else the least loaded one."""
-        least = min(
-            free, key=lambda own: (own.failures, own.stats.running / own.capacity, own.stats.tokens)
-        )
+        least = min(free, key=lambda own: (own.stats.running / own.capacity, own.stats.done))
         if prefix is None:
             return least
-        place = self._places.get(prefix)
-        if place and place in free and place.stats.running <= least.stats.running + SLACK:
-            least = place
-            least.stats.prefix_hits += 1
-        self._places[prefix] = least
-        self._places.move_to_end(prefix)
-        if len(self._places) > REMEMBERED:
-            self._places.popitem(last=False)
-        return least
+        lanes = list(self._lanes.values())
+        home = lanes[hash(prefix) % len(lanes)]
+        is_near = home in free and home.stats.running <= least.stats.running + SLACK
+        return home if is_near else least
 
     def _leave(self, lane: _Lane[S]) -> None:
         """Free the place of a request."""
         lane.stats.running -= 1
         self._dispatch()
-
-    def _share(self, owner: str, waiting: Collection[str]) -> float:
-        """Return an owner's share of the capacity among the owners that wait."""
-        if not self._by_score:
-            return 1 / len(waiting)
-        scores = {own: self._stats_of(own).score for own in waiting}
-        known = [score for score in scores.values() if score is not None] or [0.0]
-        mean, highest = sum(known) / len(known), max(known)
-        odds = {
-            own: math.exp((mean if score is None else score) - highest)
-            for own, score in scores.items()
-        }
-        softmax = odds[owner] / sum(odds.values())
-        return EVEN_SHARE / len(waiting) + (1 - EVEN_SHARE) * softmax
 
     def _stats_of(self, owner: str) -> OwnerStats:
         return self.owners.setdefault(owner, OwnerStats())

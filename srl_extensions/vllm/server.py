@@ -1,29 +1,29 @@
-"""Process of one vLLM server: start, log, end, and the servers that run on this machine."""
+"""Process of one vLLM server: start, log, end."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
-
-import psutil
 
 from srl_agents.errors import ServingError
 from srl_agents.llm.model_folders import cache_folder
 from srl_envs.untrusted import printable
 from srl_extensions.vllm import launcher
-from srl_extensions.vllm.command import MODULE, ServerSpec, arguments, environment, program
+from srl_extensions.vllm.command import ServerSpec, arguments, environment, program
 
+PORTS = range(10_000, 32_000)
+"""Ports below those that the kernel gives to connections."""
 END_POLL = 0.02
 """Seconds between two checks for the end of a killed server."""
 END_SECONDS = 4.0
@@ -78,7 +78,8 @@ class ModelServer(Server):
     def __init__(self, spec: ServerSpec) -> None:
         """Raises ServingError for settings that vLLM cannot be started with."""
         super().__init__(spec)
-        self.log = log_of(spec)
+        name = re.sub(r"[^\w.-]", "_", spec.served_name)[:100]
+        self.log = (spec.log_folder / f"{name}-{spec.port}.log").absolute()
         # The process runs in the folder of the log, which contains no importable module.
         model = os.path.abspath(spec.model) if os.path.isdir(spec.model) else spec.model
         self.command = arguments(replace(spec, python=program(spec.python), model=model))
@@ -109,7 +110,11 @@ class ModelServer(Server):
         except OSError as error:
             raise ServingError(f"no log can be written to {self.log} ({error.strerror})") from error
         with log:
-            check_port(self.spec.host, self.spec.port)
+            if not is_free(self.spec.host, self.spec.port):
+                raise ServingError(
+                    f"port {self.spec.port} of {self.spec.host} cannot be used: end the program "
+                    "that listens there or give another base_port"
+                )
             self._log_start = log.tell()
             self.process = subprocess.Popen(
                 [sys.executable, launcher.__file__, str(os.getpid()), *self.command],
@@ -139,7 +144,7 @@ class ModelServer(Server):
         self.process.wait()
         self.process = None
         latest = time.monotonic() + END_SECONDS
-        while not _is_free(self.spec.host, self.spec.port) and time.monotonic() < latest:
+        while not is_free(self.spec.host, self.spec.port) and time.monotonic() < latest:
             time.sleep(END_POLL)
 
     def cause_of_death(self) -> str:
@@ -159,61 +164,16 @@ def logs_folder() -> Path:
     return cache_folder() / "server-logs"
 
 
-def check_port(host: str, port: int) -> None:
-    """Raise ServingError for a port in use, also by a server that does not listen yet."""
-    if not _is_free(host, port) or f"{host}:{port}" in _claimed():
-        raise ServingError(
-            f"port {port} of {host} cannot be used: `srl serve status` lists the servers of this "
-            "machine; end the program that listens there or give another base_port"
-        )
-
-
-def free_port(host: str, first: int) -> int:
-    """Return the first free port from `first` on. Raises ServingError if there is none."""
-    claimed = _claimed()
-    for port in range(first, 2**16):
-        if f"{host}:{port}" not in claimed and _is_free(host, port):
+def free_port(host: str, taken: Collection[int] = ()) -> int:
+    """Return a random free port. A server listens only after its imports, which take seconds, so
+    ports that are tried in turn would be given to two runs."""
+    while True:
+        port = secrets.choice(PORTS)
+        if port not in taken and is_free(host, port):
             return port
-    raise ServingError(f"no port of {host} from {first} on is free")
 
 
-def running_servers() -> Iterator[ServerSpec]:
-    """Yield the servers that this user started on this machine, according to their launchers.
-
-    Any program can imitate a launcher's command line, so the values are data: print them through
-    `printable` and connect to loopback addresses only.
-    """
-    for process in psutil.process_iter():
-        try:
-            words = process.cmdline()
-            leads_group = os.getpgid(process.pid) == process.pid
-            own = leads_group and process.uids().real == os.getuid()
-            if own and launcher.__file__ in words and MODULE in words:
-                given = dict(pairwise(words[words.index(MODULE) + 1 :]))
-                yield ServerSpec(
-                    model=given["--model"],
-                    served_name=given["--served-model-name"],
-                    host=given["--host"],
-                    port=int(given["--port"]),
-                    key="unknown" if "--middleware" in words else None,
-                    log_folder=Path(process.cwd()),
-                )
-        except (psutil.Error, ProcessLookupError, KeyError, ValueError):
-            continue  # The process has ended, or is no launcher.
-
-
-def log_of(spec: ServerSpec) -> Path:
-    """Return the log of a server."""
-    name = re.sub(r"[^\w.-]", "_", spec.served_name)[:100]
-    return (spec.log_folder / f"{name}-{spec.port}.log").absolute()
-
-
-def _claimed() -> set[str]:
-    """Return the addresses of running servers, which listen only after many seconds."""
-    return {f"{spec.host}:{spec.port}" for spec in running_servers()}
-
-
-def _is_free(host: str, port: int) -> bool:
+def is_free(host: str, port: int) -> bool:
     """Return True if the port can be bound."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         # Servers set the same option, so connections that were just closed do not count.

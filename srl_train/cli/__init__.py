@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import os
-import re
 import shlex
 import signal
 import sys
@@ -14,7 +12,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from types import TracebackType
-from typing import NoReturn
 
 from srl_envs.loading import install_line
 from srl_envs.tables import Plugin, PluginTable
@@ -67,7 +64,7 @@ COMMANDS = PluginTable(
         "doctor": Plugin(
             "srl_train.cli.doctor", "list installed extras and devices, and how to install the rest"
         ),
-        "info": Plugin("srl_train.cli.info", "show versions, environments and update strategies"),
+        "info": Plugin("srl_train.cli.info", "list environments, update strategies and modes"),
     },
     ConfigError,
 )
@@ -97,7 +94,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.excepthook = print_traceback
     words = list(sys.argv[1:] if argv is None else argv)
     parser = _parser(*[word for word in words if word in COMMANDS][:1])
-    parser.words = words
     args = parser.parse_args(words)
     if args.command is None:
         parser.print_help()
@@ -149,27 +145,9 @@ def status(program: str, command: str, run: Callable[[], int]) -> int:
     return 2
 
 
-class _Parser(Parser):
-    """Parser whose errors suggest the nearest command, or --set for an unknown option."""
-
-    words: Sequence[str] = ()
-    """Words of the command line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Exit with the message and a suggestion."""
-        wrong = re.search(r"invalid choice: '([^']*)'", message)
-        if wrong and (near := difflib.get_close_matches(wrong[1], COMMANDS, n=1)):
-            message += f"; did you mean {near[0]!r}?"
-        option = re.search(r"unrecognized arguments: --([\w.-]+)", message)
-        if option and self.words[:1] == ["train"]:
-            name = option[1].replace("-", "_")
-            message += f"; settings are given as --set KEY=VALUE, such as --set {name}=..."
-        super().error(message)
-
-
-def _parser(*filled: str) -> _Parser:
+def _parser(*filled: str) -> Parser:
     """Build the parser. Only the modules of `filled` commands are imported for their arguments."""
-    parser = _Parser(
+    parser = Parser(
         prog="srl", description="Train several language models at once with reinforcement learning."
     )
     parser.add_argument("--version", action="version", version=f"srl {_version()}")

@@ -8,8 +8,7 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
-from srl_envs.loading import pip_line
-from srl_train.cli.info import accelerators
+from srl_envs.loading import install_line, pip_line
 from srl_train.cli.notices import tell
 from srl_train.errors import ConfigError
 
@@ -89,3 +88,18 @@ def _found(requirements: list[Requirement]) -> tuple[list[str], list[str]]:
         else:
             wrong.append(f"{name} is {version}, must be {one.specifier}")
     return there, wrong
+
+
+def accelerators() -> dict[str, str]:
+    """Return the devices that torch can use. Imports torch."""
+    try:
+        import torch
+    except ImportError as error:
+        return {"accelerators": f"unknown: {install_line(error, 'the list') or error}"}
+    found = {"torch threads": str(torch.get_num_threads())}
+    for index in range(torch.cuda.device_count()):
+        card = torch.cuda.get_device_properties(index)
+        found[f"cuda:{index}"] = f"{card.name}, {card.total_memory / 2**30:.1f} GiB"
+    if torch.backends.mps.is_available():
+        found["mps"] = "Apple GPU"
+    return found

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     for folder in folders.values():
         refuse_taken(folder)
     prepare_torch()
-    from srl_train.checkpoints.export import export, push
+    from srl_train.export import export, push
 
     for name, folder in folders.items():
         export(named, name, folder, merge=args.merge, trusted=args.trust)

@@ -1,28 +1,19 @@
-"""`srl info`: versions, environments, strategies, this machine, and verified checkpoints."""
+"""`srl info`: environments, update strategies and modes."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 from collections.abc import Mapping
-from pathlib import Path
 
-from srl_envs.loading import install_line, missing, pip_line
+from srl_envs.loading import missing, pip_line
 from srl_train.cli.notices import tell
-from srl_train.errors import CheckpointError
-from srl_train.run_files import installed
 
-PACKAGES = (
-    "core-srl", "numpy", "gymnasium", "pettingzoo", "torch", "transformers", "trl", "peft",
-    "accelerate", "datasets", "safetensors", "matplotlib",
-)  # fmt: skip
 STRATEGIES = {
     "synchronized": "every optimizer step, all models apply the mean gradient",
     "asynchronous": "each model updates when its own sample budget is full; staleness is bounded",
-    "federated": "models learn apart, and take the mean of their weights, weighted by samples",
+    "federated": "models learn independently, then take the mean of their weights",
     "selective": "only the best share of the models updates; patience lets the others in",
-    "population": "clearly worse models copy better ones, with other hyperparameters",
+    "population": "significantly worse models copy better ones, with other hyperparameters",
 }
 """Update strategies. A test compares the names: the strategies themselves require torch."""
 MODES = {
@@ -37,84 +28,24 @@ MODES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument(
-        "--devices", action="store_true", help="look for accelerators too (imports torch: seconds)"
-    )
-    parser.add_argument(
-        "--verify", type=Path, metavar="FOLDER",
-        help="only compare every byte of a checkpoint, or of all those of a run, with what was "
-        "written; loading one compares the sizes of weights",
-    )  # fmt: skip
+    """Add no arguments."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the information."""
-    if args.verify is not None:
-        return _verify(args.verify)
-    from srl_envs import registry, scenarios
+    """Print the tables."""
+    from srl_envs import registry
 
-    print_table("versions", {"python": platform.python_version()} | versions())
-    games = {}
+    environments = {}
     for name in registry.names():
         entry = registry.entry(name)
         lacking = missing(entry.extras)
-        games[name] = entry.summary + (f" (not ready: {pip_line(*lacking)})" if lacking else "")
-    print_table("environments", games)
-    kept = {name: scenarios.names(name, holdout=True) for name in scenarios.environments()}
-    counts = {
-        name: f"{len(scenarios.names(name))}, {len(holdout)} of them held out from training"
-        for name, holdout in kept.items()
-    }
-    print_table("scenarios (srl eval --list)", counts)
+        environments[name] = entry.summary
+        if lacking:
+            environments[name] += f" (not ready: {pip_line(*lacking)})"
+    print_table("environments", environments)
     print_table("update strategies (updates.strategy)", STRATEGIES)
     print_table("modes (mode.name)", MODES)
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    machine = {
-        "system": f"{platform.system()} {platform.machine()}",
-        "processors": f"{usable} usable of {os.cpu_count()}",
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "not set"),
-    }
-    if args.devices:
-        machine |= accelerators()
-    print_table("machine", machine)
     return 0
-
-
-def _verify(folder: Path) -> int:
-    from srl_train.checkpoints import checkpoint  # imports torch
-
-    damaged = 0
-    for one in sorted((folder / "checkpoints").glob("[!.]*")) or [folder]:
-        try:
-            checkpoint.check(one, every_byte=True)
-            tell(f"whole: {one}")
-        except CheckpointError as error:
-            damaged += 1
-            tell(f"damaged: {error}")
-    return 2 if damaged else 0
-
-
-def versions() -> dict[str, str]:
-    """Return the installed versions by package, without importing a package."""
-    return {name: installed(name) or "not installed" for name in PACKAGES}
-
-
-def accelerators() -> dict[str, str]:
-    """Return the devices that torch can use. Imports torch."""
-    try:
-        import torch
-    except ImportError as error:
-        return {"accelerators": f"unknown: {install_line(error, 'the list') or error}"}
-    found = {"torch threads": str(torch.get_num_threads())}
-    for index in range(torch.cuda.device_count()):
-        card = torch.cuda.get_device_properties(index)
-        found[f"cuda:{index}"] = f"{card.name}, {card.total_memory / 2**30:.1f} GiB"
-    if torch.backends.mps.is_available():
-        found["mps"] = "Apple GPU"
-    if len(found) == 1:
-        found["accelerators"] = "none"
-    return found
 
 
 def print_table(title: str, rows: Mapping[str, str]) -> None:

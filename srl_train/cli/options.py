@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from srl_train.player_names import PlayerSpec
     from srl_train.players import Resolver
 
-OF_MODELS = ("temperature", "max_new_tokens", "constrained")
-"""Options for models."""
-OF_MODELS_HERE = ("device", "threads")
-"""Options for models on this machine."""
 COUNTS = ("episodes", "samples", "group_size")
 
 
@@ -151,9 +147,8 @@ def players_of(
     return {agent: who for agent in shared for who in everyone.values()} | own
 
 
-def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec], named: str) -> Resolver:
-    """Who makes the players; raises ConfigError for settings that none of them reads, or that one
-    cannot have. `named` are the players in words."""
+def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> Resolver:
+    """Build the resolver of the players; raise ConfigError for settings that one cannot have."""
     from srl_train.players import Resolver, SamplingOverrides
 
     resolver = Resolver(
@@ -161,23 +156,10 @@ def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec], name
         device=args.device or "auto",
         trusted=args.trust,
     )
-    models = [player for player in players if player.sources]
-    if not models:
-        given = {name: getattr(args, name) for name in (*OF_MODELS_HERE, *OF_MODELS)}
-        refuse_unread(given, f"models, and {named} is none")
-    if not any(player.is_local_model for player in models):
-        here = {name: getattr(args, name) for name in OF_MODELS_HERE}
-        refuse_unread(here, f"models that run here, and {named} does not")
-    for player in models:
-        resolver.settings_of(player)
+    for player in players:
+        if player.sources:
+            resolver.settings_of(player)
     return resolver
-
-
-def refuse_unread(options: Mapping[str, object], readers: str) -> None:
-    """Raise ConfigError for an option that has a value and no effect."""
-    for name, value in options.items():
-        if value is not None:
-            raise ConfigError(f"--{name.replace('_', '-')} is for {readers}: leave it out")
 
 
 def prepare_torch(threads: int | None = None) -> None:

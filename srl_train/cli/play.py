@@ -26,7 +26,6 @@ from srl_train.cli.options import (
     check_numbers,
     players_of,
     prepare_torch,
-    refuse_unread,
     settings,
 )
 from srl_train.errors import ConfigError
@@ -48,8 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trust(parser)
     of_env = "an option of the environment, such as max_cycles=10"
     add_list(parser, "--set", "KEY=VALUE", of_env, dest="options")
-    of_reset = "an option of reset(), such as episode=100"
-    add_list(parser, "--reset", "KEY=VALUE", of_reset, dest="reset_options")
     parser.add_argument("--seed", type=int, help="of the first game (default: another each time)")
     parser.add_argument("--episodes", type=int, default=1, metavar="N", help="games (default: 1)")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep the games as JSON lines")
@@ -63,12 +60,11 @@ def run(args: argparse.Namespace) -> int:
     """Play and print the results. Leaving early is no error."""
     check_numbers(args)
     options = settings(args.options)
-    reset_options = settings(args.reset_options, "--reset")
     if args.env in registry.names():  # all of which can be drawn
         options = {"render_mode": None if args.no_picture else "ansi", **options}
     make_env = partial(registry.make, args.env, **options)
     with closing(make_env()) as env:
-        return _play(args, make_env, env, options, reset_options)
+        return _play(args, make_env, env, options)
 
 
 def _play(
@@ -76,7 +72,6 @@ def _play(
     make_env: Callable[[], Any],
     env: Any,
     options: Mapping[str, Any],
-    reset_options: Mapping[str, Any],
 ) -> int:
     agent = env.possible_agents[0] if args.agent is None else args.agent
     if agent not in env.possible_agents:
@@ -98,7 +93,7 @@ def _play(
         tell(f"{args.env}, seed {seed}. You are {agent}.\n")
         game = make_env()
         narrator = _Narrator(game, agent)
-        how: PlaySettings = {"reset_options": [reset_options], "spectator": narrator}
+        how: PlaySettings = {"spectator": narrator}
         try:
             episodes += play_many(lambda: game, policies, [seed], **how)  # noqa: B023
         except KeyboardInterrupt:  # during a model's turn; at the prompt it is an answer
@@ -176,7 +171,5 @@ def _opponents(
     players = {agent: parse_player(name) for agent, name in who.items()}
     if any(player.is_local_model for player in players.values()):
         prepare_torch()
-    else:
-        refuse_unread({"constrained": args.constrained}, "models that run here, and none plays")
     overrides = SamplingOverrides(constrained=args.constrained)
     return Resolver(overrides=overrides, trusted=args.trust).by_agent(players, make_env)

@@ -1,4 +1,4 @@
-"""The command `srl serve`: model servers, environment servers, and their status."""
+"""The command `srl serve`: model servers and environment servers."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Start a server, or list the servers."""
+    """Start a server."""
     status: int = args.serve(args)
     return status

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     # Errors above are reported before torch is loaded.
     with announced("loading torch, transformers and TRL"):
         prepare_torch()
-        from srl_train.distributed import processes
+        from srl_train import processes
         from srl_train.metrics import Progress
         from srl_train.trainer import Trainer
 
@@ -74,14 +74,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _announce(trainer: Trainer, resumed: bool) -> None:
     """Print the number of processes and the round of a resume."""
-    from srl_train.checkpoints.checkpoint import warn_of_those_not_whole
+    from srl_train.checkpoints import warn_of_incomplete
 
     run = trainer.run
     started = next(iter(run.learners.values())).parallelism()
     if started.processes > 1:
         tell(f"training in {started}")
     if resumed:
-        warn_of_those_not_whole(trainer.files.checkpoints)
+        warn_of_incomplete(trainer.files.checkpoints)
         tell(f"resuming at round {run.next_round} of {run.config.rounds}")
 
 

@@ -26,6 +26,9 @@ class BackendSection(Section):
     SAMPLERS: ClassVar[str]
     """`module:function` that opens the samplers: (config, start: SamplerStart) -> Samplers
     (srl_train.loading)."""
+    PLACED_SERVERS: ClassVar[str | None] = None
+    """`module:class` that runs the backend's servers in actors of a cluster
+    (srl_extensions/cluster/README.md); None if there are no servers."""
     IN_PROCESS: ClassVar[bool] = True
     """True if models sample from the modules that learn, in the learner's process."""
 

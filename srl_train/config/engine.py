@@ -43,19 +43,15 @@ class RayEngineConfig(EngineSection):
     null starts one on this machine for the run."""
     players: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
     """Actors that play; each holds all models and plays its share of a round's games."""
-    player_cpus: Annotated[float, Field(gt=0)] = 1.0
-    """CPUs that Ray reserves for each player."""
+    actor_cpus: Annotated[float, Field(gt=0)] = 1.0
+    """CPUs that Ray reserves for each player, learner process and model server."""
     player_gpus: Annotated[float, Field(ge=0)] = 0.0
     """GPUs for each player, or a part of one, such as 0.5; 0 plays on CPUs."""
-    learner_cpus: Annotated[float, Field(gt=0)] = 1.0
-    """CPUs that Ray reserves for each learner, of which every model has one."""
     learner_gpus: Annotated[float, Field(ge=0)] = 0.0
     """GPUs for each learner, or a part of one; 0 learns on CPUs."""
     learner_processes: Annotated[int, Field(ge=1, le=MOST_MODELS)] = 1
     """Processes of each learner, which share its work as `parallel` says
-    (docs/training/processes.md); each has learner_cpus and learner_gpus of its own."""
-    server_cpus: Annotated[float, Field(gt=0)] = 1.0
-    """CPUs that Ray reserves for each model server of backend.managed."""
+    (docs/training/processes.md); each has learner_gpus of its own."""
     server_gpus: Annotated[float, Field(ge=0)] = 0.0
     """GPUs for each model server, all of which it computes on, or a part of one; 0 serves on
     CPUs."""
@@ -75,13 +71,11 @@ class RayEngineConfig(EngineSection):
 
     def check_backend(self, backend: BackendSection) -> None:
         """Raise ConfigError for settings of servers if the backend has none."""
-        for name in ("server_cpus", "server_gpus"):
-            got = getattr(self, name)
-            if backend.IN_PROCESS and got != type(self).model_fields[name].default:
-                raise ConfigError(
-                    f"engine.{name}: got {got:g}, for model servers where backend.name is "
-                    f"'vllm', it is {backend.name!r}: leave it out"
-                )
+        if backend.IN_PROCESS and self.server_gpus:
+            raise ConfigError(
+                f"engine.server_gpus: got {self.server_gpus:g}, which is for model servers, but "
+                f"backend.name is {backend.name!r}: leave it out"
+            )
 
 
 EngineConfig = Annotated[

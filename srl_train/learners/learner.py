@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from srl_train.distributed.processes import Parallelism
+    from srl_train.processes import Parallelism
     from srl_train.samples import TokenSample
 
 

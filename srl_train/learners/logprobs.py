@@ -8,7 +8,6 @@ inside the model's own forward: its logit scaling applies, and DDP and FSDP see 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -154,20 +153,16 @@ def sampler_weights(
     sampler_logps: Tensor,
     mask: Tensor,
     correction: Literal["none", "tis", "mis"],
-    level: Literal["token", "sequence"],
     cap: float,
 ) -> Tensor:
-    """Return loss weights: probability ratios trainer / sampler, truncated or masked at `cap`.
+    """Return loss weights (B, T): ratios trainer / sampler, truncated or masked at `cap`.
 
     `tis` truncates ratios (Yao et al. 2025), `mis` sets those above `cap` to 0. The formulas are
     those of TRL's `vllm_importance_sampling_mode`. Tokens that are masked, or have no
     log-probability (NaN), have ratio 1.
-
-    Returns:
-        (B, T) at level `token`, (B, 1) at level `sequence`.
     """
     apart = ((trainer_logps - sampler_logps) * mask).nan_to_num(nan=0.0)
-    ratio = (apart.sum(-1, keepdim=True) if level == "sequence" else apart).exp()
+    ratio = apart.exp()
     if correction == "tis":
         return ratio.clamp(max=cap)
     return ratio.masked_fill(ratio > cap, 0.0)
@@ -180,24 +175,12 @@ class Divergence(NamedTuple):
     """Sum of absolute differences in log-probability."""
     largest: float
     """Largest absolute difference."""
-    beyond: float
-    """Number of tokens with a ratio trainer / sampler above the cap."""
-    kl: float
-    """Sum of Schulman's k3 estimates of KL(sampler || trainer)."""
     tokens: float
 
 
-def divergence(
-    trainer_logps: Tensor, sampler_logps: Tensor, mask: Tensor, cap: float
-) -> Divergence:
+def divergence(trainer_logps: Tensor, sampler_logps: Tensor, mask: Tensor) -> Divergence:
     """Compare log-probabilities (B, T) where the mask is 1."""
     ratio = (trainer_logps - sampler_logps)[mask.bool()].float()
     if not len(ratio):
-        return Divergence(0.0, 0.0, 0.0, 0.0, 0.0)
-    return Divergence(
-        ratio.abs().sum().item(),
-        ratio.abs().max().item(),
-        (ratio > math.log(cap)).sum().item(),
-        (ratio.expm1() - ratio).sum().item(),
-        float(len(ratio)),
-    )
+        return Divergence(0.0, 0.0, 0.0)
+    return Divergence(ratio.abs().sum().item(), ratio.abs().max().item(), float(len(ratio)))

@@ -110,14 +110,13 @@ def check_targets(base: Any, targets: str | Sequence[str]) -> None:
     if not targets:
         raise ConfigError(f"models.adapters.target_modules is empty; {allowed}")
     for name in [targets] if isinstance(targets, str) else targets:
-        try:  # PEFT reads a string as a regular expression, a list as ends of paths
-            pattern = re.compile(name if name is targets else rf"(.*\.)?{re.escape(name)}")
-        except re.error as error:
-            raise ConfigError(
-                f"models.adapters.target_modules: {name!r} is no regular expression ({error}); "
-                f"{allowed}"
-            ) from error
-        if not any(map(pattern.fullmatch, layers)):
+        # PEFT reads a string as a regular expression, a list as ends of paths.
+        pattern = name if name is targets else rf"(.*\.)?{re.escape(name)}"
+        try:
+            fits = any(re.fullmatch(pattern, layer) for layer in layers)
+        except re.error:
+            fits = False
+        if not fits:
             raise ConfigError(
                 f"models.adapters.target_modules: {name!r} fits no linear layer; {allowed}"
             )

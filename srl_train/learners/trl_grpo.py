@@ -17,12 +17,11 @@ from datasets import Dataset
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
-from transformers import Trainer, get_scheduler
 from trl import GRPOConfig, GRPOTrainer
 
+from srl_train import processes
 from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
 from srl_train.config.section import shown
-from srl_train.distributed import processes
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.learners.critics import JointState
 from srl_train.learners.logprobs import (
@@ -95,8 +94,8 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if self.version is not None:
             mask = inputs["completion_mask"] * inputs["tool_mask"]
             mask = mask * inputs["same_weights"][:, None]
-            sampled, cap = inputs["sampling_per_token_logps"], self.surrogate.sampler_cap
-            self.divergences.append(divergence(self.newest_logps, sampled, mask, cap))
+            sampled = inputs["sampling_per_token_logps"]
+            self.divergences.append(divergence(self.newest_logps, sampled, mask))
         return loss
 
     @torch.no_grad()
@@ -117,7 +116,6 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             batch["sampling_per_token_logps"],
             batch["completion_mask"] * batch["tool_mask"],
             settings.sampler_correction,
-            settings.sampler_level,
             settings.sampler_cap,
         )
         return {"old_per_token_logps": now, "sampler_weights": weights}
@@ -288,7 +286,7 @@ class PlayedLearner(SteppedLearner):
         return gradients
 
     def _compare_with_sampler(self) -> None:
-        sums, largest, beyond, kl, counts = zip(*self._trainer.divergences, strict=True)
+        sums, largest, counts = zip(*self._trainer.divergences, strict=True)
         tokens = sum(counts)
         if not tokens:
             return
@@ -296,8 +294,6 @@ class PlayedLearner(SteppedLearner):
         metrics = self._trainer._metrics["train"]
         metrics["sampler_divergence/mean"].append(mean)
         metrics["sampler_divergence/max"].append(max(largest))
-        metrics["sampler_divergence/beyond"].append(sum(beyond) / tokens)
-        metrics["sampler_divergence/kl"].append(sum(kl) / tokens)
         limit = self._max_divergence
         if limit is not None and not mean <= limit:
             raise TrainingError(
@@ -409,7 +405,7 @@ def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOCo
         options: The `trl` section of the configuration.
 
     Raises:
-        ConfigError: If TRL, the schedule or the optimizer refuses an argument.
+        ConfigError: If TRL refuses an argument.
     """
     unknown = {*options.get("activation_checkpointing_kwargs", ())} - _CHECKPOINTING_OPTIONS
     if unknown:
@@ -417,27 +413,14 @@ def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOCo
             f"trl.activation_checkpointing_kwargs has {', '.join(map(repr, sorted(unknown)))}; "
             f"allowed: {', '.join(sorted(_CHECKPOINTING_OPTIONS))}"
         )
-    part = "trl"
     kinds = get_type_hints(GRPOConfig)
+    for name, value in options.items():
+        try:
+            TypeAdapter(kinds[name], config=_STRICT).validate_python(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise ConfigError(f"trl.{name}: {first['msg']}, got {shown(first['input'])}") from None
     try:
-        for part, value in ((f"trl.{name}", value) for name, value in options.items()):
-            TypeAdapter(kinds[part.removeprefix("trl.")], config=_STRICT).validate_python(value)
-        part = "trl"
-        arguments = GRPOConfig(**{**own, **options})
-        part = f"trl.lr_scheduler_kwargs with the schedule {arguments.lr_scheduler_type.value}"
-        get_scheduler(
-            arguments.lr_scheduler_type,
-            torch.optim.SGD([torch.zeros(1)]),
-            num_warmup_steps=arguments.get_warmup_steps(arguments.max_steps),
-            num_training_steps=arguments.max_steps,
-            scheduler_specific_kwargs=dict(arguments.lr_scheduler_kwargs or {}),
-        )
-        part = f"trl: the optimizer {arguments.optim.value}"
-        kind, settings = Trainer.get_optimizer_cls_and_kwargs(arguments)
-        kind([torch.zeros(1, requires_grad=True)], **settings)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise ConfigError(f"{part}: {first['msg']}, got {shown(first['input'])}") from None
+        return GRPOConfig(**{**own, **options})
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{part}: {error}") from error
-    return arguments
+        raise ConfigError(f"trl: {error}") from error

@@ -20,13 +20,12 @@ from trl import DPOConfig as TrlDpoConfig
 from trl import DPOTrainer, SFTTrainer
 from trl import SFTConfig as TrlSftConfig
 
+from srl_train import processes
 from srl_train.config.learning.offline import DpoConfig, OfflineConfig, SftConfig
-from srl_train.data.demonstrations import Demonstration
-from srl_train.data.preferences import COLUMNS, Preference, References
-from srl_train.distributed import processes
 from srl_train.learners.trl_grpo import REFERENCE
 from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
+from srl_train.offline_data import COLUMNS, Demonstration, Preference, References
 
 T = TypeVar("T")
 

@@ -6,20 +6,17 @@ Formulas and settings: docs/training/ppo.md.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
+from srl_train import processes
 from srl_train.config.learning.learners import PpoConfig
-from srl_train.distributed import processes
 from srl_train.errors import TrainingError
 from srl_train.learners.critics import (
     CRITICS,
@@ -44,8 +41,6 @@ from srl_train.returns import (
     standardized,
 )
 from srl_train.samples import TokenSample
-
-_LOG = logging.getLogger(__name__)
 
 _TOO_FAR = 1.5  # times target_kl
 
@@ -249,9 +244,7 @@ class PpoLearner(PlayedLearner):
         super().__init__(name, model, tokenizer, config, seed=seed, **settings)
         self._critic = {n: p for n, p in critic.named_parameters() if p.requires_grad}
         self._parameters |= {f"{CRITIC}{n}": p for n, p in self._critic.items()}
-        self._warmup_steps = config.critic_warmup * self.steps_per_update
         self._stopped = False
-        self._warned = False
 
     def _own_arguments(self) -> dict[str, Any]:
         return {"entropy_coef": self._config.entropy_coef}
@@ -260,15 +253,6 @@ class PpoLearner(PlayedLearner):
         """Start one update and return the largest number of its optimizer steps."""
         if not isinstance(self._trainer.critic, CentralCritic):
             self._check_length(samples)
-        endless = self._trainer.discount == 1.0 and any(s.closing_ids for s in samples)
-        if endless and not self._warned:
-            self._warned = True
-            _LOG.warning(
-                "%s: episodes are truncated and observations do not contain the time left, so that "
-                "values are not finite at a rollout.discount of 1: lower the discount, or set "
-                "tells_time of with_text",
-                self.name,
-            )
         self._stopped = False
         return super().begin_update(samples, seed, version)
 
@@ -285,10 +269,7 @@ class PpoLearner(PlayedLearner):
             )
 
     def compute_gradients(self) -> dict[str, Tensor] | None:
-        """Return the next step's gradients, or None once the policy exceeds target_kl.
-
-        During the critic's warm-up they are those of the critic.
-        """
+        """Return the next step's gradients, or None once the policy exceeds target_kl."""
         if self._stopped:
             return None
         self._trainer.divergence.clear()
@@ -302,8 +283,6 @@ class PpoLearner(PlayedLearner):
         if limit is not None and divergence > _TOO_FAR * limit:
             self._stopped = True
             return None
-        if gradients is not None and self._trainer.state.global_step < self._warmup_steps:
-            return _critics(gradients)
         return gradients
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
@@ -329,20 +308,6 @@ class PpoLearner(PlayedLearner):
         super().load_counters(counters)
         if self._trainer.scale:
             self._trainer.scale.load_state(counters["value_scale"])
-
-    def save_model(self, folder: Path) -> None:
-        """Write the policy, and the critic's trained parameters and value scale in `critic/`.
-
-        Some loaders read every safetensors file in the model's own folder.
-        """
-        super().save_model(folder)
-        if not processes.is_main():
-            return
-        (folder / "critic").mkdir(exist_ok=True)
-        tensors = {n: p.detach().cpu().contiguous() for n, p in self._critic.items()}
-        if self._trainer.scale:
-            tensors["value_scale"] = torch.tensor(self._trainer.scale.state(), dtype=torch.float64)
-        save_file(tensors, folder / "critic" / "critic.safetensors")
 
 
 def _whole(own: Floats) -> tuple[Floats, slice]:

@@ -18,10 +18,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from srl_agents.llm.backends.huggingface.loading import no_bars
 from srl_agents.seeding import of_step
-from srl_train.checkpoints.tensor_tree import misfit, refuse_optimizer_state, refuse_unlike
+from srl_train import fsdp, processes
+from srl_train.checkpoints import misfit, refuse_optimizer_state, refuse_unlike
 from srl_train.config.learning.learners import OptimizerConfig
-from srl_train.distributed import fsdp, processes
-from srl_train.errors import TrainingError
+from srl_train.errors import ConfigError, TrainingError
 from srl_train.learners.learner import Learned, Learner
 from srl_train.learners.upstream_warnings import quiet_upstream
 from srl_train.updates import not_finite
@@ -61,7 +61,10 @@ class SteppedLearner(Learner):
                 offload=options.pop("offload", False),
                 activation_checkpointing_kwargs=options or None,
             )
-        trainer.create_optimizer_and_scheduler(planned_steps)
+        try:
+            trainer.create_optimizer_and_scheduler(planned_steps)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{self._config.where}: optimizer or schedule: {error}") from error
         if fsdp.is_sharded(trainer.model):  # nothing is left to wrap
             trainer.model_wrapped = trainer.model
             trainer.optimizer = trainer.accelerator.prepare(trainer.optimizer)

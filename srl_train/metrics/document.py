@@ -41,12 +41,10 @@ class Panel:
     title: str
     lines: Sequence[Line]
     guides: Sequence[tuple[str, float]] = ()
-    """Name and height of horizontal lines."""
     percent: bool = False
     window: int = 1
     """Values of a running mean, drawn with a band of the standard deviation."""
     across: str = "round"
-    """Unit of x."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,6 @@ class Raster:
     rows: Sequence[tuple[str, Sequence[int]]]
     rounds: Sequence[int]
     across: str = "round"
-    """Unit of the blocks."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +85,9 @@ class InteractionGraph:
 
     title: str
     how: str
-    """Description of the measurement."""
     unit: str
     players: Sequence[str]
     periods: Sequence[Period]
-    """Periods in order of time; the last is shown first."""
     directed: bool = True
 
 
@@ -118,17 +113,13 @@ class HeatMap:
 
     title: str
     labels: Sequence[str]
-    """Labels of rows and columns."""
     values: Sequence[Sequence[float]]
     """Values row by row; NaN if there is none."""
     notes: Sequence[Sequence[str]]
-    """Small text below each value."""
     hints: Sequence[Sequence[str]]
-    """Text on hovering over each value."""
 
 
 Card = tuple[str, str, str]
-"""Name, number and details."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +164,6 @@ class Step:
     answer: str | None
     asked: bool
     failure: str | None
-    """Reason of a parse failure, after which the default action was played."""
     action: str
     reward: str
 
@@ -194,12 +184,9 @@ class Transcript:
     summary: str
     failure: str | None
     rules: Sequence[tuple[str, str]]
-    """Agents and their rules."""
     turns: Sequence[Turn]
     left_out: int = 0
-    """Number of last turns that are not shown."""
     seconds: float | None = None
-    """Time between two frames."""
 
 
 @dataclass(frozen=True)
@@ -338,8 +325,10 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    left = [not place or any(cell[:1].isalpha() for cell in column[1:])
-            for place, column in enumerate(columns)]  # fmt: skip
+    left = [
+        not place or any(cell[:1].isalpha() for cell in column[1:])
+        for place, column in enumerate(columns)
+    ]
     return [
         "  ".join(
             cell.ljust(width) if to_left else cell.rjust(width)

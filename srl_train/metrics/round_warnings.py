@@ -91,33 +91,14 @@ def warn_of_equal_rewards(
     ]
     size = run.config.rollout.group_size
     alike = [model for model in unchanged if _all_equal(samples[model], size)]
-    cut_off = [
-        model
-        for model in unchanged
-        if model not in alike
-        and run.config.algorithm_of(model).trl.get("mask_truncated_completions", False)
-        and updates[model].metrics["completions/clipped_ratio"] == 1.0
-    ]
-    found: list[str] = []
-    for cause, models, reason in (
-        (
-            "equal rewards",
-            alike,
-            "all games that are compared have the same return. Use rewards that distinguish "
-            "answers, longer games, larger groups (rollout.group_size, or MultiModelConfig's "
-            "update_frequency), or more rounds",
-        ),
-        (
-            "cut off",
-            cut_off,
-            "every answer was cut off, and mask_truncated_completions (algorithm.trl) leaves such "
-            "answers out. Raise models.sampling.max_new_tokens",
-        ),
-    ):
-        if models:
-            text = f"round {number + 1} taught {', '.join(models)} nothing: {reason}"
-            found += run.warn_once(cause, text)
-    return found
+    if not alike:
+        return []
+    return run.warn_once(
+        "equal rewards",
+        f"round {number + 1} taught {', '.join(alike)} nothing: all games that are compared have "
+        "the same return. Use rewards that distinguish answers, longer games, larger groups "
+        "(rollout.group_size, or MultiModelConfig's update_frequency), or more rounds",
+    )
 
 
 def _all_equal(samples: Sequence[TokenSample], group_size: int) -> bool:

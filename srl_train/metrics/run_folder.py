@@ -18,8 +18,7 @@ from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
 from srl_envs.loading import MAX_YAML, read_yaml
 from srl_envs.untrusted import read_bytes, read_json
-from srl_train.engine.offline.progress import ORDER
-from srl_train.metrics.activity import Span, read_activity
+from srl_train.config.learning.offline import STAGES
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.sinks import read_metrics
 
@@ -61,8 +60,6 @@ class Run:
     """First and last file of sample episodes, or the only one."""
     notes: tuple[str, ...]
     """Missing parts, one sentence each."""
-    activity: tuple[Span, ...] = ()
-    """Rows of activity.jsonl, which exists if play runs ahead."""
 
     @property
     def environment(self) -> str:
@@ -183,7 +180,6 @@ def _loaded(folder: Path) -> Run:
     rows = _rows(metrics, notes, planned)
     if rows and len(rows) < planned:
         notes.append(f"{len(rows)} of {planned:.0f} rounds have been played.")
-    busy = folder / "activity.jsonl"
     return Run(
         folder=folder,
         rows=rows,
@@ -193,7 +189,6 @@ def _loaded(folder: Path) -> Run:
         config=tree,
         samples=_samples(folder / "episodes", notes, expected=bool(rows)),
         notes=tuple(notes),
-        activity=tuple(read_activity(busy)) if busy.exists() else (),
     )
 
 
@@ -246,7 +241,7 @@ def by_stage(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[Mapping[str, 
 def check_row(path: Path, place: int, row: Mapping[str, Any], kind: str) -> None:
     """Raise RunFolderError unless the row is a round's or, of `kind` "stage", a stage's pass."""
     where = f"{path}: line {place}"
-    of_kind = row.get(kind) in ORDER if kind == "stage" else isinstance(row.get(kind), Mapping)
+    of_kind = row.get(kind) in STAGES if kind == "stage" else isinstance(row.get(kind), Mapping)
     number, models = row.get("round"), row.get("models")
     numbered = isinstance(number, int) and abs(number) < MOST_ROUNDS
     if not (of_kind and numbered and isinstance(models, Mapping)):
@@ -258,14 +253,13 @@ def check_row(path: Path, place: int, row: Mapping[str, Any], kind: str) -> None
         seats = own.get("seats") or []
         if not isinstance(seats, list) or not all(isinstance(one, str) for one in seats):
             raise RunFolderError(f"{where}: seats of {model} is no list of text")
-    mappings = {"by_environment": row.get("by_environment")}
+    if not isinstance(row.get("by_environment", {}), Mapping | None):
+        raise RunFolderError(f"{where}: by_environment is {row['by_environment']!r:.80}")
     if kind == "environment":
-        mappings |= {"winners": row[kind].get("winners"), "seconds": row.get("seconds")}
-    for name, found in mappings.items():
-        if found is not None and not (
-            isinstance(found, Mapping) and (name == "by_environment" or _all_numbers(found))
-        ):
-            raise RunFolderError(f"{where}: {name} is {found!r:.80}, no mapping to numbers")
+        numbers = {"winners": row[kind].get("winners"), "seconds": row.get("seconds")}
+        for name, found in numbers.items():
+            if not (found is None or (isinstance(found, Mapping) and _all_numbers(found))):
+                raise RunFolderError(f"{where}: {name} is {found!r:.80}, no mapping to numbers")
 
 
 def _all_numbers(value: Mapping[str, Any]) -> bool:

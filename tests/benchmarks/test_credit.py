@@ -16,7 +16,7 @@ from benchmarks.games import (
     key_rewards,
 )
 from srl_envs.env_checker import check_environment
-from srl_train.credit import ScaledCredit
+from srl_train.credit import PlainCredit
 
 
 def test_the_environment_keeps_the_contract():
@@ -73,7 +73,7 @@ def test_per_agent_and_agent_turn_find_it_in_three_times_fewer_games():
 
 
 def test_who_does_not_find_it_is_said_so():
-    assert credit.games_until_found(ScaledCredit(name="team_joint"), 0.01, 0, most=200) is None
+    assert credit.games_until_found(PlainCredit(name="team_joint"), 0.01, 0, most=200) is None
 
 
 @pytest.mark.parametrize(

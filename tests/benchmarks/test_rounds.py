@@ -2,8 +2,6 @@ import pytest
 
 from benchmarks.bare_trl import BareTrainer
 from benchmarks.rounds import round_cost
-from srl_train.engine import rounds
-from srl_train.round import play_groups
 from tests.benchmarks.conftest import TWO_AGENTS
 
 ROUNDING = 1e-5
@@ -26,7 +24,6 @@ def test_both_sides_do_the_same_work(request_of):
     steps = {"algorithm__minibatches": 2, "algorithm__num_iterations": 2}
     request = request_of(models__adapters={"rank": 2}, **steps)
     result = round_cost(request)
-    assert rounds.play_groups is play_groups
     ours, whole, loop = result.rows
     assert ours["difference"] < ROUNDING
     assert (result.facts["rounds"], result.facts["models"], result.facts["samples"]) == (2, 2, 16)

@@ -10,18 +10,15 @@ from core_srl import (
     LoRAConfig,
     create_distributed_lora_scheduler,
     create_lora_manager,
-    servers,
 )
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.event_loop import together
-from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
 from srl_extensions.vllm import fleet as fleets
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.placement import Gpu
-from srl_train.errors import ConfigError
 from tests.core_srl.test_model_servers import free_ports
 from tests.core_srl.weights import logprobs_of
 from tests.servers.vllm_stub import VLLMStub
@@ -38,7 +35,7 @@ def started(monkeypatch, tiny_folder):
     took their place."""
     specs, stubs = [], []
 
-    def managed(given, *, concurrency, deadline):
+    def managed(given):
         for spec in given:
             stub = VLLMStub(spec.model, spec.served_name)
             stub._port = spec.port
@@ -46,7 +43,7 @@ def started(monkeypatch, tiny_folder):
             specs.append(spec)
             stubs.append(stub)
         urls = {spec.served_name: [spec.url] for spec in given}
-        return Fleet.attached(urls, concurrency=concurrency, deadline=deadline)
+        return Fleet.attached(urls)
 
     monkeypatch.setattr(Fleet, "managed", managed)
     monkeypatch.setattr(fleets, "LOOK", 0.05)
@@ -187,48 +184,26 @@ def test_a_version_that_the_server_gets_wrong_does_not_answer(manager, started, 
     asyncio.run(session())
 
 
-def test_folders_are_published_without_a_manager(manager, tiny_folder, started, port, tmp_path):
+def test_folders_are_loaded_without_a_manager(manager, tiny_folder, started, port, tmp_path):
     configs = {0: LoRAConfig(lora_id=0, rank=4, port=port)}
     scheduler = create_distributed_lora_scheduler(port, 0, base=tiny_folder, configs=configs)
     manager.swap(0, other_weights(manager, 0, 1))
     manager.save(0, tmp_path / "zero")
 
     async def course():
-        await scheduler.start()
-        with pytest.raises(BackendError, match=r"lacks the adapter 'lora_0'"):
-            await asked(scheduler.backend(0), "lora_0")
-        assert await scheduler.publish(0, tmp_path / "zero") == 0
-        prompt, [answer] = await asked(scheduler.backend(0), "lora_0")
-        for wrong in (tmp_path / "gone", tiny_folder):
-            with pytest.raises(BackendError, match="cannot read the adapter"):
-                await scheduler.publish(0, wrong)
-        (tmp_path / "half").mkdir()
-        (tmp_path / "zero" / "adapter_model.safetensors").rename(
-            tmp_path / "half" / "adapter_model.safetensors"
-        )
-        with pytest.raises(BackendError, match="No adapter found"):
-            await scheduler.publish(0, tmp_path / "half")
-        again = await asked(scheduler.backend(0), "lora_0")
-        assert again[1][0].model == answer.model, "the version before goes on answering"
-        assert len(started[1][0].adapters) == 1
-        stub = started[1][0]
-        stub.adapters.clear()
-        [endpoint] = scheduler._fleet.clients(f"base-{port}")
-        await background_loop.await_(scheduler._held._reload(f"base-{port}", endpoint))
-        assert len(stub.adapters) == 1, "a restarted server is not asked for what was refused"
-        with pytest.raises(ConfigError, match="lora_id"):
-            await scheduler.publish(7, tmp_path / "zero")
-        await scheduler.stop()
-        return prompt, answer
+        async with scheduler:
+            assert await asyncio.to_thread(scheduler.manager.load, 0, tmp_path / "zero") == 1
+            return await asked(scheduler.backend(0), "lora_0")
 
-    prompt, answer = asyncio.run(course())
+    prompt, [answer] = asyncio.run(course())
     expected = logprobs_of(adapted(manager, 0), prompt, answer.ids)
+    assert answer.model.version == 1
     assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
 
 
 @pytest.mark.parametrize(
     ("there", "placed", "share"),
-    [(0, [(), (), ()], None), (2, [(0,), (1,), (0,)], 0.45), (4, [(0,), (1,), (2,)], None)],
+    [(0, [(), (), ()], None), (2, [(0,), (1,), (0,)], 0.45), (4, [(0,), (1,), (2,)], 0.9)],
 )
 def test_servers_share_the_gpus_there_are(
     there, placed, share, started, port, tiny_folder, monkeypatch, caplog
@@ -279,12 +254,3 @@ def test_without_vllm_the_servers_log_says_why(tiny_folder, port, monkeypatch):
     ):
         asyncio.run(scheduler.start())
     assert time.monotonic() > begun
-
-
-def test_a_hub_out_of_reach_is_told_at_once(monkeypatch):
-    def unreachable(name):
-        raise BackendError("the hub cannot be reached: give a folder")
-
-    monkeypatch.setattr(servers, "reachable_source_of", unreachable)
-    with pytest.raises(BackendError, match=r"Model loading failed: .*cannot be reached: give a"):
-        servers.read_facts("someone/model")

@@ -12,7 +12,7 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
-from srl_train.checkpoints.adapter_folders import attach
+from srl_train.adapters import attach
 from srl_train.errors import ConfigError
 from tests.core_srl.weights import logprobs_of
 
@@ -97,8 +97,7 @@ def test_what_is_saved_is_what_answers_and_can_be_loaded(manager, tiny_folder, t
     manager.swap(3, other_weights(manager, 3, seed=2))
     assert manager.load(3, tmp_path / "three") == 3
     assert asked(manager, "lora_3")[1][0].logprobs == said.logprobs
-    with pytest.raises(ConfigError, match=r"lora_0 cannot be the adapter .*three, which has rank 4 "
-                                          r"where the LoRAConfig has 16"):  # fmt: skip
+    with pytest.raises(ConfigError, match=r"lora_0 cannot be the adapter .*rank 4, .*rank 16"):
         manager.load(0, tmp_path / "three")
     with pytest.raises(BackendError, match="cannot load the adapter"):
         manager.load(3, tmp_path / "gone")

@@ -13,7 +13,7 @@ from core_srl import (
     create_openai_manager,
 )
 from srl_agents.errors import BackendError, PolicyError
-from srl_train.errors import ConfigError, UpdateError
+from srl_train.errors import UpdateError
 from tests.servers.chat_server import chat_server
 
 
@@ -98,9 +98,7 @@ def test_max_length_bounds_what_the_server_counts(server):
 
 def test_a_vllm_server_is_asked_at_its_port_without_openais_key(server):
     manager = vllm(server)
-    manager.register_node("a", {"adapter": "model_0@7"})
     manager.register_node("b")
-    assert manager.generate_for_node("a", "Now?").model == "model_0@7-2026"
     assert manager.generate_for_node("b", "Now?").model == "base-2026"
     assert {headers["authorization"] for headers in server.headers} == {"Bearer none"}
     own = vllm(server, api_key="its own")
@@ -136,8 +134,6 @@ def test_what_an_api_does_not_take_is_told_before_it_is_asked(server, monkeypatc
     manager = create_claude_manager("m")
     with pytest.raises(PolicyError, match="top_k is 3"):
         manager.register_node("a", {"top_k": 3})
-    with pytest.raises(ConfigError, match="adapter"):
-        manager.register_node("a", {"adapter": "x"})
     manager.register_node("a")
     with pytest.raises(PolicyError, match=r"temperature is 0\.5"):
         manager.generate_for_node("a", "Now?", temperature=0.5)

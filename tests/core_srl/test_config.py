@@ -49,7 +49,7 @@ def test_the_defaults_as_a_run_on_a_bare_machine():
     assert (run.rollout.group_size, run.rollout.groups_per_round, run.rounds) == (10, 1, 100)
     assert run.algorithm.minibatches == 1
     assert (run.checkpoints.every, run.checkpoints.keep, run.logging.every) == (10, 10, 1)
-    notes = " ".join(config.here().told)
+    notes = " ".join(config.here().notes)
     for reason in ("qwen3: not on", "no OPENAI_API_KEY", "no ANTHROPIC", "num_gpus", "areal"):
         assert reason in notes
 
@@ -62,7 +62,7 @@ def test_the_defaults_on_a_machine_with_everything(monkeypatch, tmp_path):
     monkeypatch.setenv("CORE_SRL_MODELS", ",".join(f"{name}={tmp_path}" for name in names))
     config = MultiModelConfig()
     run = config.to_run_config()
-    assert config.here().told == ()
+    assert config.here().notes == ()
     assert tuple(run.models.bases.values()) == names
     assert run.models.adapters == AdapterConfig()
     assert run.models.frozen_models == {
@@ -139,7 +139,7 @@ def test_vllm_servers_have_ports_from_the_base_port_on(monkeypatch):
     machine(monkeypatch, gpus=4)
     run = MultiModelConfig(**VLLM, num_gpus=2).to_run_config()
     assert (run.backend.managed.base_port, run.backend.managed.gpus) == (8001, (0, 1))
-    assert "base_port 8001 opens no port" in MultiModelConfig(base_port=8001).here().told[-1]
+    assert "base_port 8001 opens no port" in MultiModelConfig(base_port=8001).here().notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_models_share_the_gpus(monkeypatch, wanted, there, ray, share):
     assert run.engine.name == ("local" if share is None else "ray")
     if share is not None:
         assert run.engine.learner_gpus == run.engine.player_gpus == share
-    notes = " ".join(config.here().told)
+    notes = " ".join(config.here().notes)
     assert (f"num_gpus is {wanted}, and {there} are here" in notes) == (wanted > there)
     assert ("extra ray" in notes) == (not ray)
 

@@ -89,12 +89,12 @@ def test_settings_are_given_by_position_or_name_and_do_not_change():
 def test_a_node_has_its_own_settings():
     usual = Sampling(temperature=0.5, max_new_tokens=7)
     plain = node_settings("a", None, usual)
-    assert (plain.sampling, plain.system_prompt, plain.adapter) == (usual, "", None)
+    assert (plain.sampling, plain.system_prompt) == (usual, "")
     assert plain.seed != node_settings("b", {}, usual).seed, "equal nodes would answer alike"
-    own = {"system_prompt": "Be brief.", "seed": 3, "top_k": 2, "temperature": 0, "adapter": "x"}
+    own = {"system_prompt": "Be brief.", "seed": 3, "top_k": 2, "temperature": 0}
     settings = node_settings("a", own, usual)
     assert settings.sampling == Sampling(temperature=0, top_k=2, max_new_tokens=7)
-    assert (settings.system_prompt, settings.adapter, settings.seed) == ("Be brief.", "x", 3)
+    assert (settings.system_prompt, settings.seed) == ("Be brief.", 3)
     assert sampling_with(usual, {"max_new_tokens": 2}, "").max_new_tokens == 2
 
 
@@ -106,7 +106,7 @@ def test_a_node_has_its_own_settings():
         ({"top_p": 0}, "top_p"),
         ({"system_prompt": None}, "system_prompt"),
         ({"system_prompt": "\ud800"}, "system_prompt"),
-        ({"adapter": ""}, "adapter"),
+        ({"adapter": "x"}, "adapter"),
         ({"seed": -1}, "seed"),
         ("brief", "node_config"),
     ],

@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -18,24 +17,18 @@ from core_srl import (
     create_unified_scheduler,
     servers,
 )
-from srl_agents.errors import BackendError, PlacementError, ServerUnavailable, ServingError
+from srl_agents.errors import BackendError, ServerUnavailable, ServingError
 from srl_agents.llm.backends.huggingface.loading import folder_of
-from srl_extensions.vllm import placement
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.placement import Gpu
 from srl_train.errors import ConfigError
 
 SERVER = Path(__file__).parents[1] / "servers" / "vllm_program.py"
-GIB = 2**30
 
 
 @pytest.fixture(autouse=True)
-def machine(monkeypatch):
-    """One without GPUs, with memory enough."""
+def without_gpus(monkeypatch):
     monkeypatch.setattr(servers, "find_gpus", lambda: [])
-    memory = SimpleNamespace(available=64 * GIB)
-    monkeypatch.setattr(placement.psutil, "virtual_memory", lambda: memory)
-    return memory
 
 
 @pytest.fixture
@@ -96,13 +89,12 @@ def test_models_are_served_at_their_ports_and_answer(python, model):
         try:
             answers = await scheduler.submit_task("cooperate?", max_new_tokens=8)
             [alone] = (await scheduler.submit_task("compete?", ["b"])).values()
-            healthy = await scheduler.health_check_all()
-            return answers, alone, healthy, scheduler.get_system_statistics(), scheduler
+            return answers, alone, scheduler.get_system_statistics(), scheduler
         finally:
             assert all(listens(port) for port in range(first, first + 3))
             await scheduler.stop()
 
-    answers, alone, healthy, statistics, scheduler = asyncio.run(use())
+    answers, alone, statistics, scheduler = asyncio.run(use())
     assert not any(listens(port) for port in range(first, first + 3))
     where = {model_id: one["port"] for model_id, one in statistics["models"].items()}
     # Models of the same weights stand side by side, and share both servers.
@@ -110,7 +102,6 @@ def test_models_are_served_at_their_ports_and_answer(python, model):
     assert answers["b"].text == f"cooperate? at {first + 2}"
     assert {answers[one].text for one in "ac"} <= {f"cooperate? at {first + k}" for k in (0, 1)}
     assert (alone.text, alone.model) == (f"compete? at {first + 2}", own)
-    assert healthy == {"a": True, "b": True, "c": True}
     assert statistics["models"]["b"]["done"] == 2 and statistics["models"]["b"]["gpus"] == ()
     assert statistics["servers"][statistics["models"]["b"]["url"]]["done"] == 2
     with pytest.raises(ServingError, match=r"the servers do not run: await start\(\)"):
@@ -128,7 +119,6 @@ def test_what_a_dead_server_had_is_answered_by_the_other(python, model):
             victim, _ = scheduler._fleet.members
             os.kill(victim.server.process.pid, signal.SIGKILL)
             answers = await asyncio.gather(*(scheduler.submit_task(f"{n}") for n in range(8)))
-            assert all(await scheduler.health_check_all())
             return answers, scheduler.get_system_statistics()
 
     answers, statistics = asyncio.run(use())
@@ -157,7 +147,7 @@ def test_a_server_that_takes_no_connection_is_left_to_the_other(python, model, m
             return scheduler.get_system_statistics()["models"]["a"]
 
     statistics = asyncio.run(use())
-    assert (statistics["done"], statistics["moved"], len(asked)) == (1, 1, 2)
+    assert (statistics["done"], len(asked)) == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -209,14 +199,6 @@ def test_gpus_are_those_that_it_may_use(monkeypatch, model):
     ]  # fmt: skip
 
 
-def test_what_does_not_fit_is_said_before_anything_starts(machine, model):
-    machine.available = 2 * GIB
-    scheduler = UnifiedScheduler()
-    scheduler.register_model("a", model("a"))
-    with pytest.raises(PlacementError, match=r"3.0 GiB of memory are needed .* 2.0 are free"):
-        asyncio.run(scheduler.start())
-
-
 def test_a_model_that_cannot_be_had_is_told(monkeypatch):
     def refuse(name, revision):
         raise OSError("offline")
@@ -233,7 +215,7 @@ def test_a_model_that_cannot_be_had_is_told(monkeypatch):
         asyncio.run(scheduler.start())
 
 
-@pytest.mark.parametrize("folder", ["missing", "empty"])
+@pytest.mark.parametrize("folder", ["missing"])
 def test_a_folder_without_a_model_has_the_documented_error(tmp_path, folder):
     (tmp_path / "empty").mkdir()
     scheduler = UnifiedScheduler()

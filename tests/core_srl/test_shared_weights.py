@@ -7,7 +7,7 @@ import torch
 
 from core_srl import LLMConfig, SharedLLMManager, UpdateStrategy
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_train.errors import ConfigError, UpdateError
+from srl_train.errors import UpdateError
 from srl_train.learners.upstream_warnings import quiet_upstream
 from tests.core_srl.weights import gradients_of, logprobs_of, parameters
 
@@ -43,18 +43,6 @@ def test_an_adaptive_update_is_adamws_and_keeps_its_moments(opened):
         optimizer.step()
     for name, own in ours.items():
         torch.testing.assert_close(own, theirs[name])
-
-
-def test_a_users_own_gradients_stay_and_move_nothing(opened):
-    manager = opened(update_strategy="incremental")
-    [first, second, *_] = gradients = gradients_of(manager)
-    weights = parameters(manager)
-    weights[second].grad = torch.ones_like(weights[second])
-    before = weights[second].detach().clone()
-    manager.update_shared_parameters({first: gradients[first]}, learning_rate=0.1)
-    assert torch.equal(weights[second], before)
-    assert torch.equal(weights[second].grad, torch.ones_like(before))
-    assert weights[first].grad is None
 
 
 def test_an_update_reaches_every_node_and_drops_what_was_cached(opened, tiny_folder):
@@ -144,39 +132,6 @@ def adapter_folder(opened, tmp_path):
     with quiet_upstream():
         manager.backend.model.save_pretrained(tmp_path / "adapter")
     return str(tmp_path / "adapter")
-
-
-@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")
-def test_a_node_may_have_an_adapter_of_its_own(opened, adapter_folder):
-    manager = opened(temperature=1.5)
-    names = [*parameters(manager)]
-    nodes = {"plain": None, "adapted": adapter_folder, "also": adapter_folder}
-    for name, adapter in nodes.items():
-        manager.register_node(name, {"adapter": adapter, "seed": 1, "max_new_tokens": 6})
-    assert [*parameters(manager)] == names, "the shared weights keep their names"
-    alone = SharedLLMManager(LLMConfig(model_name=adapter_folder, device="cpu", temperature=1.5))
-    alone.register_node("adapted", {"seed": 1, "max_new_tokens": 6})
-    for rate in (None, 0.05):
-        if rate:  # the base moves under the adapter
-            gradients = gradients_of(manager)
-            assert gradients, "an adapter has not frozen what is shared"
-            manager.update_shared_parameters(gradients, learning_rate=rate)
-            theirs = dict(alone.backend.model.named_parameters())
-            with torch.no_grad():
-                for name, own in parameters(manager).items():
-                    inner = f"base_model.model.{name}"
-                    held = theirs.get(inner.replace(".weight", ".base_layer.weight"))
-                    (theirs[inner] if held is None else held).copy_(own)
-            alone.backend.weights_version = 1
-        said = {name: manager.generate_for_node(name, "Round.").tokens for name in nodes}
-        expected = alone.generate_for_node("adapted", "Round.").tokens
-        assert said["adapted"].completion_ids == said["also"].completion_ids
-        assert said["adapted"].completion_ids == expected.completion_ids
-        assert said["adapted"].logprobs == pytest.approx(expected.logprobs, abs=1e-4)
-        assert said["plain"].logprobs != pytest.approx(expected.logprobs, abs=1e-3)
-        assert said["adapted"].model.adapter == "adapter_0"
-    with pytest.raises(ConfigError, match="enable_lora"):
-        SharedLLMManager(LLMConfig(model_name=adapter_folder, device="cpu", enable_lora=True))
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.episode import read_jsonl
-from srl_train.data.demonstrations import read_episodes
+from srl_train.offline_data import read_episodes
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "evaluate_and_collect.py"
 

@@ -7,13 +7,13 @@ import pytest
 from srl_envs.errors import EnvConfigError
 from srl_envs.loading import read_rows
 from srl_envs.registry import make
-from srl_envs.tasks.debate.topics import load_topics
-from srl_envs.tasks.mathematics import datasets as math_files
+from srl_envs.tasks.debate.env import load_topics
+from srl_envs.tasks.mathematics.env import load_problems
 from srl_envs.tasks.programming import datasets as code_files
 from srl_envs.tasks.tool_use.search import load_documents
 
 DEEP = "[" * 400 + "]" * 400
-LOADERS = [load_topics, load_documents, math_files.load, code_files.load]
+LOADERS = [load_topics, load_documents, load_problems, code_files.load]
 
 
 @pytest.mark.parametrize("load", LOADERS)

@@ -9,7 +9,6 @@ from srl_envs.loading import EXTRAS, install_line, needed_by
 ROOT = Path(__file__).parents[2]
 DISTRIBUTIONS = {
     "PIL": "pillow",
-    "math_verify": "math-verify",
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",
     "google": "protobuf",

@@ -53,7 +53,7 @@ def test_what_the_function_gives_is_made(my_games):
         ("my_own_games:nim", {"masks": 1}, "'masks' (did you mean 'mask'?)"),
         ("my_own_games:sized", {}, "my_own_games:sized: missing a required argument: 'size'"),
         ("my_own_games:turn_based", {}, "must give a PettingZoo ParallelEnv"),
-        ("custom:nim_v0", {}, "there is no environment 'custom:nim_v0' to make: it was handed"),
+        ("custom:nim_v0", {}, "there is no environment 'custom:nim_v0': it was an object"),
     ],
 )
 def test_what_cannot_be_made_is_said_in_one_line(my_games, name, options, said):

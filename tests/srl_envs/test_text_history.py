@@ -69,7 +69,7 @@ def test_it_stays_within_its_length_and_drops_the_oldest_turns_first():
 def test_long_answers_are_told_by_their_end():
     history = TextHistory(1, TEXT_LENGTH)
     history.add("Rain.", "x" * 5000 + "\ngo", None)
-    said = history.standing_alone("Go.", "Sun.").removesuffix("\n\nNow:\nSun.")
+    said = history.with_rules("Go.", "Sun.").removesuffix("\n\nNow:\nSun.")
     assert said.endswith("xxx\ngo") and len(said) < ANSWER_SHOWN + 50
     assert said.startswith("Go.\n\nTurn 1:\nRain.\nYou answered: ... xxx")
 

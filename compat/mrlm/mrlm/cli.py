@@ -12,6 +12,7 @@ from typing import Any
 from mrlm.environments.task import REGISTERED, registered_name
 from srl_train import cli as srl
 from srl_train.cli import notices
+from srl_train.cli.doctor import accelerators
 from srl_train.cli.info import print_table
 from srl_train.cli.notices import tell
 from srl_train.cli.options import Parser, add_command, prepare_torch
@@ -72,7 +73,7 @@ def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 def print_results(results: Mapping[str, Any]) -> bool:
     """Print rewards and losses in the first of several processes, where True is returned."""
-    from srl_train.distributed import processes
+    from srl_train import processes
 
     processes.leave()
     if not processes.is_main():
@@ -115,10 +116,10 @@ def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 def info(args: argparse.Namespace, rest: Sequence[str]) -> int:
     """Print the tables of `srl info`, the algorithms and the environment types."""
-    status = srl.main(["info", "--devices"])
+    print_table("machine", accelerators())
     print_table("algorithms", ALGORITHMS)
     print_table("environment types", REGISTERED)
-    return status
+    return srl.main(["info"])
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,11 +13,15 @@ import math
 from itertools import groupby
 from typing import Any
 
-from srl_envs.sandbox.errors import NotPlainError
+from srl_envs.errors import EnvError
 from srl_envs.untrusted import MAX_DIGITS, MAX_NESTING
 
 COLLISIONS = 64  # keys of one hash: more are an attempt to make a dict of them slow
 _BEYOND = 10**MAX_DIGITS
+
+
+class NotPlainError(EnvError, ValueError):
+    """A value is no plain data, or data from a program is invalid."""
 
 
 def dumps(value: Any) -> bytes:

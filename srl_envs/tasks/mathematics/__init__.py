@@ -1,5 +1,1 @@
-"""Mathematics: environment, generators and datasets.
-
-A generator is `draw(rng, difficulty) -> Problem`; the truth is computed beside the question by
-exact arithmetic, never read back from it.
-"""
+"""Mathematics: environment and generators."""

@@ -1,19 +1,17 @@
 """Datasets of programming problems, in the layouts of HumanEval and of MBPP.
 
 HumanEval (Chen et al. 2021): {"task_id", "prompt", "entry_point", "canonical_solution", "test"}.
-MBPP (Austin et al. 2021): {"text" (or "prompt"), "code", "test_list"}, and what tests need before
-them in "test_setup_code", "test_setup_list" or "test_imports". The first of its tests is shown, as
-is usual; HumanEval shows none, but the examples (`>>>`) of its prompt tell what fails.
+MBPP (Austin et al. 2021): {"text" (or "prompt"), "code", "test_list"}, with the code before its
+tests in "test_setup_code", "test_setup_list" or "test_imports". The first test of MBPP is visible.
 
-Their tests are code. Each is run in a process apart from the program under test (Sandbox.judge),
-so it must call functions with plain data and be answered with plain data. A test that uses a class
-which the program is to define cannot be run so; such problems are left out, and logged.
+The tests are code and run in another process than the program (Sandbox.judge): they call functions
+with plain data. A test that uses a class of the program is not possible; such problems are skipped
+and logged.
 """
 
 from __future__ import annotations
 
 import ast
-import doctest
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +19,7 @@ from typing import Any
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.loading import read_rows, text_of
-from srl_envs.tasks.problem import QUESTION_LENGTH, Problem
+from srl_envs.tasks.base import QUESTION_LENGTH, Problem
 
 LAYOUTS = '{"prompt", "entry_point", "test"} (HumanEval) or {"text", "code", "test_list"} (MBPP)'
 BEFORE = ("test_setup_code", "test_setup_list", "test_imports")
@@ -29,10 +27,11 @@ _logger = logging.getLogger(__name__)
 
 
 def load(path: str | Path) -> tuple[Problem, ...]:
-    """All problems of a file that can be judged; empty lines are passed over.
+    """Load the problems of a JSONL file, without those that cannot be judged.
 
-    Raises EnvConfigError, with the line's number, for what is no problem of either layout, and
-    where none is left.
+    Raises:
+        EnvConfigError: A line has neither layout (the message contains its number), or no problem
+            is left.
     """
     problems = []
     for number, found in read_rows(path, "problems", lambda row, line: (line, _problem(row, line))):
@@ -46,7 +45,7 @@ def load(path: str | Path) -> tuple[Problem, ...]:
 
 
 def _problem(row: Any, number: int) -> Problem | str:
-    """The problem of a row, or why it cannot be judged."""
+    """Return the problem of a row, or the reason why it cannot be judged."""
     if not isinstance(row, dict):
         raise EnvConfigError(f"it must be an object, got {row!r:.40}")
     if "entry_point" in row:
@@ -58,53 +57,22 @@ def _problem(row: Any, number: int) -> Problem | str:
 
 def _human_eval(row: Mapping[str, Any], number: int) -> Problem | str:
     prompt, entry, test = text_of(row, "prompt"), text_of(row, "entry_point"), text_of(row, "test")
-    solution = row.get("canonical_solution", "")
-    question = f"Complete the function {entry}.\n{prompt.strip()}"
-    # The prompt's other functions are the test's too; the one under test is the program's.
+    # The test may use the other functions of the prompt; the entry point is the program's.
     before = f"{prompt}\n    ...\n\n{entry} = elsewhere[{entry!r}]\n"
-    trial = f"{before}{test}\n\ncheck({entry})\n"
     return _made(
-        question,
+        f"Complete the function {entry}.\n{prompt.strip()}",
         number,
         "HumanEval",
         {
             "prompt": prompt,
             "entry": entry,
             "visible": (),
-            "hidden": (trial,),
+            "hidden": (f"{before}{test}\n\ncheck({entry})\n",),
             "shown": (),
-            "examples": tuple(
-                (
-                    f"{said} == {given}",
-                    f"{before}got = {said}\nassert got == {given}, f'it gave {{got!r}}'\n",
-                )
-                for said, given in _examples(prompt, entry)
-            ),
             "functions": (entry,),
-            "solution": prompt + solution,
+            "solution": prompt + row.get("canonical_solution", ""),
         },
     )
-
-
-def _examples(prompt: str, entry: str) -> list[tuple[str, str]]:
-    """The calls among a prompt's doctests, and the plain data that they are said to give."""
-    try:
-        defined = _parsed(f"{prompt}\n    ...\n").body
-        [function] = [each for each in defined if getattr(each, "name", "") == entry]
-        said_of_it = ast.get_docstring(function) or ""  # type: ignore[arg-type]
-        found = doctest.DocTestParser().get_examples(said_of_it)
-    except (ValueError, TypeError):  # prompts are for reading: not all are well-formed
-        return []
-    examples = []
-    for said, given in ((one.source.strip(), one.want.strip()) for one in found):
-        try:
-            call = ast.parse(said, mode="eval").body
-            ast.literal_eval(given)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == entry:
-            examples.append((said, " ".join(given.splitlines())))
-    return examples
 
 
 def _mbpp(row: Mapping[str, Any], number: int) -> Problem | str:
@@ -141,7 +109,6 @@ def _mbpp(row: Mapping[str, Any], number: int) -> Problem | str:
 
 
 def _parsed(code: str) -> ast.Module:
-    """Raises EnvConfigError for what is not Python, or nested too deep to be read."""
     try:
         return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -155,7 +122,6 @@ def _made(question: str, number: int, family: str, data: dict[str, Any]) -> Prob
 
 
 def _lines(row: Mapping[str, Any], name: str) -> list[str]:
-    """What may be a text, a list of texts, null or not there."""
     value = row.get(name) or []
     lines = [value] if isinstance(value, str) else value
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):

@@ -1,8 +1,8 @@
 """Programming: functions to write, run against tests in the sandbox.
 
-Problems are generated (srl_envs.tasks.programming.generators), each of difficulty 1 to 5, or come
-from a file in HumanEval's or MBPP's layout. Some tests are shown, the others are not. Nothing that
-a program does reaches this process (docs/environments/sandbox.md).
+Problems are generated (srl_envs.tasks.programming.generators), with difficulties 1 to 5, or are
+from a file in the layout of HumanEval or MBPP. Some tests are visible, the others hidden. Programs
+run in the sandbox (docs/environments/sandbox.md).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import os
 import re
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,16 +20,15 @@ import numpy as np
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
 from srl_envs.sandbox import LEVELS, Limits, Run, Sandbox, Test, TestReport, Verdict
-from srl_envs.tasks.base import Task, TaskEnv
-from srl_envs.tasks.problem import Attempt, Grade, Problem, pick
+from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
 from srl_envs.tasks.programming import datasets
 from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
 from srl_envs.text import ParseFailure, Samples
 from srl_envs.validation import check_choice, number_between, parallel_form, some_of
 
 SYNTAX, VISIBLE, HIDDEN = 0.1, 0.3, 0.6
-"""A score's parts: the program is Python; its share of the shown and of the hidden tests passed.
-Where a problem has tests of one kind only, they count for both."""
+"""Parts of a score: for a program that is Python, and for the passed visible and hidden tests. If
+all tests of a problem are of one kind, they count for both."""
 RULES = "You are asked for a program in Python."
 FORM = "Answer with the code alone, or put it between ```python and ```."
 WALL = 5.0  # seconds that a program and all its tests may take
@@ -38,12 +37,11 @@ MINIMUM = "filtered"  # level of protection, where no other is asked for
 SHOWN = 300  # characters of what a program returned
 
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
-_OF_A_TEST = re.compile(r"^AssertionError: | \(line \d+\)$")
 _sandboxes: weakref.WeakValueDictionary[tuple[Any, ...], Sandbox] = weakref.WeakValueDictionary()
 
 
 class Programming(Task):
-    """The task. `families` are names of FAMILIES, or `problems` are those of a file."""
+    """The task of code_v0: generated problems of `families`, or given `problems`."""
 
     name: ClassVar[str] = "code_v0"
 
@@ -58,21 +56,18 @@ class Programming(Task):
         self.problems = None if problems is None else tuple(problems)
         if self.problems is not None:
             self.difficulties = 1, 1
-            self.split = "any"  # whoever gives a file has chosen its problems
+            self.split = "any"
         else:
             levels = [level for family in self.families for level in FAMILIES[family]]
             self.difficulties = min(levels), max(levels)
 
     def rules(self) -> str:
-        """The instructions."""
         return RULES
 
     def how_to_answer(self) -> str:
-        """The form of an answer."""
         return FORM
 
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
-        """A problem of one of the families, or of the file."""
         if self.problems is not None:
             return pick(rng, self.problems)
         levels = {level for family in self.families for level in FAMILIES[family]}
@@ -86,13 +81,11 @@ class Programming(Task):
         return problem(family, template, rng, nearest)
 
     def read(self, text: str) -> str | ParseFailure:
-        """The last fenced block's code, or the whole text."""
         blocks = _FENCED.findall(text)
         code: str = blocks[-1] if blocks else text
         return code.rstrip() if code.strip() else ParseFailure("the code was empty")
 
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """The weighted shares of tests passed; see SYNTAX, VISIBLE and HIDDEN."""
         program = _program(problem, answer)
         if "functions" in problem.data:
             return self._judged(problem, program)
@@ -103,13 +96,12 @@ class Programming(Task):
         return _graded(report.run, shown, report.verdicts[len(visible) :], said)
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Any of the expressions of the smallest family; None elsewhere."""
         if not attempt.problem.data.get("prefix"):
             return None
         return tuple(RETURNS.values())[:count]
 
     def _judged(self, problem: Problem, program: str) -> Grade:
-        """Tests that are code, each judged apart; none after a program that is no Python."""
+        """Grade by tests that are code, each in a separate run."""
         data = problem.data
         runs: list[Run] = []
         trials = (*data["visible"], *data["hidden"])
@@ -122,23 +114,11 @@ class Programming(Task):
             if run.verdict is not Verdict.OK:
                 said = f"{test} fails: {run.error or run.verdict}."
                 break
-        if not said and any(run.verdict is not Verdict.OK for run in runs):
-            said = self._failing_example(data, program)
         return _graded(runs[0], verdicts[:shown], verdicts[shown:], said)
-
-    def _failing_example(self, data: Mapping[str, Any], program: str) -> str:
-        """The first of the question's examples that fails: told, but no part of the score."""
-        for example, trial in data.get("examples", ()):
-            run = self.sandbox.judge(program, trial, data["functions"])
-            if run.verdict is Verdict.WRONG:
-                return f"{example} fails: {_OF_A_TEST.sub('', run.error)}."
-            if run.verdict is not Verdict.OK:
-                return f"{example} fails: {run.error or run.verdict}."
-        return ""
 
 
 def _program(problem: Problem, answer: str) -> str:
-    """The answer with what the question began, unless it is the whole function."""
+    """Return the answer after the beginning in the question, unless it is the whole function."""
     prompt = problem.data.get("prompt", "")
     begun = prompt or problem.data.get("prefix", "")
     entry = problem.data.get("entry", "f")
@@ -184,7 +164,7 @@ def _passed(verdicts: Sequence[Verdict]) -> int:
 
 
 def _first_failure(report: TestReport, visible: Sequence[Test]) -> str:
-    """The first shown test that fails: its input, what it should give and what it gave."""
+    """Describe the first visible test that fails: call, expected and returned value."""
     for test, verdict, outcome in zip(visible, report.verdicts, report.run.outcomes, strict=False):
         if verdict is Verdict.WRONG:
             got = repr(outcome.value)
@@ -197,7 +177,7 @@ def _first_failure(report: TestReport, visible: Sequence[Test]) -> str:
 
 
 def _sandbox(minimum: str, wall: float) -> Sandbox:
-    """One sandbox for all environments of a process that ask for the same; closed with the last."""
+    """Return the sandbox that all environments of this process with these settings share."""
     settings = os.getpid(), minimum, wall
     found = _sandboxes.get(settings)
     if found is None:
@@ -215,13 +195,18 @@ def parallel_env(
     wall: float = WALL,
     **settings: Any,
 ) -> TaskEnv:
-    """The environment, as a PettingZoo ParallelEnv; see TaskEnv.
+    """Return the environment as a PettingZoo ParallelEnv.
 
-    `families` are one or several of FAMILIES, all where not given. `path` is a file of problems in
-    HumanEval's or MBPP's layout in their place. A program may take `wall` seconds with all its
-    tests, and runs at a level of protection of at least `sandbox_minimum`
-    (docs/environments/sandbox.md). Raises EnvConfigError for wrong arguments, and SandboxError
-    where that level is not to be had.
+    Args:
+        families: Names of FAMILIES, by default all.
+        path: JSONL file of problems in the layout of HumanEval or MBPP, instead of families.
+        sandbox_minimum: Lowest level of protection (docs/environments/sandbox.md).
+        wall: Seconds for a program with all its tests.
+        settings: Further arguments of TaskEnv.
+
+    Raises:
+        EnvConfigError: An argument is invalid.
+        SandboxError: The level of protection is not available.
     """
     if path is not None and families is not None:
         raise EnvConfigError(
@@ -229,7 +214,7 @@ def parallel_env(
         )
     seconds = loading.at_most(number_between("wall", wall, 0.01), MOST_RECORDED_WALL, "wall")
     minimum = check_choice("sandbox_minimum", sandbox_minimum, LEVELS)
-    if loading.is_closed():  # who reads a record is protected as he is by default
+    if loading.is_closed():  # The options are from a record of others.
         minimum = max(minimum, MINIMUM, key=LEVELS.index)
     problems = None if path is None else datasets.load(loading.place(path, "path"))
     return TaskEnv(Programming(_sandbox(minimum, seconds), families, problems), **settings)

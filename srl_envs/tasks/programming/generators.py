@@ -1,7 +1,7 @@
 """Generators of programming problems: question, solution and inputs from one template.
 
-A template draws its parameters and gives the words, the solution's source, and a function that
-draws arguments. Solutions are ours, so they are run here, and say what is right.
+A template draws its parameters and returns the words, the source of the solution, and a function
+that draws arguments. Only these solutions run in this process; they compute the expected values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from srl_envs.sandbox import Call, Test
 from srl_envs.sandbox.guest.serialization import dumps
-from srl_envs.tasks.problem import Problem, pick
+from srl_envs.tasks.base import Problem, pick
 
 VISIBLE, HIDDEN = 2, 4  # tests
 TRIES = 200  # draws of arguments, so that tests differ
@@ -25,23 +25,23 @@ Arguments = Callable[[np.random.Generator], tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Drawn:
-    """A problem's parts, its parameters drawn."""
+    """Parts of a problem."""
 
     words: str
     parameters: str
-    """The function's, such as "numbers, k"."""
+    """Parameters of the function, such as "numbers, k"."""
     body: str
-    """The solution's lines, not indented."""
+    """Lines of the solution, not indented."""
     arguments: Arguments
     returns: str = ""
-    """An expression instead of a body: only that is asked for."""
+    """Expression instead of a body."""
 
 
 Template = Callable[[np.random.Generator], Drawn]
 
 
 def problem(family: str, template: Template, rng: np.random.Generator, difficulty: int) -> Problem:
-    """A problem with its tests, the truth computed by its solution."""
+    """Return a problem with its tests."""
     drawn = template(rng)
     body = f"return {drawn.returns}" if drawn.returns else drawn.body
     head = f"def f({drawn.parameters}):\n"
@@ -62,7 +62,7 @@ def problem(family: str, template: Template, rng: np.random.Generator, difficult
     return Problem(
         f"{asked}\nIt must {drawn.words}\n{shown}",
         difficulty=difficulty,
-        # What little can be asked of the smallest family is in both splits, of other numbers.
+        # The few questions of the smallest family are in both splits, with other numbers.
         key=f"{family}: {drawn.words} {shown if prefix else ''}",
         data={
             "prefix": prefix,
@@ -102,7 +102,7 @@ RETURNS = MappingProxyType(
         "tell whether a and b are equal.": "a == b",
     }
 )
-"""What is asked for in the smallest family, and the expression that does it."""
+"""Question -> expression, of the smallest family."""
 
 
 def _returns(rng: np.random.Generator) -> Drawn:

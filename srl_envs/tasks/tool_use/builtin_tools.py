@@ -13,12 +13,12 @@ from __future__ import annotations
 import ast
 import atexit
 import os
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from srl_envs.tasks.tool_use.calculator import calculate
-from srl_envs.tasks.tool_use.file_store import FileStore, MemoryFiles
 from srl_envs.tasks.tool_use.search import SHOWN, SearchProvider, as_text, shipped
 from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolRegistry, function_schema
 from srl_envs.validation import check_choice
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 TOOLS = ("calculator", "files", "search", "python")
 WITHOUT_SANDBOX = TOOLS[:3]
 
+LARGEST_FILE = 16_384  # bytes
+MOST_FILES = 64
 MOST_CELLS = 16
 LONGEST_CELL = 4000  # characters
 _REPEATED = """
@@ -39,7 +41,48 @@ with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.redirect_stderr(_i
 del _contextlib, _io
 exec(compile({newest!r}, "<program>", "exec"), globals())
 """
+_FILE_NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(?:/(?!$)|$)){1,4}")
 _SCHEMAS: dict[str, Any] = {}  # Equal for every agent, and slow to build.
+
+
+class MemoryFiles:
+    """Files of one agent, in memory: no file name leads to the machine."""
+
+    def __init__(self, files: Mapping[str, str] | None = None) -> None:
+        self._files: dict[str, str] = {}
+        for path, content in (files or {}).items():
+            self.write(path, content)
+
+    def read(self, path: str) -> str:
+        """Return the text of a file."""
+        _check_name(path)
+        if path not in self._files:
+            raise ToolError(f"there is no file {path!r}")
+        return self._files[path]
+
+    def write(self, path: str, content: str) -> None:
+        """Create a file, or replace it."""
+        _check_name(path)
+        data = content.encode("utf-8", "backslashreplace")
+        if len(data) > LARGEST_FILE:
+            raise ToolError(
+                f"a file may have {LARGEST_FILE} bytes, this one would have {len(data)}"
+            )
+        if path not in self._files and len(self._files) >= MOST_FILES:
+            raise ToolError(f"there may be {MOST_FILES} files")
+        self._files[path] = data.decode()
+
+    def names(self) -> list[str]:
+        """Return the names of all files, sorted."""
+        return sorted(self._files)
+
+
+def _check_name(path: str) -> None:
+    if not _FILE_NAME.fullmatch(path):
+        raise ToolError(
+            f"{path[:40]!r} is no file name here: letters, digits and ._-, folders joined by /, "
+            "not absolute and without '..'"
+        )
 
 
 class Toolbox:
@@ -47,7 +90,7 @@ class Toolbox:
 
     Args:
         names: Names of TOOLS.
-        files: File store, in memory by default.
+        files: Files of the agent, none by default.
         search: Search provider, the shipped corpus by default.
         tools: Additional tools.
 
@@ -61,7 +104,7 @@ class Toolbox:
         self,
         names: Iterable[str] = WITHOUT_SANDBOX,
         *,
-        files: FileStore | None = None,
+        files: MemoryFiles | None = None,
         search: SearchProvider | None = None,
         tools: Iterable[Tool] = (),
     ) -> None:
@@ -84,7 +127,7 @@ class Toolbox:
         for function in functions:
             name = function.__name__
             if name not in _SCHEMAS:
-                _SCHEMAS[name] = function_schema(function)["function"]
+                _SCHEMAS[name] = function_schema(function)
             # An exception of a built-in tool is a defect; a given search is the user's code.
             strict = search is None or name != "search"
             described.append(Tool(**_SCHEMAS[name], function=function, strict=strict))

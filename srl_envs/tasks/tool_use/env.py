@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,13 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, TaskView
+from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, TaskView, pick
 from srl_envs.tasks.grading import same_value, words_of
-from srl_envs.tasks.problem import pick
-from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, Toolbox
-from srl_envs.tasks.tool_use.file_store import FileStore, JailedFolder, MemoryFiles, new_folder
+from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, MemoryFiles, Toolbox
 from srl_envs.tasks.tool_use.generators import FAMILIES, Step
 from srl_envs.tasks.tool_use.parsing import CLOSE, OPEN, ToolCall, read_turn
 from srl_envs.tasks.tool_use.search import SearchProvider
@@ -174,7 +170,6 @@ class ToolUse(Task):
         tools: Sequence[str | Tool] = WITHOUT_SANDBOX,
         problems: Sequence[Problem] | None = None,
         search: SearchProvider | None = None,
-        workspace: str | None = None,
         history: int = HISTORY,
     ) -> None:
         given = entries_of("tools", tools)
@@ -182,7 +177,7 @@ class ToolUse(Task):
             check_choice("tools", tool, TOOLS) for tool in given if not isinstance(tool, Tool)
         ]
         self.own_tools = [tool for tool in given if isinstance(tool, Tool)]
-        self.search, self.workspace = search, workspace
+        self.search = search
         self.history = whole_number("history", history, low=0)
         self.problems: tuple[Problem, ...] | None = (
             None if problems is None else entries_of("problems", problems)
@@ -209,12 +204,9 @@ class ToolUse(Task):
                 "the families that look things up know the shipped corpus only: with a search of "
                 "your own give families without it, or problems"
             )
-        if workspace is not None:
-            JailedFolder(loading.place(workspace, "workspace"))  # says so where that cannot be
         self._schemas = self._toolbox(MemoryFiles()).registry.schemas()
 
     def rules(self) -> str:
-        """Return the instructions, the schemas of the tools, and the form of a call."""
         listed = "\n".join(json.dumps(schema) for schema in self._schemas)
         example = '{"name": <tool>, "arguments": {<name>: <value>}}'
         return (
@@ -224,33 +216,23 @@ class ToolUse(Task):
         )
 
     def how_to_answer(self) -> str:
-        """Return the form of the answer."""
         return "When you know it, write 'Answer: ...' instead. Your first answer counts."
 
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
-        """Draw a problem from the families or from the given problems."""
         if self.problems is not None:
             fitting = [one for one in self.problems if one.difficulty == difficulty]
             return pick(rng, fitting or self.problems)
         return FAMILIES[pick(rng, self.families)].draw(rng, difficulty)
 
     def read(self, text: str) -> str | ParseFailure:
-        """Return the text itself if it contains calls or an answer."""
         said = read_turn(text)
         return said if isinstance(said, ParseFailure) else text
 
     def begin(self, problem: Problem) -> Session:
-        """Return a new session with the files of the problem."""
-        files: FileStore = MemoryFiles()
-        if self.workspace is not None:
-            files = new_folder(self.workspace)
-        for path, content in problem.data.get("files", {}).items():
-            files.write(path, content)
-        steps = problem.data.get("steps", ())
-        return Session(self._toolbox(files), steps, problem.question)
+        box = self._toolbox(MemoryFiles(problem.data.get("files")))
+        return Session(box, problem.data.get("steps", ()), problem.question)
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
-        """Make the calls, or grade the answer."""
         session: Session = attempt.memory
         said = read_turn(answer)
         if isinstance(said, tuple):
@@ -263,19 +245,14 @@ class ToolUse(Task):
         return Grade(score, right, "", True, session.counts())
 
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """Compare numbers by value, with words of the question as units; all else as text."""
         units = words_of(problem.question) - {"fewer", "more"}  # These change the sign.
         right = same_value(str(problem.answer), answer, units)
         return Grade.right() if right else Grade.wrong()
 
     def end(self, attempt: Attempt) -> None:
-        """Remove the folder of the agent; the session remains for the infos."""
-        files: FileStore = attempt.memory.box.files
-        if isinstance(files, JailedFolder):
-            shutil.rmtree(files.folder)
+        """Keep the session, for the last observation."""
 
     def question(self, attempt: Attempt) -> str:
-        """Return the question and the calls before the last turn."""
         session: Session = attempt.memory
         earlier = session.turns[:-1][-self.history :] if self.history else []
         lines = [attempt.problem.question]
@@ -317,12 +294,12 @@ class ToolUse(Task):
             names = set(_NAME_IN_SIGHT.findall(sight))
             yield {ToolCall("search", {"query": name}).written() for name in names}
 
-    def _toolbox(self, files: FileStore) -> Toolbox:
+    def _toolbox(self, files: MemoryFiles) -> Toolbox:
         return Toolbox(self.tools, files=files, search=self.search, tools=self.own_tools)
 
     def _is_written(self, attempt: Attempt) -> bool:
         """Return True if the files contain everything that the problem requires."""
-        files: FileStore = attempt.memory.box.files
+        files = attempt.memory.box.files
         for path, content in attempt.problem.data.get("written", {}).items():
             try:
                 found = files.read(path)
@@ -337,13 +314,11 @@ class ToolUseEnv(TaskEnv):
     """TaskEnv with turns of calls before the answer."""
 
     def make_view(self) -> TaskView:
-        """Return the view for episodes of `self.max_cycles` turns."""
         task = self.task
         turns = "one turn" if self.max_cycles == 1 else f"{self.max_cycles} turns"
         return TaskView(f"{task.rules()} {task.how_to_answer()} You have {turns}.", task=task)
 
     def prompt(self, agent: str) -> str:
-        """Return the question, the earlier calls, and the results of the last turn."""
         attempt = self.attempt(agent)
         last = [LAST_TURN] if attempt.turns == self.rounds - 1 and not attempt.solved else []
         rest = "".join(f"\n{part}" for part in (attempt.feedback, *last) if part)
@@ -351,7 +326,6 @@ class ToolUseEnv(TaskEnv):
         return self.task.question(attempt)[: TEXT_LENGTH - len(rest)] + rest
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return sample answers of the task; in the last turn no calls."""
         samples = super().sample_answers(agent, rng, count) or ()
         if self.attempt(agent).turns < self.rounds - 1:
             return samples
@@ -389,7 +363,6 @@ def parallel_env(
     tools: Sequence[str | Tool] = WITHOUT_SANDBOX,
     problems: Sequence[Problem] | None = None,
     search: SearchProvider | None = None,
-    workspace: str | None = None,
     history: int = HISTORY,
     **settings: Any,
 ) -> ToolUseEnv:
@@ -402,8 +375,6 @@ def parallel_env(
             Tool objects.
         problems: Problems from srl_envs.tasks.tool_use.generators.asked, instead of families.
         search: Search provider instead of the shipped corpus.
-        workspace: Existing folder in which every agent receives a jailed folder for the episode.
-            By default, files are in memory.
         history: Number of earlier turns in the observation.
         settings: Further arguments of TaskEnv.
 
@@ -415,7 +386,6 @@ def parallel_env(
         tools=tools,
         problems=problems,
         search=search,
-        workspace=workspace,
         history=history,
     )
     return ToolUseEnv(task, **settings)

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from srl_envs.tasks.problem import Problem, pick
-from srl_envs.tasks.tool_use.builtin_tools import Toolbox
-from srl_envs.tasks.tool_use.file_store import MemoryFiles
+from srl_envs.tasks.base import Problem, pick
+from srl_envs.tasks.tool_use.builtin_tools import MemoryFiles, Toolbox
 from srl_envs.tasks.tool_use.parsing import ToolCall
 from srl_envs.tasks.tool_use.search import CORPUS
 from srl_envs.tasks.tool_use.tools import ToolResult

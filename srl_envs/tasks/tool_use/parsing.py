@@ -2,12 +2,13 @@
 
 A call is a JSON object with "name" and "arguments" in `<tool_call>...</tool_call>`, as Hermes and
 Qwen models write it. Or the whole text is JSON in the function-calling form: an assistant message
-with "tool_calls", a list of calls, or one call, with arguments as an object or as JSON text. The
-"content" of a message without calls is parsed instead. Text before `</think>` is ignored.
+with "tool_calls", a list of calls, or one call, with arguments as an object or as JSON text. Text
+before `</think>` is ignored.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -27,7 +28,6 @@ NOT_CLOSED = ParseFailure(f"a tool call is not closed by {CLOSE}")
 NOT_JSON = ParseFailure("a tool call was not valid JSON")
 TOO_MANY = ParseFailure(f"there may be {CALLS_A_TURN} tool calls in a turn")
 _SPACE = re.compile(r"\s*")
-_FENCES = ("```", "```json")
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,15 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     An answer counts only in a turn without calls, and must be marked by `Answer:`, `<answer>` or a
     box.
     """
-    text = _without_thoughts(text)
+    before, thought, after = text.partition(THOUGHT)
+    start = before.lstrip()
+    # Some chat templates write the opening tag themselves, and an argument may contain a tag.
+    thinks = start.startswith("<think>") or not (OPEN in start or start.startswith(("{", "[")))
+    text = after if thought and thinks else text
     body = text.strip()
-    first, _, rest = body.partition("\n")
-    if first.rstrip() in _FENCES and rest.endswith("\n```"):
-        body = rest[: -len("\n```")].strip()
     if body.startswith(("{", "[")):
-        try:
-            message = read_json(body)
-        except DocumentError:
-            message = None  # not JSON: the text may contain tagged calls or an answer
-        if message is not None:
-            content = message.get("content") if isinstance(message, Mapping) else None
-            if not isinstance(content, str) or "name" in message or message.get("tool_calls"):
-                return _calls_of(message)
-            text = _without_thoughts(content)
+        with contextlib.suppress(DocumentError):  # The text may contain tagged calls or an answer.
+            return _calls_of(read_json(body))
     if OPEN in text:
         return _between_tags(text)
     # Two lines in front, because a text of one line would be an answer without a mark.
@@ -76,14 +70,6 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     if isinstance(answer, ParseFailure):
         return ParseFailure("there is neither a tool call nor a line 'Answer: ...'")
     return answer
-
-
-def _without_thoughts(text: str) -> str:
-    before, thought, after = text.partition(THOUGHT)
-    start = before.lstrip()
-    # Some chat templates write the opening tag themselves, and an argument may contain a tag.
-    thinks = start.startswith("<think>") or not (OPEN in start or start.startswith(("{", "[", "`")))
-    return after if thought and thinks else text
 
 
 def _between_tags(text: str) -> tuple[ToolCall, ...] | ParseFailure:

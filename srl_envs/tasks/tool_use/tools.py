@@ -7,11 +7,13 @@ import inspect
 import json
 import logging
 import re
-import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticUserError
 
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.loading import needed_by
@@ -23,10 +25,6 @@ CUT = " ... (cut)"
 
 log = logging.getLogger(__name__)
 
-_JSON_TYPES = {
-    str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null",
-    list: "array", dict: "object",
-}  # fmt: skip
 _ARGUMENTS = re.compile(
     r"^Args?(?:uments)?:[ \t]*\n(.*?)(?=^\w[\w ]*:[ \t]*$|\Z)", re.M | re.DOTALL
 )
@@ -59,12 +57,12 @@ class Tool:
         cls, function: Callable[..., Any], name: str | None = None, *, strict: bool = False
     ) -> Tool:
         """Return the tool of a function; see `function_schema`."""
-        schema = function_schema(function, name)["function"]
-        return cls(**schema, function=function, strict=strict)
+        return cls(**function_schema(function, name), function=function, strict=strict)
 
     def schema(self) -> dict[str, Any]:
         """Return the schema for function-calling interfaces and chat templates."""
-        return _schema(self.name, self.description, dict(self.parameters))
+        described = {"description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": {"name": self.name, **described}}
 
 
 @dataclass(frozen=True)
@@ -176,14 +174,12 @@ def _cut(text: str, length: int) -> str:
 def function_schema(function: Callable[..., Any], name: str | None = None) -> dict[str, Any]:
     """Return the JSON schema of a function from its signature and its Google-style docstring.
 
-    The layout is that of `transformers.utils.get_json_schema`, except for optional values: their
-    type is a list that includes "null", because calls are validated against the schema.
-
     Returns:
-        `{"type": "function", "function": {"name", "description", "parameters"}}`.
+        `{"name", "description", "parameters"}`.
 
     Raises:
-        EnvConfigError: The function or an argument lacks a description or a type hint.
+        EnvConfigError: The function or an argument lacks a description or a type hint, or JSON has
+            no such type.
     """
     name = name or str(getattr(function, "__name__", type(function).__name__))
     docstring = inspect.getdoc(function) or ""
@@ -202,8 +198,15 @@ def function_schema(function: Callable[..., Any], name: str | None = None) -> di
                 f"tool {name}: argument {parameter.name!r} needs a type hint and a line under "
                 "'Args:' in the docstring"
             )
+        try:
+            schema = TypeAdapter(hints[parameter.name]).json_schema()
+        except PydanticUserError as error:
+            raise EnvConfigError(
+                f"tool {name}: argument {parameter.name!r} cannot be a {hints[parameter.name]}: "
+                "JSON has no such type"
+            ) from error
         properties[parameter.name] = {
-            **_type_schema(hints[parameter.name]),
+            **schema,
             "description": " ".join(described[parameter.name].split()),
         }
         if parameter.default is parameter.empty:
@@ -211,38 +214,4 @@ def function_schema(function: Callable[..., Any], name: str | None = None) -> di
     parameters: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         parameters["required"] = required
-    return _schema(name, description, parameters)
-
-
-def _schema(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    function = {"name": name, "description": description, "parameters": parameters}
-    return {"type": "function", "function": function}
-
-
-def _type_schema(hint: Any) -> dict[str, Any]:
-    """Return the JSON schema of a type hint; raise EnvConfigError for types without one."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return {}
-    if hint in _JSON_TYPES:
-        return {"type": _JSON_TYPES[hint]}
-    if origin is Literal:
-        kinds = sorted({_JSON_TYPES[type(value)] for value in arguments})
-        return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": list(arguments)}
-    if origin in (Union, types.UnionType):
-        return _union_schema([_type_schema(part) for part in arguments])
-    if origin is list:
-        return {"type": "array", "items": _type_schema(arguments[0])}
-    if origin is dict and arguments[0] is str:
-        return {"type": "object", "additionalProperties": _type_schema(arguments[1])}
-    raise EnvConfigError(f"a tool's argument cannot be a {hint}: JSON has no such type")
-
-
-def _union_schema(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge schemas: a list of types if each is only a type, else `anyOf`."""
-    complex_parts = [part for part in parts if set(part) != {"type"}]
-    kinds = [part["type"] for part in parts if set(part) == {"type"}]
-    kinds = sorted(kinds, key=lambda kind: (kind == "null", kind))
-    if not complex_parts:
-        return {"type": kinds}
-    return {"anyOf": [*complex_parts, *({"type": kind} for kind in kinds)]}
+    return {"name": name, "description": description, "parameters": parameters}

@@ -72,10 +72,6 @@ class SurrogateConfig(OptimizerConfig):
             "the loss has no weights of its own, as vespo has",
             lambda own: own.loss != "vespo",
         ),
-        "sampler_level": (
-            "sampler_correction is 'tis' or 'mis'",
-            lambda own: own.sampler_correction != "none",
-        ),
         "reference": ("beta is above 0", lambda own: own.beta),
         "reference_every": ("reference is 'moving'", lambda own: own.reference == "moving"),
     }
@@ -106,10 +102,7 @@ class SurrogateConfig(OptimizerConfig):
     older weights: tokens are weighed by their ratio cut off at sampler_cap (tis), or left out above
     it (mis); none clips the ratio to them, of other engines and older weights alone."""
     sampler_cap: Annotated[float, Field(gt=1)] = 3.0
-    """Largest ratio of the trainer's probability to the sampler's, for the correction; the share of
-    tokens beyond it is in the metrics without one too."""
-    sampler_level: Literal["token", "sequence"] = "token"
-    """Whether each token has a weight of its own, or a game's tokens one together."""
+    """Largest ratio of the trainer's probability to the sampler's, for the correction."""
     trl: Annotated[
         Mapping[str, Any],
         Field(json_schema_extra={"propertyNames": {"enum": list(TRL_OPTIONS)}}),
@@ -190,8 +183,6 @@ class PpoConfig(SurrogateConfig):
     its deviation with value_normalisation; null sets no bound."""
     value_learning_rate: Positive | None = None
     """Of the critic's own parameters; null takes the policy's."""
-    critic_warmup: Annotated[int, Field(ge=0)] = 0
-    """Updates at the start in which only the critic learns."""
     entropy_coef: NotNegative = 0.0
     """Weight of the entropy bonus: the mean entropy per answer token, in nats."""
     target_kl: Positive | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,12 @@ from srl_train.config.bounds import MOST_EPISODES
 from srl_train.config.learning.learners import Count, NotNegative, OptimizerConfig, Positive
 from srl_train.config.section import Names
 from srl_train.errors import ConfigError
+
+if TYPE_CHECKING:
+    from srl_train.config.run import RunConfig
+
+STAGES = ("sft", "dpo")
+"""Sections of a configuration that are stages, in the order of execution."""
 
 SMOOTHED = ("robust", "exo_pair", "aot", "aot_unpaired")
 """DPO losses that read label_smoothing."""
@@ -105,3 +111,9 @@ class DpoConfig(OfflineConfig):
         if self.loss == "exo_pair" and not self.label_smoothing:
             raise ConfigError("label_smoothing: got 0: exo_pair needs more than 0, such as 1e-3")
         return self
+
+
+def planned(config: RunConfig) -> dict[str, OfflineConfig]:
+    """Return the configured stages with their sections, in order."""
+    sections: dict[str, OfflineConfig | None] = {"sft": config.sft, "dpo": config.dpo}
+    return {name: found for name in STAGES if (found := sections[name]) is not None}

@@ -193,7 +193,7 @@ def specialized(names):
 
 def on_gpus(names):
     config = names["config"]
-    assert "num_gpus is 4" in " ".join(config.here().told)
+    assert "num_gpus is 4" in " ".join(config.here().notes)
     config.backend, config.model_types = LLMBackend.VLLM, ["llama3"]
     assert config.to_run_config().backend.managed.base_port == 8001
 
@@ -231,7 +231,7 @@ def cached(names):
 def served(names):
     status = names["lora_scheduler"].get_system_status()
     assert [*status["servers"]] == [8001, 8002, 8003, 8004]
-    assert all(entry["version"] is None for entry in status["adapters"].values())
+    assert all(entry["version"] == 0 for entry in status["adapters"].values())
     asyncio.run(names["lora_scheduler"].stop())
 
 
@@ -310,14 +310,14 @@ def servers(monkeypatch):
     """Small servers of this process in place of vLLM's."""
     stubs = []
 
-    def managed(specs, *, concurrency, deadline):
+    def managed(specs, **settings):
         urls = {}
         for spec in specs:
             stub = VLLMStub(spec.model, spec.served_name)
             stub.start()
             stubs.append(stub)
             urls[spec.served_name] = [stub.url]
-        return Fleet.attached(urls, concurrency=concurrency, deadline=deadline)
+        return Fleet.attached(urls)
 
     monkeypatch.setattr(Fleet, "managed", managed)
     yield

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srl_envs.sandbox import Call, Limits, NotPlainError, Test, Verdict
-from srl_envs.sandbox.code_tests import answered
 from srl_envs.sandbox.guest import serialization
-from srl_envs.sandbox.report import outcome_of
-from srl_envs.untrusted import MAX_DIGITS, MAX_NESTING
+from srl_envs.sandbox.report import answered, outcome_of
+from srl_envs.untrusted import MAX_DIGITS
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
 
@@ -23,7 +22,7 @@ def sandbox():
         yield made
 
 
-@pytest.mark.parametrize("digits", [3900, 3914, 3950, 4200, MAX_DIGITS])
+@pytest.mark.parametrize("digits", [3900, MAX_DIGITS])
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_integers_that_are_read_can_be_written(digits, sign):
     line = f"{sign}{'9' * digits}".encode()
@@ -45,17 +44,6 @@ def test_longer_integers_are_refused_both_ways():
         sys.set_int_max_str_digits(limit)
 
 
-@pytest.mark.parametrize("leaf", [1, b"x", 2j, "x"])
-@pytest.mark.parametrize("wrap", [lambda v: [v], lambda v: (v,), lambda v: {0: v}])
-def test_nesting_has_one_limit_both_ways(leaf, wrap):
-    value = leaf
-    for _ in range(MAX_NESTING):
-        value = wrap(value)
-    assert serialization.same(value, serialization.loads(serialization.dumps(value)))
-    with pytest.raises(NotPlainError):
-        serialization.dumps(wrap(value))
-
-
 FORGED = """
 import os
 def f(x):
@@ -64,7 +52,7 @@ def f(x):
 """
 
 
-@pytest.mark.parametrize("digits", [3900, 3950, 4299, 4300, 4301, 50_000])
+@pytest.mark.parametrize("digits", [4300, 4301, 50_000])
 def test_a_forged_integer_is_judged(sandbox, digits):
     forged = FORGED.replace("VALUE", "9" * digits)
     assert sandbox.judge(forged, "assert f(2) == 4", ["f"]).verdict is not Verdict.OK
@@ -122,12 +110,6 @@ def test_no_noise_raises(sandbox):
         assert isinstance(judged.verdict, Verdict) and judged.verdict is not Verdict.OK
         report = sandbox.check(source, [Test(Call("f", (n,)), "never") for n in range(2)])
         assert report.passed == 0 and len(report.verdicts) == 2
-
-
-def test_a_trial_cannot_raise_either(sandbox):
-    for line in ("9" * 4200, '{"call": "9"}', '{"call": "[[1],2,3]"}', '{"value": "x"}', "{"):
-        trial = f"import os\nos.write(3, {line!r}.encode() + b'\\n')\nf(2)"
-        assert isinstance(sandbox.judge("def f(x): return x", trial, ["f"]).verdict, Verdict)
 
 
 LOOKING = """

@@ -15,7 +15,6 @@ from srl_envs.sandbox import (
     LEVELS,
     Call,
     Limits,
-    NotPlainError,
     Protections,
     Sandbox,
     SandboxError,
@@ -101,13 +100,6 @@ def test_whoever_ignores_that_its_time_is_up_is_killed_for_it(sandbox):
     assert report.verdicts == (Verdict.TIMEOUT,)
 
 
-def test_what_was_done_before_the_end_counts(sandbox):
-    source = "def f(x):\n    while x == 2: pass\n    return x"
-    report = sandbox.check(source, [Test(Call("f", (x,)), x) for x in (1, 2, 3)])
-    assert report.verdicts == (OK, Verdict.TIMEOUT, Verdict.NOT_RUN)
-    assert report.passed == 1
-
-
 def test_a_program_reads_and_prints(sandbox):
     run = sandbox.evaluate("print(sum(map(int, input().split())), __name__)", "1 2 3\n")
     assert (run.verdict, run.stdout) == (OK, "6 __main__\n")
@@ -127,11 +119,6 @@ def test_runs_share_nothing_and_repeat_exactly(sandbox):
     order = "def f(): return list({'a', 'b', 'c', 'd', 'e'})"
     with any_sandbox() as other:
         assert other.run(order, [Call("f")]).outcomes == sandbox.run(order, [Call("f")]).outcomes
-
-
-def test_arguments_must_be_plain(sandbox):
-    with pytest.raises(NotPlainError, match="object of type object"):
-        sandbox.run("", [Call("f", (object(),))])
 
 
 def test_a_test_that_is_code_is_kept_apart(sandbox):

@@ -102,7 +102,7 @@ def test_the_plugin_is_found():
     import verl  # noqa: F401
     from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
 
-    assert _agent_loop_registry["srl"]["_target_"].endswith("integrations.verl.SrlAgentLoop")
+    assert _agent_loop_registry["srl"]["_target_"].endswith("bridges.verl.SrlAgentLoop")
 
 
 def test_a_configuration_names_the_loop_for_rows_that_name_none(play):

@@ -35,7 +35,7 @@ def test_every_figure_of_a_run_is_saved(tmp_path):
     saved = figures.save_plots(write_run(tmp_path / "run"), tmp_path / "plots")
     # A run of one environment has nothing to tell apart; this one had no stages, and played and
     # learned in turn.
-    absent = ("environments", "stages", "activity")
+    absent = ("environments", "stages")
     assert [path.stem for path in saved] == [n for n in figures.FIGURES if n not in absent]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in saved)
     assert all(path.stat().st_size > 5000 for path in saved)

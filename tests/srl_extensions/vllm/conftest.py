@@ -21,7 +21,8 @@ from tests.srl_train.conftest import short_run  # noqa: F401
 def short_waits(monkeypatch, tmp_path):
     """The fake programs take milliseconds, and the folder of logs is the test's own."""
     monkeypatch.setattr(fleet, "LOOK", 0.05)
-    monkeypatch.setattr(fleet, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(fleet, "RESTART_WAIT", 0.05)
+    monkeypatch.setattr(fleet, "START_TIMEOUT", 20)
     monkeypatch.setattr(client, "UNREACHABLE", 0.3)
     monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path / "cache"))
 
@@ -63,7 +64,7 @@ def new_fleet():
     made = []
 
     def make(*specs, **settings):
-        common = {"concurrency": 4, "deadline": 30.0, "start_timeout": 20}
+        common = {"concurrency": 4, "deadline": 30.0}
         made.append(Fleet.managed(specs, **(common | settings)))
         return made[-1]
 

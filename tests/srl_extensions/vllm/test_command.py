@@ -33,12 +33,12 @@ def test_a_server_on_a_cpu():
     assert found["--kv-cache-memory-bytes"] == [str(2**30)]
     assert found["--logprobs-mode"] == ["processed_logprobs"]
     assert "--no-enable-chunked-prefill" in found
-    assert not {"--enable-lora", "--max-model-len", "--tensor-parallel-size"} & set(found)
+    assert not {"--enable-lora", "--tensor-parallel-size"} & set(found)
 
 
 def test_a_server_on_two_gpus():
-    found = options(replace(CPU, gpus=(2, 3), memory_fraction=0.4, max_model_len=512))
-    assert found["--tensor-parallel-size"] == ["2"] and found["--max-model-len"] == ["512"]
+    found = options(replace(CPU, gpus=(2, 3), memory_fraction=0.4))
+    assert found["--tensor-parallel-size"] == ["2"]
     assert found["--gpu-memory-utilization"] == ["0.4"]
     assert not {"--enforce-eager", "--block-size", "--kv-cache-memory-bytes"} & set(found)
     variables = environment(replace(CPU, gpus=(2, 3)), {})

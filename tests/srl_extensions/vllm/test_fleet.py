@@ -116,21 +116,9 @@ def test_a_server_that_does_not_reply_is_restarted(spec, new_fleet, monkeypatch)
     until(lambda: fleet.members[0].restarts and fleet.members[0].up)
 
 
-def test_waits_double_with_each_failed_restart(spec, new_fleet, caplog):
+def test_a_server_beyond_its_restarts_is_given_up(spec, new_fleet, monkeypatch):
+    monkeypatch.setattr(fleets, "MAX_RESTARTS", 1)
     fleet = new_fleet(spec())
-    [member], loads = fleet.members, Loads()
-    fleet.on_up(loads)
-    loads.failures = 2
-    for restarts in (3, 4):
-        kill(member)
-        until(lambda restarts=restarts: member.restarts == restarts and member.up)
-    lines = [line for line in caplog.messages if line.startswith("restart")]
-    assert [line.split()[3] for line in lines] == ["0.05", "0.1", "0.2", "0.05"]
-    assert "did not come up again: an adapter is gone" in lines[1]
-
-
-def test_a_server_beyond_its_restarts_is_given_up(spec, new_fleet):
-    fleet = new_fleet(spec(), max_restarts=1)
     [member] = fleet.members
     kill(member)
     until(lambda: member.restarts == 1 and member.up)

@@ -12,7 +12,6 @@ from srl_extensions.vllm.fleet import Fleet
 
 HERE = f"{Path(__file__).parent}/"
 PYTHON = Path(__file__).parents[3] / ".venv-vllm/bin/python"
-START = 600.0  # seconds; 40 to 150 were seen
 SLOTS = 4
 BASE = "base"
 
@@ -71,7 +70,7 @@ def server_spec(model_folder, tmp_path_factory):
         port=unused_port(),
         log_folder=tmp_path_factory.mktemp("logs"),
         dtype="float32",
-        max_model_len=1024,
+        extra_arguments=("--max-model-len", "1024"),
         adapter_slots=SLOTS,
         python=os.environ.get("VLLM_PYTHON", str(PYTHON)),
     )
@@ -79,7 +78,7 @@ def server_spec(model_folder, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def fleet(server_spec):
-    with Fleet.managed([server_spec], concurrency=16, deadline=300.0, start_timeout=START) as fleet:
+    with Fleet.managed([server_spec], concurrency=16, deadline=300.0) as fleet:
         yield fleet
 
 

@@ -9,7 +9,6 @@ import sys
 import time
 from dataclasses import asdict
 
-from tests.srl_extensions.vllm_real.conftest import START
 from tests.srl_extensions.vllm_real.process_groups import group
 
 PARENT = """
@@ -19,7 +18,7 @@ from srl_extensions.vllm.fleet import Fleet
 told = json.loads(sys.argv[1])
 told["log_folder"] = pathlib.Path(told["log_folder"])
 fleet = Fleet.managed(
-    [ServerSpec(**told)], concurrency=1, deadline=60.0, start_timeout=float(sys.argv[2])
+    [ServerSpec(**told)], concurrency=1, deadline=60.0
 )
 print(fleet.members[0].server.process.pid, flush=True)
 time.sleep(600)
@@ -29,7 +28,7 @@ time.sleep(600)
 def test_no_process_is_left_ten_seconds_after_the_parent_was_killed(server_spec):
     told = json.dumps(asdict(server_spec) | {"log_folder": str(server_spec.log_folder)})
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, told, str(START)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", PARENT, told], stdout=subprocess.PIPE, text=True
     )
     try:
         leader = int(parent.stdout.readline())

@@ -50,16 +50,15 @@ def models(model_folder, adapter_folders):
     return [bases[0], *(PeftModel.from_pretrained(one, folder).eval() for one, folder in adapted)]
 
 
-@pytest.mark.parametrize("seeded", [False, True])
 @pytest.mark.parametrize("constrained", [False, True])
 @pytest.mark.parametrize("temperature", [0.7, 0.0])
 def test_every_token_of_games_has_the_log_probability_of_transformers(
-    fleet, loaded, models, model_folder, seeded, constrained, temperature
+    fleet, loaded, models, model_folder, constrained, temperature
 ):
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
-    backend = VLLMBackend(fleet.routers[BASE], tokenizer, base=BASE, seeded=seeded, positions=1024)
+    backend = VLLMBackend(fleet.routers[BASE], tokenizer, base=BASE, positions=1024)
     backend.serve(None, ModelVersion(BASE), loaded[0])
     for number in (1, 2, 3):
         backend.serve(f"model_{number}", ModelVersion(BASE, 5, f"model_{number}"), loaded[number])

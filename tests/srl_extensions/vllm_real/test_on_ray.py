@@ -8,7 +8,6 @@ import urllib.request
 import psutil
 import pytest
 
-from srl_extensions.vllm.server import free_port
 from tests.srl_extensions.vllm_real.conftest import PYTHON
 
 pytestmark = pytest.mark.ray
@@ -38,10 +37,7 @@ def test_the_demo_is_trained_through_a_server_that_ray_placed(tmp_path, adapters
     from srl_train.config.yaml_file import from_tree
     from srl_train.trainer import Trainer
 
-    managed = {
-        "python": os.environ.get("VLLM_PYTHON", str(PYTHON)),
-        "base_port": free_port("127.0.0.1", 8901),
-    }
+    managed = {"python": os.environ.get("VLLM_PYTHON", str(PYTHON))}
     tree = {
         "environment": {"name": "coop_compete_v0", "options": {"num_agents": 2, "max_cycles": 4}},
         "models": {"count": 2 if adapters else 1, "adapters": adapters},
@@ -49,7 +45,7 @@ def test_the_demo_is_trained_through_a_server_that_ray_placed(tmp_path, adapters
         "algorithm": {"learning_rate": 5e-3},
         "logging": {"evaluation_episodes": 0},
         "engine": {"name": "ray", "players": 2},
-        "backend": {"name": "vllm", "managed": managed, "deadline": 1200.0},
+        "backend": {"name": "vllm", "managed": managed},
         "rounds": ROUNDS,
     }
     with Trainer(from_tree(tree), tmp_path / "run") as trainer:

@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from srl_extensions.vllm.server import free_port
 from tests.srl_extensions.vllm_real.conftest import PYTHON
 from tests.srl_extensions.vllm_real.process_groups import group
 
@@ -17,19 +16,20 @@ ROUNDS = 30
 
 
 @pytest.mark.slow
-def test_a_run_ends_with_all_rounds_though_its_engine_is_killed_ten_times(tmp_path):
+def test_a_run_ends_with_all_rounds_though_its_engine_is_killed_ten_times(tmp_path, monkeypatch):
+    monkeypatch.setattr("srl_extensions.vllm.fleet.MAX_RESTARTS", 20)
     from srl_train.config.yaml_file import from_tree
     from srl_train.trainer import Trainer
 
     python = os.environ.get("VLLM_PYTHON", str(PYTHON))
-    managed = {"python": python, "base_port": free_port("127.0.0.1", 8801), "max_restarts": 20}
+    managed = {"python": python}
     tree = {
         "environment": {"name": "coop_compete_v0", "options": {"num_agents": 4, "max_cycles": 8}},
         "models": {"count": 4, "adapters": {"rank": 8}},
         "rollout": {"group_size": 8, "groups_per_round": 1},
         "algorithm": {"learning_rate": 5e-3},
         "logging": {"evaluation_episodes": 0},
-        "backend": {"name": "vllm", "managed": managed, "deadline": 1200.0},
+        "backend": {"name": "vllm", "managed": managed},
         "rounds": ROUNDS,
     }
     over, killed = threading.Event(), []

@@ -7,7 +7,7 @@ import pytest
 from srl_agents.llm.backends import background_loop
 from srl_extensions.vllm.fleet import Fleet
 from tests.servers.prompt_logprobs import prompt_logprobs
-from tests.srl_extensions.vllm_real.conftest import BASE, START, unused_port
+from tests.srl_extensions.vllm_real.conftest import BASE, unused_port
 from tests.srl_extensions.vllm_real.reference import of_text
 
 IDS = [(37 * place) % 500 + 3 for place in range(60)]
@@ -55,7 +55,7 @@ def apart(model, endpoint, name=BASE):
 def test_each_kind_of_parameter_arrives_alone(server_spec, model_folder, tmp_path):
     # Whole models have servers without adapters, which compute with other copies of the weights.
     alone = replace(server_spec, adapter_slots=0, port=unused_port())
-    with Fleet.managed([alone], concurrency=4, deadline=300.0, start_timeout=START) as fleet:
+    with Fleet.managed([alone], concurrency=4, deadline=300.0) as fleet:
         [endpoint] = fleet.clients(BASE)
         _check_each_kind(endpoint, model_folder, tmp_path)
 

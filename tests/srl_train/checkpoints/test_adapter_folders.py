@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.sampling import Sampling
-from srl_train.checkpoints.adapter_folders import attach
+from srl_train.adapters import attach
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
@@ -81,11 +81,11 @@ def test_what_is_saved_names_the_adapters_own_base(
 @pytest.mark.parametrize(
     ("other", "says"),
     [
-        ({"rank": 8, "alpha": 8.0}, "has rank 4 where models.adapters has 8: "),
-        ({"rank": 4, "alpha": 4.0}, "has alpha 8 where models.adapters has 4: "),
+        ({"rank": 8, "alpha": 8.0}, "rank 4, .* differs from models.adapters .rank 8"),
+        ({"rank": 4, "alpha": 4.0}, "alpha 8, .* alpha 4"),
         (
             {**SAME, "target_modules": ["q_proj"]},
-            "target_modules down_proj, .* has q_proj: ",
+            "target_modules down_proj, .* target_modules q_proj",
         ),
     ],
 )

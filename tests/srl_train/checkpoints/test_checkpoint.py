@@ -9,16 +9,16 @@ import pytest
 import torch
 from torch import tensor
 
-from srl_train.checkpoints import checkpoint
-from srl_train.checkpoints.checkpoint import (
+from srl_train import checkpoints as checkpoint
+from srl_train.checkpoints import (
     checkpoint_name,
     list_checkpoints,
     load,
     load_metadata,
     prune,
     save,
+    seal,
 )
-from srl_train.checkpoints.manifest import seal
 from srl_train.errors import CheckpointError, CheckpointNotFound
 
 
@@ -140,12 +140,10 @@ def test_damage_is_recognised_and_the_file_named(tmp_path, name, damage):
         (path / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     else:
         (path / name).unlink()
-    with pytest.raises(CheckpointError, match=f"{name} is .*damaged, remove {path} to go"):
-        checkpoint.check(path, every_byte=True)
     if damage != "flipped" or name.endswith(".json"):
         with pytest.raises(CheckpointError, match=f"{name} is .*damaged, remove {path} to go"):
             load(path)
-    elif name.startswith("models"):  # bytes of weights are compared where it is asked for
+    elif name.startswith("models"):  # weights are compared by size
         load(path)
     if name == "metadata.json":
         with pytest.raises(CheckpointError, match="damaged"):
@@ -155,7 +153,7 @@ def test_damage_is_recognised_and_the_file_named(tmp_path, name, damage):
 
 
 def manifest(**changed):
-    whole = {"format": 2, "checkpoint_id": "x", "round": 1, "sequence": 1, "files": {}}
+    whole = {"format": 3, "checkpoint_id": "x", "round": 1, "sequence": 1, "files": {}}
     return json.dumps(whole | changed)
 
 
@@ -164,8 +162,8 @@ def manifest(**changed):
     [
         (None, "cannot be read"),
         ("{", "cannot be read"),
-        ('{"format": 999}', "is not of format 2"),
-        ('{"format": 2, "files": {}}', "entries checkpoint_id, round, sequence"),
+        ('{"format": 999}', "is not of format 3"),
+        ('{"format": 3, "files": {}}', "entries checkpoint_id, round, sequence"),
         ("[" * 100_000, "nested deeper"),
         (manifest(files=[]), "wrong entries"),
         (manifest(files={"a": {"bytes": "1", "sha256": ""}}), "wrong entries"),
@@ -289,7 +287,7 @@ def test_what_is_sealed_and_no_checkpoint_is_refused_with_its_name(tmp_path, nam
 def test_a_file_whose_name_no_file_can_have_is_missing(tmp_path):
     folder = checkpoint.save(tmp_path, "a", tensors={}, state={"a": 1}, metadata={"round": 1})
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["files"]["x" * 5000] = {"bytes": 0, "sha256": ""}
+    manifest["files"]["x" * 5000] = {"bytes": 0, "sha256": None}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError, match="is missing: the checkpoint is damaged"):
         checkpoint.load(folder)

@@ -7,7 +7,7 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from srl_train.checkpoints import export as exporting
+from srl_train import export as exporting
 from srl_train.cli import main
 from srl_train.learners.upstream_warnings import quiet_upstream
 from srl_train.trainer import Trainer

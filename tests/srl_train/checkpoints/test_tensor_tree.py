@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import tensor
 
-from srl_train.checkpoints.tensor_tree import join_tensors, split_tensors
+from srl_train.checkpoints import join_tensors, split_tensors
 from srl_train.errors import CheckpointError
 
 

@@ -77,9 +77,8 @@ def test_an_interrupt_at_the_prompt_leaves_the_game(play, monkeypatch):
         ),
         (
             ["cooperate"],
-            ["team_battle_v0", "--set", "max_cycles=1", "--agent", "blue_1",
-             "--reset", "episode=100"],
-            "round 0/1 battle",
+            ["team_battle_v0", "--set", "max_cycles=1", "--agent", "blue_1"],
+            "blue_1 (you): cooperate",
         ),
         (
             ["offer 9 coin for 1 apple to agent_1", "offer 1 coin for 1 apple to agent_1"],
@@ -145,8 +144,6 @@ def test_several_games_are_recorded_and_play_again(play, tmp_path):
         (["bandit_v0", "--episodes", "0"], "--episodes is 0: give 1 to 100000"),
         (["bandit_v0", "--seed", "-1"], "--seed is -1: give 0 to 4294967295"),
         (["bandit_v0", "--record", "/proc/no.jsonl"], "--record: cannot write /proc/no.jsonl"),
-        (["maze_race_v0", "--constrained"], "--constrained is for models"),
-        (["maze_race_v0", "--opponent", "explorer", "--no-constrained"], "--constrained is for"),
         (["maze_race_v0", "--opponent", "nobody"], "unknown player 'nobody': give 'tiny'"),
         (["maze_race_v0", "--opponent", "pavlov"], "pavlov cannot play maze_v0"),
         (

@@ -121,7 +121,6 @@ WRONG = [
     ("algorithm: {name: ppo, value_clip: 0}", "algorithm.value_clip: got 0: give more than 0"),
     ("algorithm: {name: ppo, value_learning_rate: -1}", "algorithm.value_learning_rate: got -1"),
     ("algorithm: {name: ppo, value_coefficient: -1}", "algorithm.value_coefficient: got -1"),
-    ("algorithm: {name: ppo, critic_warmup: -1}", "algorithm.critic_warmup: got -1"),
     ("algorithm: {name: ppo, entropy_coef: -1}", "algorithm.entropy_coef: got -1"),
     ("algorithm: {name: ppo, target_kl: 0}", "algorithm.target_kl: got 0: give more than 0"),
     ("algorithm: {name: ppo, minibatches: 3}", "algorithm.minibatches: got 3: give a divisor of"),

@@ -7,10 +7,9 @@ import pytest
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_envs import coop_compete_v0
 from srl_train.cli import main
-from srl_train.data.chats import as_lines, lesson, messages_of, read_chats
-from srl_train.data.collect import play_games, scripted_player
-from srl_train.data.demonstrations import demonstration
-from srl_train.errors import ConfigError, DataError
+from srl_train.collect import play_games, scripted_player
+from srl_train.errors import DataError
+from srl_train.offline_data import chat_lines, demonstration, lesson, read_chats
 from srl_train.trainer import Trainer
 
 CHAT = [
@@ -36,14 +35,9 @@ def games():
     return play_games(make_env, policies, 2, 0)
 
 
-def written(path, chats):
-    path.write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in chats))
-    return str(path)
-
-
 def test_a_game_as_messages_is_what_a_player_was_told(games):
     view = make_env().unwrapped.text_view
-    messages = messages_of(games[0], "agent_0", view)
+    messages = json.loads(chat_lines(games, [(0, "agent_0")], view))["messages"]
     roles = ["system", *["user", "assistant"] * 3]
     assert [message["role"] for message in messages] == roles
     assert messages[0]["content"] == view.rules("agent_0").strip()
@@ -55,7 +49,7 @@ def test_a_game_as_messages_is_what_a_player_was_told(games):
 def test_written_and_read_again_it_teaches_the_same_tokens(games, backend, tmp_path):
     view = make_env().unwrapped.text_view
     path = tmp_path / "chats.jsonl"
-    path.write_text(as_lines(games, [(0, "agent_0"), (1, "agent_1")], view))
+    path.write_text(chat_lines(games, [(0, "agent_0"), (1, "agent_1")], view))
     first, second = (lesson(chat, backend.chat) for chat in read_chats(path))
     assert first == demonstration(games[0], "agent_0", view, backend.chat)
     assert second == demonstration(games[1], "agent_1", view, backend.chat)
@@ -92,9 +86,9 @@ def test_collect_writes_messages_and_sft_learns_from_them(short_run, tmp_path, c
     [
         ('{"messages": []}', "neither a game nor a chat: give a line of JSON per game, as"),
         ('{"prompt": "hi", "completion": "ho"}', "neither a game nor a chat"),
-        ('{"messages": [{"role": "user"}]}', "a role and a content"),
-        ('{"messages": [{"role": "assistant", "content": "hi"}]}', "the roles are assistant"),
-        ('{"messages": [{"role": "user", "content": "hi"}]}', "the roles are user"),
+        ('{"messages": [{"role": "user"}]}', "neither a game nor a chat"),
+        ('{"messages": [{"role": "assistant", "content": "hi"}]}', "roles are assistant"),
+        ('{"messages": [{"role": "user", "content": "hi"}]}', "roles are user"),
         ("{", "line 1: not JSON"),
     ],
 )
@@ -113,11 +107,3 @@ def test_a_file_of_something_else_says_what_is_wanted(line, short_run, tmp_path)
     config = short_run(sft={"data": [str(path)], "epochs": 1}, rounds=0)
     with pytest.raises(DataError, match=r"data.jsonl.*give a line of JSON per game, .*messages"):
         Trainer(config, tmp_path / "run").fit()
-
-
-def test_what_chooses_among_games_is_refused_for_chats(short_run, tmp_path):
-    path = written(tmp_path / "chats.jsonl", [CHAT])
-    with pytest.raises(ConfigError, match=r"top_fraction is 0.5"):
-        Trainer(
-            short_run(sft={"data": [path], "top_fraction": 0.5}, rounds=0), tmp_path / "run"
-        ).fit()

@@ -7,14 +7,14 @@ from functools import partial
 import pytest
 
 from srl_agents.episode import read_jsonl, write_jsonl
-from srl_train.checkpoints import checkpoint
+from srl_train import checkpoints as checkpoint
 from srl_train.cli import main
+from srl_train.collect import filtered, play_games, scripted_player
 from srl_train.config.yaml_file import dump, from_tree
-from srl_train.data.collect import filtered, play_games, scripted_player
-from srl_train.engine.offline.stage import Stage
 from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError, DataError, TrainingError
 from srl_train.metrics import read_metrics
+from srl_train.stages import Stage
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same, weights, without_times
 
@@ -247,11 +247,6 @@ def test_preferences_of_a_file(short_run, tmp_path):
     assert margins == sorted(margins) and margins[-1] > 0.1
     [report] = trainer.run.stages.reports
     assert report["games"] == 0 and report["kept_reward"] is None
-
-    for name, value in (("min_return_gap", 3.0), ("seats", "all")):
-        unread = short_run(dpo={**dpo, name: value}, rounds=0)
-        with pytest.raises(ConfigError, match=f"dpo.{name} is {value!r}"):
-            Trainer(unread, tmp_path / name).fit()
 
     path.write_text("{}\n")
     broken = Trainer(short_run(dpo=dpo, rounds=0), tmp_path / "broken")

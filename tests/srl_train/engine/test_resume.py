@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from srl_agents.errors import RolloutError
-from srl_train.checkpoints import checkpoint
-from srl_train.checkpoints.checkpoint import list_checkpoints
+from srl_train import checkpoints as checkpoint
+from srl_train.checkpoints import list_checkpoints
 from srl_train.config import yaml_file
 from srl_train.errors import CheckpointError
 from srl_train.metrics import read_metrics

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save
 
-from srl_train.checkpoints import manifest
+from srl_train import checkpoints as manifest
 from srl_train.errors import CheckpointError, CheckpointNotFound
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same
@@ -42,7 +42,7 @@ def resealed(trainer, name, content):
     (folder / name).write_bytes(content)
     (folder / "manifest.json").unlink()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest, "to_disk", lambda path: None)
+        patch.setattr(manifest, "_to_disk", lambda path: None)
         manifest.seal(folder, checkpoint_id=NAME, round=2, sequence=1)
     try:
         yield

@@ -16,7 +16,7 @@ import time
 import traceback
 from pathlib import Path
 
-from srl_train.checkpoints import checkpoint
+from srl_train import checkpoints as checkpoint
 from srl_train.config import yaml_file
 from srl_train.trainer import Trainer
 

@@ -17,16 +17,14 @@ MASK = torch.tensor([[1, 1, 1], [0, 1, 1]])
 
 
 @pytest.mark.parametrize(
-    "correction, level, expected",
+    "correction, expected",
     [
-        ("tis", "token", [[2.0, 3.0, 0.5], [1.0, 1.0, 1.0]]),
-        ("mis", "token", [[2.0, 0.0, 0.5], [1.0, 1.0, 1.0]]),
-        ("tis", "sequence", [[3.0], [1.0]]),  # 2 * 4 / 2 = 4
-        ("mis", "sequence", [[0.0], [1.0]]),
+        ("tis", [[2.0, 3.0, 0.5], [1.0, 1.0, 1.0]]),
+        ("mis", [[2.0, 0.0, 0.5], [1.0, 1.0, 1.0]]),
     ],
 )
-def test_weights_by_hand(correction, level, expected):
-    found = sampler_weights(NOW, SAMPLED, MASK, correction, level, 3.0)
+def test_weights_by_hand(correction, expected):
+    found = sampler_weights(NOW, SAMPLED, MASK, correction, 3.0)
     torch.testing.assert_close(found, torch.tensor(expected))
 
 
@@ -35,7 +33,6 @@ def test_trl_computes_them_so():
     for line in (
         "(old_per_token_logps - sampling_per_token_logps) * mask",
         "torch.nan_to_num(per_token_logps_diff, nan=0.0)",
-        "per_token_logps_diff.sum(dim=-1, keepdim=True)",
         "vllm_importance_sampling_ratio > max_val",
     ):
         assert line in source
@@ -45,16 +42,8 @@ def test_trl_computes_them_so():
 
 
 def test_the_comparison_by_hand():
-    found = divergence(NOW, SAMPLED, torch.tensor([[1, 1, 1], [0, 0, 1]]), 3.0)
+    found = divergence(NOW, SAMPLED, torch.tensor([[1, 1, 1], [0, 0, 1]]))
     assert found.absolute == pytest.approx(4 * LOG2)
     assert found.largest == pytest.approx(2 * LOG2)
-    assert (found.beyond, found.tokens) == (1.0, 4.0)
-    k3 = [ratio - 1 - math.log(ratio) for ratio in (2.0, 4.0, 0.5, 1.0)]
-    assert found.kl == pytest.approx(sum(k3), rel=1e-5)
-    assert divergence(NOW, SAMPLED, torch.zeros(2, 3), 3.0) == (0.0,) * 5
-
-
-def test_tiny_differences_are_not_lost_in_rounding():
-    apart = torch.full((1, 8), 3e-7)
-    found = divergence(apart, torch.zeros(1, 8), torch.ones(1, 8), 3.0)
-    assert found.kl == pytest.approx(8 * 0.5 * 3e-7**2, rel=0.2)
+    assert found.tokens == 4.0
+    assert divergence(NOW, SAMPLED, torch.zeros(2, 3)) == (0.0,) * 3

@@ -9,9 +9,9 @@ from trl import DPOTrainer
 
 from srl_train.config.learning.offline import DpoConfig
 from srl_train.config.models import AdapterConfig
-from srl_train.data.preferences import Preference, with_references
 from srl_train.learners.lora import adapter_models
 from srl_train.learners.trl_offline import DpoLearner, PreparedDPOTrainer
+from srl_train.offline_data import Preference, with_references
 from tests.srl_train.learners.reference.grpo import (
     END,
     double,

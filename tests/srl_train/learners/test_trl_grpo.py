@@ -116,23 +116,20 @@ def test_an_engine_too_far_from_the_trainer_is_refused():
         first_gradients(learner(model, max_divergence=0.04), broken, version=5)
 
 
-@pytest.mark.parametrize("level", ["token", "sequence"])
 @pytest.mark.parametrize("correction", ["tis", "mis"])
 @pytest.mark.parametrize("steps", [{}, {"num_iterations": 2}], ids=["one step", "two steps"])
-def test_the_loss_of_each_token_is_weighed_by_its_ratio(correction, level, steps):
+def test_the_loss_of_each_token_is_weighed_by_its_ratio(correction, steps):
     model, samples = sampled_by_another_engine(0.3)
     exact = double(model)
     cap = 1.2
-    one = learner(
-        model, sampler_correction=correction, sampler_level=level, sampler_cap=cap, **steps
-    )
+    one = learner(model, sampler_correction=correction, sampler_cap=cap, **steps)
     found = first_gradients(one, samples, version=5)
 
     loss, plain = 0.0, 0.0
     for s, advantage in zip(samples, advantages(samples, 4, "group"), strict=True):
         mask, now = torch.tensor(s.mask), log_probs(exact, s)
         apart = (now.detach() - torch.tensor(s.logprobs, dtype=torch.float64)) * mask
-        ratio = (apart.sum() if level == "sequence" else apart).exp()
+        ratio = apart.exp()
         weight = ratio.clamp(max=cap) if correction == "tis" else ratio * (ratio <= cap)
         gain = (now - now.detach()).exp() * advantage * mask
         loss, plain = loss - (weight * gain).sum(), plain - gain.sum()
@@ -166,9 +163,6 @@ def test_bfloat16_differs_from_its_sampler_and_is_told_and_corrected():
     told = one.end_update()
     assert told["sampler_divergence/mean"] == pytest.approx(apart.abs().mean().item(), rel=1e-4)
     assert told["sampler_divergence/mean"] > 1e-3
-    assert told["sampler_divergence/beyond"] == 0.0
-    kl = (apart.exp() - 1 - apart).mean().item()
-    assert told["sampler_divergence/kl"] == pytest.approx(kl, rel=1e-2)
 
     first_gradients(one := learner(), samples)
     assert one.end_update()["sampler_divergence/max"] < 1e-5

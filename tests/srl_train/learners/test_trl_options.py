@@ -88,12 +88,12 @@ def test_what_is_read_is_handed_on_as_it_is():
 @pytest.mark.parametrize(
     "trl, settings, told",
     [
-        ({"lr_scheduler_kwargs": {"nonsense": 1}}, {"schedule": "linear"}, "linear: .*'nonsense'"),
-        ({}, {"schedule": "warmup_stable_decay"}, "warmup_stable_decay: .*num_decay_steps"),
+        ({"lr_scheduler_kwargs": {"nonsense": 1}}, {"schedule": "linear"}, "'nonsense'"),
+        ({}, {"schedule": "warmup_stable_decay"}, "num_decay_steps"),
         ({"optim": "sgdd"}, {}, "^trl: sgdd is not a valid Optimizer"),
-        ({"adam_beta1": 7.0}, {}, "optimizer adamw_torch_fused: Invalid beta"),
-        ({"optim": "rmsprop", "optim_args": "alpha=-3"}, {}, "optimizer rmsprop: Invalid alpha"),
-        ({"optim_args": "much"}, {}, "optimizer adamw_torch_fused"),
+        ({"adam_beta1": 7.0}, {}, "Invalid beta"),
+        ({"optim": "rmsprop", "optim_args": "alpha=-3"}, {}, "Invalid alpha"),
+        ({"optim_args": "much"}, {}, "not enough values"),
         (
             {
                 "activation_checkpointing": True,

@@ -5,7 +5,6 @@ import itertools
 
 import pytest
 import torch
-from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from srl_train.errors import TrainingError
@@ -273,7 +272,7 @@ def test_a_restored_learner_goes_on_to_the_bit(critic):
 
 
 @pytest.mark.parametrize("critic", CRITICS)
-def test_a_saved_model_is_the_policy_with_its_critic_in_a_folder_below(critic, tmp_path):
+def test_a_saved_model_is_the_policy_without_its_critic(critic, tmp_path):
     one = ppo_learner(critic=critic)
     update(one, played())
     one.save_model(tmp_path)
@@ -281,24 +280,3 @@ def test_a_saved_model_is_the_policy_with_its_critic_in_a_folder_below(critic, t
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
     for name, weight in loaded.named_parameters():
         assert torch.equal(weight, one.weights()[name]), name
-    saved = load_file(tmp_path / "critic" / "critic.safetensors")
-    assert equal({f"critic.{n}": w for n, w in saved.items()}, parts(one.weights())[1])
-    one = scaled_learner(critic=critic)
-    one.save_model(tmp_path)
-    scale = load_file(tmp_path / "critic" / "critic.safetensors")["value_scale"]
-    assert scale.tolist() == [1.5, 2.0, 9.0]
-
-
-def test_the_critic_may_learn_alone_at_first():
-    one = ppo_learner(num_iterations=2, critic_warmup=2)
-    policies = []
-    for _ in range(3):
-        before = copied(one.weights())
-        for _ in range(one.begin_update(played(), 3, 0)):
-            found = one.compute_gradients()
-            one.apply_gradients(found)
-        one.end_update()
-        policy, critic = parts(found)
-        assert critic and equal(parts(before)[1], parts(one.weights())[1]) is False
-        policies.append((bool(policy), equal(parts(before)[0], parts(one.weights())[0])))
-    assert policies == [(False, True), (False, True), (True, False)]

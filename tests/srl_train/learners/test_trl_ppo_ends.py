@@ -196,18 +196,3 @@ def test_a_game_without_end_is_worth_what_it_is_worth_wherever_it_is_cut():
     # Taken for ends, the cuts lower them: the last step alone is paid 1.
     believed = values_after_learning(without(samples))
     assert np.mean([row[-1] for row in believed]) < 1.6
-
-
-def test_endless_games_without_a_discount_are_warned_of_once(caplog):
-    for discount, samples, expected in (
-        (0.9, cut_off(played(), 0), 0),
-        (1.0, played(), 0),
-        (1.0, cut_off(played(), 0), 1),
-    ):
-        caplog.clear()
-        one = ppo_learner(critic="separate", discount=discount)
-        for seed in range(2):
-            update(one, samples, seed=seed)
-        said = [record.getMessage() for record in caplog.records]
-        assert len(said) == expected
-        assert all("rollout.discount" in line for line in said)

@@ -7,8 +7,8 @@ import torch
 from trl import SFTTrainer
 
 from srl_train.config.learning.offline import SftConfig
-from srl_train.data.demonstrations import Demonstration
 from srl_train.learners.trl_offline import SftLearner, WeightedSFTTrainer
+from srl_train.offline_data import Demonstration
 from tests.srl_train.learners.reference.grpo import (
     END,
     double,

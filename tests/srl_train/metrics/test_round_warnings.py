@@ -104,13 +104,6 @@ def test_equal_rewards_are_reported_once(short_run, tmp_path, caplog, equal):
         assert "round 1 taught model_0, model_1 nothing" in warnings[0]
 
 
-def test_updates_without_a_complete_answer_are_reported_once(short_run, tmp_path):
-    config = short_run(preset="dapo", models__sampling={"max_new_tokens": 1})
-    warnings, rows = trained(config, tmp_path)
-    assert not any(own["updates"] for own in rows[-1]["models"].values())
-    assert "mask_truncated_completions" in warnings[0] and len(warnings) == 1
-
-
 def test_returns_are_compared_within_their_group():
     one = TokenSample(
         prompt_ids=(1,), completion_ids=(2,), mask=(1,), logprobs=(-1.0,), allowed=None,

@@ -12,9 +12,8 @@ from srl_agents.episode import read_jsonl
 from srl_train import cli
 from srl_train.build import build_run
 from srl_train.config.models import SamplingConfig
-from srl_train.data.demonstrations import demonstration
-from srl_train.data.preferences import preferences
 from srl_train.errors import ConfigError
+from srl_train.offline_data import demonstration, preferences
 from srl_train.player_names import parse_player
 from srl_train.players import Resolver, SamplingOverrides
 from srl_train.round import train_round
@@ -186,7 +185,7 @@ def test_what_it_wrote_is_learned_from_as_text(server, tmp_path, short_run):
 
 
 def test_stages_before_the_rounds_keep_its_own_words(server, short_run):
-    from srl_train.data.collect import in_words
+    from srl_train.plan import in_words
 
     server.answer = lambda body: "well\ncooperate"
     run = build_run(short_run(**COACH))
@@ -197,7 +196,7 @@ def test_stages_before_the_rounds_keep_its_own_words(server, short_run):
 
 
 def test_collecting_seats_the_frozen_ones_of_a_config(server, short_run):
-    from srl_train.data.collect import build_policies
+    from srl_train.collect import build_policies
     from srl_train.environment import build_env
 
     config = short_run(**COACH)

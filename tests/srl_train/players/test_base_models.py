@@ -15,10 +15,10 @@ from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import folder_of, source_of
 from srl_agents.llm.chat_format import TEMPLATES
+from srl_train.adapters import adapter_base
 from srl_train.build import resolved
-from srl_train.checkpoints.adapter_folders import adapter_base
-from srl_train.checkpoints.export import export
 from srl_train.errors import ConfigError
+from srl_train.export import export
 from srl_train.loading import load_backend
 from srl_train.player_names import Loading, base_named, parse_player
 from srl_train.trainer import Trainer

@@ -14,8 +14,8 @@ from core_srl import servers
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface import backend as huggingface
 from srl_agents.llm.backends.huggingface import loading as sources
+from srl_train.adapters import own_tokenizer
 from srl_train.build import build_run
-from srl_train.checkpoints.adapter_folders import own_tokenizer
 
 CHATTY = "{% if add_generation_prompt and not brief %}{{ 'at length: ' }}{% endif %}"
 

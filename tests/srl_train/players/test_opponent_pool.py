@@ -309,8 +309,8 @@ def test_resuming_meets_the_same_opponents(tmp_path, settings):
             {"opponent_pools": {"past": {"draw": "nash"}},
              "models": {"count": 2, "adapters": {"rank": 2}},
              "backend": {"name": "vllm", "servers": ["http://localhost:1"],
-                         "publish": {"when": "updates", "every": 2}}},
-            r"backend.publish: .* beside 'nash' in opponent_pools.past.draw",
+                         "publish_every": 2}},
+            r"backend.publish_every: .* with 'nash' in opponent_pools.past.draw",
         ),
         (
             {"opponent_pools": {"past": {"draw_each": "group"}}, "engine": {"play_ahead": True}},

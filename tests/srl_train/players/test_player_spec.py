@@ -46,22 +46,15 @@ def test_a_path_that_is_not_there_is_refused_at_once(name, here):
         base_named("models.base", name)
 
 
-def test_the_nearest_run_or_policy_of_one_word_is_told(here):
-    (here / "runs" / "demo" / "config.yaml").write_text("")
-    for word, near in (("demoo", "runs/demo"), ("tit_for_tit", "tit_for_tat")):
-        with pytest.raises(ConfigError, match=f"unknown player '{word}' .did you mean '{near}'"):
-            parse_player(word)
-
-
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B@v1.0", "a/b@refs/pr/1"])
 def test_hub_names_stay_hub_names(name, here):
     assert parse_player(name).kind == "hub"
     assert base_named("models.base", name) == name
 
 
-def test_a_hub_name_whose_first_half_is_a_folder_here_is_refused_with_a_way_out(here):
+def test_a_hub_name_whose_first_half_is_a_folder_here_is_refused(here):
     (here / "Qwen").mkdir()
-    with pytest.raises(ConfigError, match="downloaded first"):
+    with pytest.raises(ConfigError, match="there is no folder Qwen/Qwen3"):
         parse_player("Qwen/Qwen3-0.6B")
 
 
@@ -79,19 +72,16 @@ def test_every_command_refuses_a_mistyped_run(words, here, capsys):
     assert "there is no folder runs/dmeo: there is runs/demo" in capsys.readouterr().err
 
 
-def test_a_name_of_one_word_is_the_hubs_unless_something_here_is_called_nearly_so(here):
+def test_a_name_of_one_word_is_the_hubs_unless_it_is_a_slip_of_tiny(here):
     assert base_named("models.base", "gpt2") == "gpt2"
-    (here / "first_run").mkdir()
-    for slip, meant in (("tinny", "tiny"), ("frist_run", "first_run")):
-        with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
-            base_named("models.base", slip)
+    with pytest.raises(ConfigError, match="did you mean 'tiny'"):
+        base_named("models.base", "tinny")
 
 
-def test_a_mistyped_pool_is_told_the_nearest(here):
+def test_a_mistyped_pool_lists_models_and_pools(here):
     (here / "runs/demo/config.yaml").write_text("opponent_pools: {ghosts: {}}")
-    for slip, meant in (("ghots", "ghosts"), ("mdoel_0", "model_0")):
-        with pytest.raises(ConfigError, match=f"no model '{slip}'.*: did you mean '{meant}'"):
-            parse_player(f"runs/demo:{slip}")
+    with pytest.raises(ConfigError, match=r"pool 'ghots'; allowed: model_0, ghosts"):
+        parse_player("runs/demo:ghots")
 
 
 def test_a_base_may_be_named_as_on_the_command_line(here):
@@ -101,7 +91,7 @@ def test_a_base_may_be_named_as_on_the_command_line(here):
     assert base_named("models.base", "demo:model_0") == str(here / "demo/models/model_0")
     (here / "runs/demo/models/model_1").mkdir()
     (here / "runs/demo/models/model_1/config.json").write_text("{}")
-    with pytest.raises(ConfigError, match="holds 2 models: give one, such as runs/demo:model_0"):
+    with pytest.raises(ConfigError, match="must be one model"):
         base_named("models.base", "runs/demo")
 
 

@@ -10,8 +10,8 @@ from srl_agents.rollout import play_many
 from srl_envs import registry
 from srl_envs.scenarios import Scenario
 from srl_train.cli import main
+from srl_train.collect import build_policies
 from srl_train.config import yaml_file
-from srl_train.data.collect import build_policies
 from srl_train.errors import ConfigError
 from srl_train.player_names import parse_player
 from srl_train.players import Resolver, SamplingOverrides
@@ -160,7 +160,7 @@ def test_a_pool_is_told_apart_from_nobody():
 
 def test_a_run_of_others_seats_no_model_elsewhere_unless_trusted(run_folder, monkeypatch):
     asked = []
-    monkeypatch.setattr("srl_train.data.collect.models_of_run", lambda folder: {"model_0": "there"})
+    monkeypatch.setattr("srl_train.collect.models_of_run", lambda folder: {"model_0": "there"})
     ask = "srl_train.players.api_model"
     monkeypatch.setattr(ask, lambda who: asked.append(who) or 1 / 0)
     config = yaml_file.from_tree(

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from srl_train import cli
-from srl_train.checkpoints.checkpoint import list_checkpoints
+from srl_train.checkpoints import list_checkpoints
 from srl_train.config import yaml_file
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from srl_train import round as round_module
-from srl_train.checkpoints.checkpoint import list_checkpoints
+from srl_train.checkpoints import list_checkpoints
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
 from tests.srl_train.engine.run_state import everything, same, without_times

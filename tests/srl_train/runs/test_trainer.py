@@ -13,7 +13,7 @@ from srl_agents.episode import read_jsonl
 from srl_agents.errors import BackendError
 from srl_envs.games import coop_compete as coop_compete_v0
 from srl_train.build import build_run
-from srl_train.checkpoints.checkpoint import list_checkpoints
+from srl_train.checkpoints import list_checkpoints
 from srl_train.config import yaml_file
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.metrics import read_metrics

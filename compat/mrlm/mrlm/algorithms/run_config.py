@@ -9,10 +9,10 @@ from typing import Any
 from mrlm.config import ExperimentConfig, ModelConfig, TrainingConfig
 from mrlm.games import NamedEnvironment, is_plain
 from srl_agents.llm.sampling import Sampling
+from srl_train import processes
 from srl_train.config.run import RunConfig
 from srl_train.config.section import Section
 from srl_train.config.yaml_file import from_tree
-from srl_train.distributed import processes
 from srl_train.errors import ConfigError
 
 log = logging.getLogger("mrlm")

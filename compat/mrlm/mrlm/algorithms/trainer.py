@@ -22,7 +22,7 @@ from mrlm.games import is_plain, named_environment
 from srl_envs import loading, registry
 from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.tool_use.builtin_tools import TOOLS
-from srl_train.distributed import processes
+from srl_train import processes
 from srl_train.errors import ConfigError
 from srl_train.loading import load_backend
 from srl_train.metrics import Progress

@@ -17,7 +17,6 @@ from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.sampling import Sampling
-from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play_many
 from srl_extensions.vllm import backend as backends
 from srl_extensions.vllm.backend import VLLMBackend
@@ -129,20 +128,6 @@ def test_of_a_request_that_is_given_up_the_episode_alone_fails_with_an_api(name)
         model = type(api_model(name))("m", retries=THREE_TRIES)
         _, failures = games(ChatPolicy(model, make_env().unwrapped.text_view))
     assert failures == {"": 3, "BackendError": 1}
-
-
-def test_of_a_request_that_is_given_up_the_episode_alone_fails_with_vllm(tiny_folder):
-    here = HuggingFaceBackend.load(tiny_folder, device="cpu")
-    with stub_server(tiny_folder) as stub:
-        endpoint = VLLMClient(stub.url, retries=THREE_TRIES)
-        backend = served_by(endpoint, here, seeded=True)
-        stub.faults.always = Victim(lambda body: body["prompt"][0])
-        hot = Sampling(temperature=5.0, max_new_tokens=8)  # no two agents say the same
-        view = make_env().unwrapped.text_view
-        episodes, failures = games(TextPolicy(backend, view, sampling=hot))
-        background_loop.run(endpoint.close())
-    assert failures == {"": 3, "BackendError": 1}
-    assert all(episode.failure or len(episode.turns) == 8 for episode in episodes)
 
 
 def test_one_request_that_a_server_refuses_does_not_spoil_the_others_of_its_call(tiny_folder):

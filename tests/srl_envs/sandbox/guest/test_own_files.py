@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_envs.sandbox.guest import own_files, zygote
+from srl_envs.sandbox.guest import own_files
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
 ROOT = Path(__file__).parents[4]
@@ -39,16 +39,6 @@ def test_only_the_library_itself_is_readable(tmp_path, monkeypatch):
     assert others and all(".so" in Path(each).name and os.path.isfile(each) for each in others)
 
 
-def test_why_the_libraries_could_not_be_listed_is_told(monkeypatch, capfd):
-    def broken():
-        raise RuntimeError("no such loader")
-
-    monkeypatch.setattr(own_files, "_loaded", broken)
-    with pytest.raises(OSError, match="could not be listed"):
-        own_files.readable_files()
-    assert "RuntimeError: no such loader" in capfd.readouterr().err
-
-
 def test_the_library_can_still_be_imported():
     names = "sqlite3 uuid platform asyncio ssl zlib ctypes json.tool xml.etree.ElementTree logging"
     with any_sandbox(workers=1) as sandbox:
@@ -74,15 +64,6 @@ def test_no_problem_is_made_anew_inside():
         if sandbox.protections().level != "limits":
             said = sandbox.evaluate(SOLVER.format(places=places)).error
             assert said.startswith("ModuleNotFoundError")
-
-
-@pytest.mark.parametrize(
-    ("namespaces", "landlock", "left"),
-    [("user", 7, "own"), ("user", 0, "own"), ("", 7, "readable"), ("", 1, "readable"),
-     ("", 0, "none")],
-)  # fmt: skip
-def test_the_filter_that_goes_with_what_there_is(namespaces, landlock, left):
-    assert zygote.left_of_files(namespaces, landlock) == left
 
 
 KERNEL = """

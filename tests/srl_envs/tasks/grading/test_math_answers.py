@@ -2,13 +2,11 @@
 
 import json
 import time
-from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from srl_envs.tasks.grading import LONGEST, read, same_answer, same_value, words_of
+from srl_envs.tasks.grading import LONGEST, same_answer, same_value, words_of
 
 QUESTION = "How many apples and dozens does Ada have after 3 weeks, in km per hour or dollars?"
 
@@ -98,54 +96,6 @@ def test_pairs_written_by_hand():
     assert not misjudged, "each is (truth, answer, whether it is right)"
 
 
-def test_there_are_enough_of_them():
-    assert len(PAIRS) >= 480
-
-
-def written_forms(value: Fraction) -> list[str]:
-    """Ways to write a number, all of which are it."""
-    forms = [str(value), f"x = {value}", f"({value})", f"{value} apples", f"$ {value} $"]
-    top, below = value.numerator, value.denominator
-    forms += [f"{top * 3}/{below * 3}", rf"\frac{{{top}}}{{{below}}}"]
-    if below == 1 and abs(top) >= 1000:
-        forms.append(f"{top:,}")
-    if (value * 100).denominator == 1:
-        forms.append(f"{float(value):.2f}")
-    elif (value * 10**4).denominator != 1:
-        forms.append(f"{float(value):.5f}")
-    whole, rest = divmod(abs(top), below)
-    if whole and rest:
-        forms.append(f"{'-' * (top < 0)}{whole} {rest}/{below}")
-    return forms
-
-
-def generated_pairs():
-    rng = np.random.default_rng(7)
-    for _ in range(60):
-        value = Fraction(int(rng.integers(-3000, 3000)), int(rng.choice([1, 1, 1, 2, 4, 7, 9])))
-        other = value + Fraction(int(rng.choice([-3, -1, 1, 2, 10])), int(rng.choice([1, 7])))
-        yield from ((str(value), form, True) for form in written_forms(value))
-        yield from ((str(value), form, False) for form in written_forms(other))
-        # What must still be worked out is no answer, equal or not.
-        yield str(value), f"{value - 1} + 1", False
-        yield str(value), f"{value} * 1", False
-
-
-def test_pairs_made_so_that_the_verdict_is_known():
-    pairs = list(generated_pairs())
-    wrong = [pair for pair in pairs if same_answer(*pair[:2], words_of(QUESTION)) is not pair[2]]
-    assert len(pairs) >= 500 and not wrong
-
-
-def test_expanded_products_against_their_factors():
-    rng = np.random.default_rng(8)
-    for _ in range(50):
-        a, b, c, d = (int(n) for n in rng.integers(1, 12, 4))
-        truth = f"{a * c}x^2 + {a * d + b * c}x + {b * d}"
-        assert same_answer(truth, f"({a}x + {b})({c}x + {d})")
-        assert not same_answer(truth, f"({a}x + {b})({c}x + {d + 1})")
-
-
 @pytest.mark.parametrize(
     "hostile",
     [
@@ -161,14 +111,6 @@ def test_hostile_answers_get_a_verdict_at_once(hostile):
     for truth in ("12", "x < 3", "1, 2", "(1, 2)", "x^2 + 1", r"\sqrt{2}", r"\text{no}"):
         assert not same_answer(truth, hostile)
     assert time.process_time() - began < 5
-
-
-def test_what_an_answer_is_read_as():
-    kinds = {
-        "12": "number", "x + 1": "expression", "1, 2": "values", "(1, 2)": "tuple",
-        "x > 2": "set", "blue": "words", "(1, inf)": "set", "[1, 2]": "set", "": "words",
-    }  # fmt: skip
-    assert {text: read(text).kind for text in kinds} == kinds
 
 
 def test_units_are_words_of_the_question_only():

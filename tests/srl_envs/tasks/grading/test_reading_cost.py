@@ -12,7 +12,6 @@ import pytest
 
 from srl_envs.registry import make
 from srl_envs.tasks import grading
-from srl_envs.tasks.expressions import parse, same
 from srl_envs.untrusted import MAX_NESTING
 
 READERS = """
@@ -20,7 +19,7 @@ import itertools, signal, sys
 from srl_agents.llm import judge
 from srl_envs.games import cheap_talk
 from srl_envs.registry import make
-from srl_envs.tasks.debate import heuristic_judge
+from srl_envs.tasks.debate import judging
 from srl_envs.tasks import expressions, grading
 from srl_envs.tasks.programming import env as programming
 from srl_envs.tasks.tool_use import calculator, env as tool_use, parsing, search
@@ -45,10 +44,10 @@ tools = make("tool_use_v0").task
 trading, bargaining = make("social_trading_v0"), make("social_negotiation_v0")
 readers = (
     grading.words_of, cheap_talk.message_in, compared, computed, expressions.plain, sampled,
-    grading.boxed, grading.final_answer, parsing.read_turn, heuristic_judge.words_of, search._words,
+    grading.boxed, grading.final_answer, parsing.read_turn, judging.words_of, search._words,
     lambda said: programming.Programming.read(None, said),
     lambda said: judge.named(said, "pro"),
-    lambda said: heuristic_judge.content_words(said) or heuristic_judge._END.split(said),
+    lambda said: judging.content_words(said) or judging._END.split(said),
     lambda said: text.parse_choice(said, ("compete", "cooperate")),
     lambda said: grading.same_value("42", said, {"a", "cm"}),
     lambda said: trading.text_view.parse("agent_0", said),
@@ -95,11 +94,6 @@ def test_nested_answers_are_wrong_and_no_more(said):
     env.reset(seed=1)
     _, _, _, _, infos = env.step({"agent_0": f"Answer: {said}"})
     assert infos["agent_0"]["correct"] is False
-
-
-def test_long_sums_and_products_are_read_whole():
-    for said in ("x+" * 199 + "x", "x " * 199 + "x", "x/" * 199 + "x"):
-        assert same(parse(said), parse(said))
 
 
 @pytest.mark.parametrize("inner", ["%s", '{"a": %s}', '"%s"'])

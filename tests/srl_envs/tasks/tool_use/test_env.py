@@ -3,7 +3,6 @@
 import copy
 import pickle
 
-import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,12 +12,17 @@ from pettingzoo.test import parallel_api_test
 import srl_envs.registry  # noqa: F401  # registers with Gymnasium
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.tool_use.builtin_tools import WITHOUT_SANDBOX
+from srl_envs.tasks.tool_use.builtin_tools import (
+    LARGEST_FILE,
+    MOST_FILES,
+    WITHOUT_SANDBOX,
+    MemoryFiles,
+)
 from srl_envs.tasks.tool_use.env import LAST_TURN, NEEDED, ToolUse, parallel_env
 from srl_envs.tasks.tool_use.generators import FAMILIES, Step, asked
 from srl_envs.tasks.tool_use.parsing import ToolCall, read_turn
 from srl_envs.tasks.tool_use.search import Document
-from srl_envs.tasks.tool_use.tools import Tool, ToolResult
+from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolResult
 from srl_envs.text import TEXT_LENGTH, TextEnv
 from tests.srl_envs.hostile_pieces import hear_hostile
 
@@ -73,41 +77,12 @@ def test_every_family_can_be_solved_with_its_tools(family, difficulty):
         assert info["family"] == family and info["difficulty"] == difficulty
 
 
-def test_problems_do_not_run_out_and_splits_do_not_meet():
-    seen = {}
-    for split in ("train", "test"):
-        env = parallel_env(split=split)
-        drawn = [env.problem(seed) for seed in range(200)]
-        seen[split] = {problem.identity for problem in drawn}
-        assert all(problem.split == split for problem in drawn)
-    assert len(seen["train"]) > 150 and not seen["train"] & seen["test"]
-
-
 def test_what_a_call_gives_is_told_in_the_next_turn(shop):
     rewards, text, info = play(shop, call("read_file", path="a.txt"))
     assert rewards == [NEEDED / 2]
     assert text.startswith("What is the number in a.txt plus 2?")
     assert text.endswith("<tool_response>\n40\n</tool_response>")
     assert (info["calls"], info["failed_calls"], info["unreadable"]) == (1, 0, None)
-
-
-def test_a_call_that_cannot_be_answered_is_told_why(shop):
-    texts = [
-        (call("read_file", path="../secret"), "Error: '../secret' is no file name here"),
-        (call("read_file", file="a.txt"), "Error: read_file has no argument 'file'"),
-        (call("telephone"), "Error: there is no tool 'telephone'"),
-        (call("calculator", expression="9**9**9"), "Error: a number may have 4096 bits"),
-    ]
-    for text, said in texts:
-        rewards, told, info = play(shop, text)
-        assert rewards == [0.0] and said in told
-    assert info["failed_calls"] == 4
-
-
-def test_an_invalid_call_has_no_reward(shop):
-    rewards, text, info = play(shop, "<tool_call>read a.txt</tool_call>")
-    assert rewards == [0.0]
-    assert "not valid JSON" in text and "not valid JSON" in info["unreadable"]
 
 
 @pytest.mark.parametrize(("answer", "reward"), [("42", 1 - NEEDED / 2), ("43", 0.0)])
@@ -150,16 +125,6 @@ def test_a_program_that_prints_everything_has_not_found_it():
 def test_a_number_may_have_a_unit_of_the_question(answer, right):
     problem = asked("How many more inhabitants has Velmora than nothing, or fewer?", "43645")
     assert ToolUse(problems=[problem]).grade(problem, answer).correct is right
-
-
-def test_two_files_that_say_the_same_are_not_one_file_read_twice():
-    env = parallel_env(families="write", difficulty=1)
-    seed = next(
-        seed for seed in range(100) if len(set(env.problem(seed).data["files"].values())) == 1
-    )
-    env.reset(options={"problem_seed": seed})
-    _, _, info = play(env, needed(env)[0] * 2)
-    assert info["needed_calls_made"] == 1
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
@@ -215,17 +180,6 @@ def test_the_last_turn_is_announced_and_all_fits():
     assert text.count("<tool_response>") == text.count("</tool_response>") == 8
 
 
-@pytest.mark.parametrize("family", GENERATED)
-def test_the_whole_number_beside_the_right_one_is_wrong(family):
-    env = parallel_env(families=family, difficulty=5)
-    for seed in range(20):
-        problem = env.problem(seed)
-        if problem.answer.lstrip("-").isdigit():
-            beside = str(int(problem.answer) + 1)
-            assert not env.task.grade(problem, f"Answer: {beside}").correct
-            assert not env.task.grade(problem, beside).correct
-
-
 def test_tools_of_ones_own():
     def greet(name: str) -> str:
         """Greet somebody.
@@ -270,47 +224,13 @@ def test_a_search_of_ones_own():
         parallel_env(search=Web())
 
 
-def test_a_workspace_is_jailed_and_left_empty(tmp_path):
-    env = parallel_env(families="write", difficulty=1, workspace=str(tmp_path), num_agents=2)
-    env.reset(seed=0)
-    assert len(list(tmp_path.iterdir())) == 2
-    answers = {agent: f"Answer: {env.attempt(agent).problem.answer}" for agent in env.agents}
-    env.step({AGENT: needed(env)[0], "agent_1": call("read_file", path="../secret")})
-    _, _, terminations, _, _ = env.step(answers)
-    assert all(terminations.values()) and list(tmp_path.iterdir()) == []
-    env.reset(seed=1)
-    env.close()
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("in_folder", [False, True])
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_copies_of_an_episode_share_no_files(copied, in_folder, tmp_path):
-    options = {"workspace": str(tmp_path)} if in_folder else {}
-    env = parallel_env(families="write", difficulty=1, max_cycles=9, **options)
-    env.reset(seed=0)
-    play(env, call("write_file", path="a.txt", content="one"))
-    twin = copied(env)
-    play(env, call("write_file", path="a.txt", content="two"))
-    assert "one" in play(twin, call("read_file", path="a.txt"))[1]
-    for one in (env, twin, copied(env)):
-        one.close()
-    env.reset(seed=0)
-    play(env, "Answer: none")
-    copied(env).close()  # of an episode that is over
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"families": "cooking"}, "families must be some of"),
         ({"families": "count"}, "needs the tools python"),
-        ({"families": []}, "at least one of"),
         ({"tools": ["telephone"]}, "tools must be one of"),
         ({"families": "read", "problems": [asked("a", "b")]}, "problems of your own"),
-        ({"workspace": "/nowhere/at/all"}, "no folder"),
-        ({"history": -1}, "history"),
     ],
 )
 def test_wrong_arguments(options, said):
@@ -341,15 +261,6 @@ def test_keeps_the_contract(options):
     parallel_api_test(parallel_env(**options), num_cycles=40)
 
 
-def test_is_known_to_gymnasium():
-    env = gymnasium.make("srl_envs:srl/ToolUse-v0", families="calculate", difficulty=1)
-    seen, _ = env.reset(seed=0)
-    assert "What is" in seen["text"]
-    _, _, terminated, _, info = env.step("Answer: 0")
-    assert terminated and not info["success"]
-    env.close()
-
-
 PIECES = (
     call("calculator", expression="1+1"),
     call("read_file", path="../../etc/passwd"),
@@ -366,3 +277,29 @@ def test_hostile_answers_never_raise(answers):
     env = TextEnv(parallel_env(max_cycles=20))
     for seen, _ in hear_hostile(env, answers, *PIECES, seat=AGENT):
         seen.encode()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_copies_of_an_episode_share_no_files(copied):
+    env = parallel_env(families="write", difficulty=1, max_cycles=9)
+    env.reset(seed=0)
+    play(env, call("write_file", path="a.txt", content="one"))
+    twin = copied(env)
+    play(env, call("write_file", path="a.txt", content="two"))
+    assert "one" in play(twin, call("read_file", path="a.txt"))[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [("../a", ""), ("/a", ""), ("a/", ""), ("a//b", ""), (".a", ""), ("a/b/c/d/e", ""), ("", ""),
+     ("a\x00", ""), ("x" * 65, ""), ("a", "x" * (LARGEST_FILE + 1))],
+)  # fmt: skip
+def test_file_names_and_sizes_have_limits(path, content):
+    files = MemoryFiles({"a/b-1.txt": "x"})
+    assert files.read("a/b-1.txt") == "x"
+    with pytest.raises(ToolError):
+        files.write(path, content)
+    for number in range(MOST_FILES - 1):
+        files.write(f"{number}", "")
+    with pytest.raises(ToolError, match="files"):
+        files.write("one-more", "")

@@ -22,9 +22,6 @@ class ToolCollection:
     """Own tools, and names of built-in sets, as in srl_envs.tasks.tool_use.builtin_tools.TOOLS."""
     search: SearchProvider | None = None
     """Provider of the search tool; None searches the documents that srl_envs contains."""
-    workspace: str | None = None
-    """Existing folder for the files of the agents, one subfolder each; None keeps files in memory.
-    """
 
     def by_name(self) -> dict[str, Tool]:
         """Return the tools by name, with files in memory, to call their functions directly."""

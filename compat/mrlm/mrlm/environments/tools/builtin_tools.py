@@ -7,16 +7,13 @@ from srl_envs.tasks.tool_use.builtin_tools import TOOLS
 from srl_envs.tasks.tool_use.search import SearchProvider
 
 
-def create_default_tool_registry(
-    search: SearchProvider | None = None, workspace: str | None = None
-) -> ToolCollection:
+def create_default_tool_registry(search: SearchProvider | None = None) -> ToolCollection:
     """Return all built-in tools; Python runs in the sandbox.
 
     Args:
         search: Search provider; by default, search is over documents that srl_envs contains.
-        workspace: Existing folder for the files of the agents; by default, files are in memory.
 
     Raises:
         SandboxError: Python cannot be confined on this machine.
     """
-    return ToolCollection(TOOLS, search, workspace)
+    return ToolCollection(TOOLS, search)

@@ -1,0 +1,208 @@
+"""Records of the sandbox: limits, protections, calls, outcomes and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from srl_envs.errors import EnvError
+from srl_envs.sandbox.guest import serialization
+from srl_envs.validation import number_between, whole_number
+
+MIB = 2**20
+LEVELS = ("limits", "namespaces", "filtered", "strict")
+"""Levels of protection from the weakest to the strongest; see docs/environments/sandbox.md.
+
+"limits": a separate process with resource limits; files and networks are accessible.
+"namespaces": no files but the standard library, no other processes, no network; all system calls.
+"filtered": a filter of system calls without networks, processes and signals, and Landlock for
+files. Without Landlock, no file can be opened, and only preloaded modules can be imported.
+"strict": namespaces and the filter.
+"""
+FEATURES = ("namespaces", "landlock", "seccomp")
+
+
+class SandboxError(EnvError):
+    """The sandbox cannot be started, or has less protection than required."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Resource limits of one run; processes and threads are never allowed."""
+
+    wall: float = 5.0
+    """Seconds of wall time."""
+    cpu: int = 4
+    """Seconds of CPU time."""
+    memory: int = 256 * MIB
+    """Bytes of address space, including a few tens of MiB of the interpreter."""
+    disk: int = 8 * MIB
+    """Bytes of all files in the working folder, which needs namespaces."""
+    files: int = 64
+    """Number of files in the working folder, and of open files."""
+    output: int = 64 * 1024
+    """Bytes of standard output and standard error together."""
+    results: int = 256 * 1024
+    """Bytes of the results, as plain data."""
+
+    def __post_init__(self) -> None:
+        number_between("wall", self.wall, 0.01)
+        whole_number("cpu", self.cpu, 1)
+        whole_number("memory", self.memory, 64 * MIB)
+        whole_number("disk", self.disk, 4096)
+        whole_number("files", self.files, 16)
+        whole_number("output", self.output, 0)
+        whole_number("results", self.results, 1024)
+
+
+@dataclass(frozen=True)
+class Protections:
+    """Protections in addition to the limits, as granted by the kernel."""
+
+    namespaces: str
+    """Names of the namespaces of the program, empty for none."""
+    landlock: int
+    """Active version of Landlock, 0 for none."""
+    seccomp: bool
+    """True if system calls are filtered."""
+    alone: bool = True
+    """True if a program cannot start processes; root may, at level "limits"."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Inactive feature -> reason."""
+
+    @property
+    def level(self) -> str:
+        """Level of these protections, one of LEVELS."""
+        if self.seccomp:
+            return "strict" if self.namespaces else "filtered"
+        return "namespaces" if self.namespaces else "limits"
+
+    @property
+    def files(self) -> bool:
+        """True if a program can open files."""
+        return not self.seccomp or bool(self.namespaces or self.landlock)
+
+    def reaches(self, minimum: str) -> bool:
+        """Return True if the level is at least `minimum`."""
+        return LEVELS.index(self.level) >= LEVELS.index(minimum)
+
+    def __str__(self) -> str:
+        parts = [
+            f"own namespaces ({self.namespaces})" if self.namespaces else "",
+            f"Landlock {self.landlock}" if self.landlock else "",
+            "filtered system calls" if self.seccomp else "",
+            "" if self.files else "no files at all",
+            "limits on time, memory, files, output",
+            "no further processes" if self.alone else "further processes (root has no limit)",
+            "empty environment",
+        ]
+        active = "; ".join(part for part in parts if part)
+        absent = "; ".join(f"no {name}: {why}" for name, why in self.refused.items())
+        return f"level {self.level}: {active}" + (f"; {absent}" if absent else "")
+
+
+class Verdict(StrEnum):
+    """Verdict on a run, a call or a test."""
+
+    OK = "ok"
+    """The run ended normally, or the test passed."""
+    WRONG = "wrong"
+    """A call returned another value than expected."""
+    ERROR = "error"
+    """An exception was raised, or the returned value is no plain data."""
+    SYNTAX = "syntax"
+    """The program is not Python."""
+    TIMEOUT = "timeout"
+    """The time limit was exceeded."""
+    MEMORY = "memory"
+    """The memory limit was exceeded."""
+    OUTPUT = "output"
+    """The limit on output or results was exceeded."""
+    KILLED = "killed"
+    """The run crashed, ended early, or its report is invalid."""
+    NOT_RUN = "not run"
+    """The run ended before this call."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """Call of a function of the program, with plain data."""
+
+    function: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        given = [repr(part) for part in self.args]
+        given += [f"{name}={value!r}" for name, value in self.kwargs.items()]
+        return f"{self.function}({', '.join(given)})"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Outcome of one call."""
+
+    verdict: Verdict
+    value: Any = None
+    """Returned value, if the verdict is OK."""
+    error: str = ""
+    """One line, possibly written by the program: untrusted."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Outcome of one run."""
+
+    verdict: Verdict
+    """OK if the program was loaded and every call ended, also with exceptions."""
+    outcomes: tuple[Outcome, ...] = ()
+    """Outcome of each call."""
+    stdout: str = ""
+    """Standard output and standard error, cut at the limit."""
+    error: str = ""
+    wall: float = 0.0
+    """Seconds."""
+    cpu: float = 0.0
+    """Seconds."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """Call and its expected value, which must be equal in value and type."""
+
+    __test__ = False  # This is no test of pytest.
+
+    call: Call
+    expected: Any
+    tolerance: float | None = None
+    """Tolerance of floats: absolute, and relative for floats above 1."""
+
+    def verdict(self, outcome: Outcome) -> Verdict:
+        """Return OK or WRONG for a call that returned, else the verdict of the outcome."""
+        if outcome.verdict is not Verdict.OK:
+            return outcome.verdict
+        right = serialization.same(self.expected, outcome.value, self.tolerance)
+        return Verdict.OK if right else Verdict.WRONG
+
+
+@dataclass(frozen=True)
+class TestReport:
+    """Outcomes of a program's tests."""
+
+    __test__ = False
+
+    run: Run
+    verdicts: tuple[Verdict, ...]
+    """Verdict of each test."""
+
+    @property
+    def passed(self) -> int:
+        """Number of passed tests."""
+        return sum(verdict is Verdict.OK for verdict in self.verdicts)
+
+    @property
+    def all_passed(self) -> bool:
+        """True if all tests passed."""
+        return self.passed == len(self.verdicts)

@@ -1,1 +1,0 @@
-"""Several environments as one: another in each episode."""

@@ -1,0 +1,1 @@
+"""Ray engine: players, learners and model servers in the actors of a Ray cluster."""

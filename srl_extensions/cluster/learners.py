@@ -1,0 +1,309 @@
+"""Learner actors: one model, its optimizer, and the Learner protocol by calls to the actor."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from srl_extensions.cluster.players import fetched
+from srl_train import fsdp, processes
+from srl_train.checkpoints import mapped
+from srl_train.config.learning.offline import OfflineConfig
+from srl_train.config.run import RunConfig
+from srl_train.learners import build_stage_learner
+from srl_train.learners.learner import Learned, StageLearner, restore, state_of, without_critic
+from srl_train.loading import learning_models
+from srl_train.local import build_learners
+from srl_train.players import build_sampling, matchmaking_of
+
+if TYPE_CHECKING:
+    from srl_extensions.cluster.actors import Actor
+
+State = Mapping[str, Any]
+"""Weights, optimizer state, counters and reference of a learner, and `stage` for an offline stage
+(its section, planned_steps, optimizer, counters and losses), or None. Tensors are on the CPU."""
+CPU = torch.device("cpu")
+
+
+class Call(NamedTuple):
+    """One method call in a learner actor."""
+
+    target: Literal["worker", "learner", "stage"]
+    method: str
+    arguments: Sequence[Any] = ()
+    """Values, or references to values in the object store."""
+
+
+class History(NamedTuple):
+    """Changes of a learner since its actor was first built."""
+
+    changes: int = 0
+    snapshot: Any = None
+    """Reference to the latest state; None before the first one."""
+    calls: tuple[Call, ...] = ()
+    """Changes after the snapshot."""
+
+    def after(self, call: Call) -> History:
+        """Return the history with one more change."""
+        return History(self.changes + 1, self.snapshot, (*self.calls, call))
+
+
+class LearnerWorker:
+    """Learner of one model, in its actor.
+
+    Args:
+        config: Configuration of the run.
+        model: Name of the model; no other is loaded.
+        make_env: Constructor of the environment.
+        starts: Function from (configuration, make_env, bases) to the bases to load.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        model: str,
+        make_env: Callable[[], Any],
+        starts: Callable[..., dict[str, str]] | None = None,
+    ) -> None:
+        self._settings = config, model, make_env, starts
+        self._stage: StageLearner | None = None
+        self._build()
+
+    def _build(self) -> None:
+        """Load the model and build its learner; raises as `build.build_run`."""
+        config, model, make_env, starts = self._settings
+        torch.set_num_threads(config.threads)
+        started = processes.start(config.models.device, config.threads)
+        with closing(make_env()) as env:
+            matchmaking = matchmaking_of(config, env)
+        sampling, bases = build_sampling(config, matchmaking), config.models.bases
+        if starts is not None:
+            bases = starts(config, make_env, bases)
+        with processes.main_first():
+            backends, modules, _ = learning_models(
+                config.models, {model: bases[model]}, make_env, config.seed
+            )
+        self._module, self._backend = modules[model], backends[model]
+        self._make_env, self._seed = make_env, config.seed
+        self._device = next(self._module.parameters()).device
+        tokenizers = {model: self._backend.tokenizer}
+        self._learner = build_learners(
+            config, make_env, modules, tokenizers, matchmaking, sampling, started
+        )[model]
+        self._changes = 0
+
+    def run(self, history: History, call: Call, changes: bool, saves: bool) -> tuple[Any, Any]:
+        """Make a call after all changes of the history, and return (its result, state or None).
+
+        Args:
+            history: All changes before the call. After a restart, they are restored first; all
+                randomness is seeded, so the weights are the same.
+            call: The call.
+            changes: True if the call changes the learner.
+            saves: True to return the state after the call.
+        """
+        if self._changes != history.changes:
+            if self._changes:
+                self._close_stage()
+                self._build()
+            if history.snapshot is not None:
+                self._restore(fetched(history.snapshot))
+            for earlier in history.calls:
+                self._make(earlier)
+            self._changes = history.changes
+        result = self._make(call)
+        self._changes += changes
+        return result, self._state() if saves else None
+
+    def _make(self, call: Call) -> Any:
+        arguments = [moved(fetched(one), self._device) for one in call.arguments]
+        if call.target == "worker":
+            return getattr(self, f"_{call.method}")(*arguments)
+        learner = self._learner if call.target == "learner" else self._stage
+        return moved(fsdp.in_full(getattr(learner, call.method)(*arguments)), CPU)
+
+    def _open_stage(self, section: OfflineConfig, planned_steps: int) -> None:
+        self._close_stage()
+        self._stage = build_stage_learner(
+            section,
+            self._learner.name,
+            self._module,
+            self._backend.tokenizer,
+            planned_steps,
+            self._seed,
+        )
+        self._stage_settings = {"section": section, "planned_steps": planned_steps}
+
+    def _close_stage(self) -> None:
+        if self._stage is not None:
+            self._stage.__exit__()
+            self._stage = None
+
+    def _state(self) -> State:
+        stage = None
+        if self._stage is not None:
+            stage = {
+                **self._stage_settings,
+                "optimizer": self._stage.optimizer_state(),
+                "counters": self._stage.counters(),
+                "losses": self._stage.losses,
+            }
+        state: State = moved(fsdp.in_full({**state_of(self._learner), "stage": stage}), CPU)
+        return state
+
+    def _restore(self, state: State) -> None:
+        restore(self._learner, state)
+        if (stage := state["stage"]) is not None:
+            self._open_stage(stage["section"], stage["planned_steps"])
+            for name in ("optimizer_state", "counters"):
+                saved = moved(stage[name.removesuffix("_state")], self._device)
+                getattr(self._stage, f"load_{name}")(saved)
+
+    def _saved_model(self) -> dict[str, bytes]:
+        """Return the files that `save_model` writes, by relative path."""
+        with tempfile.TemporaryDirectory() as folder:
+            self._learner.save_model(Path(folder))
+            files = [path for path in Path(folder).rglob("*") if path.is_file()]
+            return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+
+    def _apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function with the module, its backend and the environment's constructor."""
+        return function(self._module, self._backend, self._make_env, *arguments)
+
+
+class RemoteLearner:
+    """Learner of a model in its actor; see `Learner` for the methods.
+
+    Methods that change the learner are recorded since the last snapshot of its state, which is
+    taken after each update and stored by this process. Each call carries this history, so a
+    restarted actor continues with the same weights and no update counts twice.
+
+    Args:
+        name: Name of the model.
+        actor: Actor with a `LearnerWorker`.
+        put: Function that stores a value for all calls and returns a reference.
+    """
+
+    target: Literal["learner", "stage"] = "learner"
+    CHANGES: ClassVar = (
+        "begin_update", "compute_gradients", "apply_gradients", "set_weights", "set_reference",
+        "load_optimizer_state", "load_counters", "scale",
+    )  # fmt: skip
+    READS: ClassVar = (
+        "reference", "optimizer_state", "refuse_state", "counters", "hyperparameters",
+        "parallelism", "tokenised", "reference_logprobs",
+    )  # fmt: skip
+
+    def __init__(self, name: str, actor: Actor, put: Callable[[Any], Any]) -> None:
+        self.name, self._actor, self._put = name, actor, put
+        self._history = History()
+        self._weights: dict[str, Tensor] | None = None
+        self.stage_losses: list[float] = []
+        """Losses of the latest pass of the current stage."""
+
+    def __getattr__(self, method: str) -> Any:
+        if method in self.CHANGES or method in self.READS:
+            return partial(self._call, self.target, method, changes=method in self.CHANGES)
+        raise AttributeError(method)
+
+    def learn(self, samples: Sequence[Any], seed: int, version: int) -> Learned:
+        """See Learner."""
+        arguments = samples, seed, version
+        learned: Learned = self._call(self.target, "learn", *arguments, changes=True, saves=True)
+        return learned
+
+    def end_update(self) -> dict[str, float]:
+        """See Learner."""
+        metrics: dict[str, float] = self._call(self.target, "end_update", changes=True, saves=True)
+        return metrics
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the trainable parameters after the last change, on the CPU."""
+        if self._weights is None:
+            self._weights = self._call("learner", "weights")
+        return dict(self._weights)
+
+    def save_model(self, folder: Any) -> None:
+        """Write the model on this machine."""
+        for name, content in self._call("worker", "saved_model").items():
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+    def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in the actor with the module, its backend and `make_env`."""
+        return self._call("worker", "apply", function, *arguments)
+
+    def in_stage(self, section: OfflineConfig, planned_steps: int) -> RemoteStageLearner:
+        """Open an offline stage and return its learner."""
+        self.stage_losses = []
+        self._call("worker", "open_stage", section, planned_steps, changes=True)
+        return RemoteStageLearner(self)
+
+    def close(self) -> None:
+        """End the actor."""
+        self._actor.stop()
+
+    def _call(
+        self,
+        target: Literal["worker", "learner", "stage"],
+        method: str,
+        *arguments: Any,
+        changes: bool = False,
+        saves: bool = False,
+    ) -> Any:
+        # A value that later calls may repeat is sent once.
+        stored = [self._put(a) if isinstance(a, Mapping | list | tuple) else a for a in arguments]
+        call = Call(target, method, stored)
+        result, state = self._actor.call("run", self._history, call, changes, saves)
+        if changes:
+            self._history, self._weights = self._history.after(call), None
+        if state is not None:
+            self._history = History(self._history.changes, self._put(state))
+            self._weights = dict(state["weights"])
+            if state["stage"] is not None:
+                self.stage_losses = list(state["stage"]["losses"])
+        return result
+
+
+class RemoteStageLearner(RemoteLearner):
+    """Learner of a model in an offline stage, in the same actor; see `StageLearner`."""
+
+    target = "stage"
+
+    def __init__(self, learner: RemoteLearner) -> None:
+        # Both learners share one history, because they change the same model.
+        self.name, self._learner = learner.name, learner
+
+    @property
+    def losses(self) -> list[float]:
+        """Losses of the latest pass, step by step."""
+        return self._learner.stage_losses
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        if reason[0] is None:
+            self._call("worker", "close_stage", changes=True)
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the weights without a critic, which stages do not train."""
+        return without_critic(self._learner.weights())
+
+    def _call(self, *call: Any, changes: bool = False, saves: bool = False) -> Any:
+        return self._learner._call(*call, changes=changes, saves=saves)
+
+
+def moved(value: Any, device: torch.device) -> Any:
+    """Copy nested mappings, lists and tuples, with all tensors on `device`."""
+    return mapped(
+        value, lambda one: one.detach().to(device, copy=True) if isinstance(one, Tensor) else one
+    )

@@ -1,0 +1,205 @@
+"""PEFT adapters in folders or on the hub, loaded onto their base model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from srl_agents.errors import BackendError
+from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
+from srl_agents.llm.backends.huggingface.loading import not_loaded, reachable_source_of, source_of
+from srl_agents.llm.model_folders import is_gguf
+from srl_envs.untrusted import read_bytes, read_json
+from srl_envs.validation import shown
+from srl_train.checkpoints import misfit
+from srl_train.errors import ConfigError
+from srl_train.learners.upstream_warnings import quiet_upstream
+
+LARGEST_SETTINGS = 2**20
+"""Limit of adapter_config.json in bytes."""
+LARGEST_NUMBER = 2**16
+"""Limit of an integer in adapter_config.json, such as the rank."""
+_PLAIN_STARTS = (True, False, "gaussian")
+"""Values of `init_lora_weights` that do not change the base."""
+
+
+def adapter_base(name: str) -> str | None:
+    """Return the base of a PEFT adapter in a folder or on the hub; None for other models.
+
+    Raises BackendError if the adapter cannot be read or names no base.
+    """
+    if is_gguf(name):
+        return None
+    settings = _settings_of(name, *reachable_source_of(name))
+    if settings is None:
+        return None
+    base = settings.get("base_model_name_or_path")
+    if not base:
+        raise BackendError(
+            f"the adapter {name!r} names no base_model_name_or_path to load the adapter on"
+        )
+    return str(base)
+
+
+def _settings_of(name: str, source: str, revised: dict[str, str]) -> dict[str, Any] | None:
+    """Return adapter_config.json, or None if there is none; raise BackendError for a wrong one."""
+    from transformers.utils import find_adapter_config_file
+
+    try:
+        file = find_adapter_config_file(source, **revised)
+        if file is None:
+            return None
+        settings = read_json(read_bytes(Path(file), LARGEST_SETTINGS))
+    except (OSError, ValueError, TypeError) as error:
+        raise BackendError(f"cannot load the adapter {name!r}: {error}") from error
+    wrong = _wrong_setting(settings)
+    if wrong is not None:
+        raise BackendError(f"cannot load the adapter {name!r}: {wrong}")
+    return settings  # type: ignore[no-any-return]
+
+
+def _wrong_setting(settings: Any) -> str | None:
+    """Return why PEFT must not read these settings of an adapter; None if it may."""
+    if not isinstance(settings, dict):
+        return f"its settings must be a mapping, got a {type(settings).__name__}"
+    if settings.get("peft_type") != "LORA":
+        return f"peft_type must be 'LORA', got {shown(settings.get('peft_type'))}"
+    # With the first PEFT imports a module by its name, with the second it copies layers.
+    for key in ("megatron_config", "layer_replication"):
+        if settings.get(key):
+            return f"{key} must be empty, got {shown(settings[key])}"
+    parts: list[Any] = [settings]
+    while parts:
+        part = parts.pop()
+        for value in part.values() if isinstance(part, dict) else part:
+            if isinstance(value, dict | list):
+                parts.append(value)
+            elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+                return f"whole numbers must be at most {LARGEST_NUMBER}, got {shown(value)}"
+    return None
+
+
+def attach(model: Any, adapter: str, name: str = "default") -> Any:
+    """Load the adapter under `name` into a PeftModel, or into a new PeftModel around `model`.
+
+    Raises BackendError if the adapter does not fit.
+    """
+    from peft import PeftModel
+
+    source, revised = source_of(adapter)
+    _settings_of(adapter, source, revised)
+    try:
+        with quiet_upstream():
+            if isinstance(model, PeftModel):
+                model.load_adapter(source, adapter_name=name, **revised)
+                return model
+            return PeftModel.from_pretrained(
+                model, source, adapter_name=name, trust_remote_code=False, **revised
+            )
+    except Exception as error:  # PEFT raises errors of any class for damaged files
+        raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error
+
+
+def own_tokenizer(adapter: str) -> Any:
+    """Load the tokenizer in an adapter's folder; None if there is none."""
+    if not (Path(adapter) / "tokenizer_config.json").is_file():
+        return None
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(adapter, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise not_loaded(adapter, error) from error
+
+
+def go_on_from(model: Any, adapter: str) -> None:
+    """Copy the adapter's weights into the trained adapter of `model`, a new PeftModel.
+
+    Raises ConfigError if the two adapters have different settings.
+    """
+    try:
+        weights = weights_for(model, adapter, "default", "models.adapters")
+    except ConfigError as error:
+        raise ConfigError(
+            f"models.base is {error}: use the same, or merge the adapter into its base first, "
+            f"srl export {adapter} FOLDER --merge"
+        ) from error
+    put(model, "default", weights)
+
+
+def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str, torch.Tensor]:
+    """Load the weights of a PEFT adapter for the adapter `name` of `model`.
+
+    Raises BackendError if the adapter cannot be read, and ConfigError if its settings differ from
+    those of `name`, which are called `settings`.
+    """
+    from peft import PeftConfig
+    from peft.utils import load_peft_weights
+
+    source, revised = source_of(adapter)
+    _settings_of(adapter, source, revised)
+    try:
+        theirs = PeftConfig.from_pretrained(source, trust_remote_code=False, **revised)
+        weights: dict[str, torch.Tensor] = load_peft_weights(source, device="cpu", **revised)
+    except Exception as error:  # PEFT raises errors of any class for damaged files
+        raise BackendError(f"cannot load the adapter {adapter!r}: {error}") from error
+    ours = model.peft_config[name]
+    alike = (
+        misfit(weights, weights_of(model, name)) is None
+        and (theirs.lora_alpha, theirs.use_rslora) == (ours.lora_alpha, ours.use_rslora)
+        and not theirs.alpha_pattern
+        and theirs.init_lora_weights in _PLAIN_STARTS
+    )
+    if not alike:
+        raise ConfigError(
+            f"the adapter {adapter} ({_described(theirs)}), which differs from {settings} "
+            f"({_described(ours)})"
+        )
+    return weights
+
+
+def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
+    """Return the live tensors of the adapter `name`, with the names in adapter folders."""
+    from peft import get_peft_model_state_dict
+
+    found: dict[str, torch.Tensor] = get_peft_model_state_dict(
+        model, adapter_name=name, save_embedding_layers=False
+    )
+    return found
+
+
+def put(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:
+    """Copy weights, named as in adapter folders, into the adapter `name` of a PeftModel."""
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for path, tensor in weights.items():
+            head, _, last = path.rpartition(".")
+            parameters[f"{head}.{name}.{last}"].copy_(tensor)
+
+
+def _described(config: Any) -> str:
+    targets = config.target_modules or ()
+    names = [targets] if isinstance(targets, str) else targets
+    layers = ", ".join(sorted({name.rpartition(".")[2] for name in names}))
+    return f"rank {config.r}, alpha {config.lora_alpha:g}, target_modules {layers}"
+
+
+def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:
+    """Merge the adapter of a PeftModel into its base; other backends are returned unchanged.
+
+    Raises BackendError for an adapter that cannot be merged.
+    """
+    from peft import PeftModel
+
+    if not isinstance(backend.model, PeftModel):
+        return backend
+    try:
+        with quiet_upstream():
+            model = backend.model.merge_and_unload()
+    except (ValueError, NotImplementedError, RuntimeError, AttributeError) as error:
+        raise BackendError(f"the adapter of {backend.name} cannot be merged: {error}") from error
+    model.requires_grad_(True)
+    return backend.with_model(model)

@@ -1,1 +1,0 @@
-"""Training data: samples, buffers, demonstrations, preferences."""

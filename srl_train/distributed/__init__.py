@@ -1,1 +1,0 @@
-"""Distributed training: collectives and sharded weights."""

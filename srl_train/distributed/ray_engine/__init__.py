@@ -1,1 +1,0 @@
-"""Ray engine: games played and models trained by actors of a Ray cluster."""

@@ -1,1 +1,0 @@
-"""The training loop: rollout, update, evaluation, offline stages, resuming."""

@@ -1,1 +1,0 @@
-"""Builders of a run's parts from its configuration."""

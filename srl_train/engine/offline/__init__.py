@@ -1,1 +1,0 @@
-"""Learning from data before the rounds: SFT and DPO."""

@@ -1,0 +1,243 @@
+"""Process group of a run that torchrun started: ranks, collectives and checks.
+
+In a single process, all functions return immediately. See docs/training/processes.md.
+
+The collectives use torch.distributed and not accelerate's PartialState, which is a singleton that
+fixes the device on its first use; TRL's trainers build it with their own arguments.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from srl_train.errors import TrainingError
+
+T = TypeVar("T")
+TIMEOUT = timedelta(minutes=30)
+"""Time that a process waits for the other processes."""
+VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+def start(device: str, threads: int = 1) -> int:
+    """Join the process group that the environment announces, and return its size.
+
+    Args:
+        device: `models.device` of the configuration. On accelerators, each process uses the one of
+            its LOCAL_RANK.
+        threads: Number of threads of each process.
+
+    Raises:
+        TrainingError: If variables of torchrun are missing.
+    """
+    announced = _announced()
+    if announced == 1 or dist.is_initialized():
+        return announced
+    if missing := [name for name in VARIABLES if name not in os.environ]:
+        raise TrainingError(
+            f"WORLD_SIZE is {announced} and {', '.join(missing)} is not set: start with torchrun, "
+            "or unset WORLD_SIZE to train in one process"
+        )
+    # accelerate would use all cores, with a warning.
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    accelerated = device != "cpu" and torch.cuda.is_available()
+    if accelerated:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    # Objects are sent with gloo in both cases.
+    dist.init_process_group("cpu:gloo,cuda:nccl" if accelerated else "gloo", timeout=TIMEOUT)
+    return announced
+
+
+def leave() -> None:
+    """Leave the process group after all processes have reached this call.
+
+    Delete trainers and learners before: their references keep the group's threads running, and the
+    interpreter may abort at exit.
+    """
+    if dist.is_initialized():
+        wait()  # A process that leaves earlier breaks the connections of the others.
+        gc.collect()
+        dist.destroy_process_group()
+
+
+def count() -> int:
+    """Return the number of processes."""
+    return dist.get_world_size() if dist.is_initialized() else _announced()
+
+
+def index() -> int:
+    """Return the rank of this process."""
+    if dist.is_initialized():
+        return dist.get_rank()
+    return int(os.environ.get("RANK", "0")) if _announced() > 1 else 0
+
+
+def is_main() -> bool:
+    """Return True for the process that writes files and prints."""
+    return index() == 0
+
+
+def wait() -> None:
+    """Wait until all processes have reached this call."""
+    _gathered(None)
+
+
+@contextmanager
+def main_first() -> Iterator[None]:
+    """Run the body in the main process first, for example to fill a cache for the others."""
+    if not is_main():
+        wait()
+    yield
+    if is_main():
+        wait()
+
+
+def share_of(items: Sequence[T]) -> Sequence[T]:
+    """Return this process's contiguous share; sizes differ by at most 1."""
+    number, place = count(), index()
+    return items[len(items) * place // number : len(items) * (place + 1) // number]
+
+
+def gather(own: Sequence[T]) -> list[T]:
+    """Return the picklable items of all processes, in the order of the processes."""
+    return [item for part in _gathered(list(own)) for item in part]
+
+
+def any_of(flag: bool) -> bool:
+    """Return True if the flag is set in any process."""
+    return any(_gathered(flag))
+
+
+def sums(values: Sequence[float]) -> list[float]:
+    """Return each value's sum over the processes, in double precision."""
+    return [math.fsum(column) for column in zip(*_gathered(list(values)), strict=True)]
+
+
+def mean(value: float) -> float:
+    """Return the mean over the processes."""
+    return sum(_gathered(value)) / count()
+
+
+def mean_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return each metric's mean over the processes that have the metric."""
+    columns: dict[str, list[float]] = {}
+    for own in _gathered(dict(metrics)):
+        for name, value in own.items():
+            columns.setdefault(name, []).append(value)
+    return {name: sum(values) / len(values) for name, values in columns.items()}
+
+
+def mean_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return each tensor's mean over the processes; names and shapes are the same in all."""
+    averaged = dict(tensors)
+    if count() > 1:
+        for name in sorted(averaged):
+            total = averaged[name].clone()
+            dist.all_reduce(total)
+            averaged[name] = total / count()
+    return averaged
+
+
+def check_equal(what: str, modules: Mapping[str, torch.nn.Module]) -> None:
+    """Raise TrainingError if the parameters of the modules differ between processes."""
+    if count() == 1:
+        return
+    for name, module in modules.items():
+        first, *others = _gathered({n: _fingerprint(p) for n, p in module.named_parameters()})
+        for place, other in enumerate(others, 1):
+            if different := [n for n in (first | other) if first.get(n) != other.get(n)]:
+                raise TrainingError(
+                    f"{what}: {name} differs between process 0 and process {place} in "
+                    f"{different[0]}: all processes must load the same files with the same versions"
+                )
+
+
+def check_same(what: str, own: Any) -> None:
+    """Raise TrainingError if a value is not equal in all processes."""
+    for place, other in enumerate(_gathered(own)):
+        if other != own:
+            raise TrainingError(
+                f"{what} in process {index()} and in process {place} are not the same: give all "
+                "processes the same configuration, files and versions"
+            )
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """Processes and device of a learner, as its trainer reports them."""
+
+    processes: int
+    kind: str
+    """'ddp', 'fsdp', or 'single'."""
+    device: str
+    accelerate: str
+    """Name in accelerate: 'NO', 'MULTI_CPU', 'MULTI_GPU', 'FSDP', ..."""
+
+    def __str__(self) -> str:
+        if self.processes == 1:
+            return f"1 process on {self.device}"
+        backend = "nccl" if self.device == "cuda" else "gloo"
+        return f"{self.processes} processes, {self.kind} over {backend} on {self.device}"
+
+
+def check_started(found: Mapping[str, Parallelism], announced: int, wanted: str) -> None:
+    """Raise TrainingError for a learner without the `announced` processes or the `wanted` kind.
+
+    accelerate and TRL otherwise train in one process, or with DDP instead of FSDP, silently.
+    """
+    for model, own in found.items():
+        if own.processes != announced or count() != announced:
+            raise TrainingError(
+                f"{model}: {announced} process(es) were started, its trainer runs on "
+                f"{own.processes} and the process group has {count()}: start with torchrun and no "
+                "other launcher, and build no Accelerator before the run"
+            )
+        if announced > 1 and (own.kind != wanted or not own.accelerate.startswith("MULTI_")):
+            raise TrainingError(
+                f"{model}: parallel is {wanted}, but {own.kind} was started ({own.accelerate} in "
+                "accelerate): unset accelerate's variables in the environment (ACCELERATE_...)"
+            )
+
+
+def _announced() -> int:
+    """Return the number of processes according to the environment."""
+    size = dist.get_world_size() if dist.is_initialized() else 1
+    text = os.environ.get("WORLD_SIZE", str(size))
+    try:
+        return max(1, int(text))
+    except ValueError:
+        raise TrainingError(f"WORLD_SIZE must be a whole number, got {text!r}") from None
+
+
+def _gathered(own: T) -> list[T]:
+    """Return the values of all processes, in the order of the processes."""
+    if count() == 1:
+        return [own]
+    if not dist.is_initialized():
+        raise TrainingError(
+            f"WORLD_SIZE is {count()} and the processes were never joined: start with torchrun"
+        )
+    values: list[Any] = [None] * count()
+    dist.all_gather_object(values, own)
+    return values
+
+
+def _fingerprint(parameter: Tensor) -> tuple[Any, ...]:
+    """Return values that are equal for equal tensors only, except for coincidences."""
+    values = parameter.detach()
+    return (
+        tuple(values.shape),
+        str(values.dtype),
+        int(torch.hash_tensor(values).view(torch.int64)),  # a hash of the bits in any order
+        float(values.double().sum()),
+    )

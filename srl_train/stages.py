@@ -1,0 +1,332 @@
+"""Offline stages before the rounds: SFT, then DPO.
+
+A stage reads its episodes from files, or plays them when it starts. Each pass over them is one
+update of every model through the engine's `update`, so that all update strategies apply.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from srl_agents.episode import Episode, write_jsonl
+from srl_agents.evaluation.progress import watched
+from srl_agents.seeding import STAGE_UPDATES
+from srl_train import processes
+from srl_train.collect import play_games, scripted_player, starts_of
+from srl_train.config.learning.offline import STAGES, DpoConfig, SftConfig, planned
+from srl_train.errors import CheckpointError, DataError
+from srl_train.learners.learner import StageLearner
+from srl_train.offline_data import (
+    Chat,
+    Part,
+    References,
+    begins_with_episode,
+    best_of,
+    demonstration,
+    lesson,
+    parts_of,
+    preferences,
+    read_chats,
+    read_episodes,
+    read_preferences,
+    with_references,
+)
+from srl_train.plan import PlannedGames
+from srl_train.player_names import notes_of
+from srl_train.round import update_models
+from srl_train.run import Run, UpdateStats
+from srl_train.samples import UpdateBatch
+from srl_train.updates import RoundContext
+
+
+class Stage:
+    """One running stage, in a `with` block that restores the models' forwards at its end.
+
+    The constructor reads the data or plays episodes into `folder`, builds the learners, and
+    restores `run.stages.saved`. It raises DataError if there is nothing to learn from, and
+    ConfigError if the players cannot play or a setting has no effect.
+    """
+
+    def __init__(self, run: Run, name: str, folder: Path) -> None:
+        began = time.perf_counter()
+        self.name = name
+        self.config = planned(run.config)[name]
+        self.passes = 0
+        self._run = run
+        saved = run.stages.saved
+        self._episodes, rows = self._data(folder, resumed=saved is not None)
+        self._parts = {model: self._parts_of(model) for model in run.learners}
+        texts = {model: self._samples_of(model) for model in run.learners}
+        if not rows and not any(texts.values()):
+            raise DataError(
+                f"{name}: nothing in {len(self._episodes)} games is left to learn from; change "
+                f"{name}.data, {name}.seats or the filters"
+            )
+        self._exits = ExitStack()
+        self._learners = self._built({m: len(own) + len(rows) for m, own in texts.items()})
+        self._samples = texts
+        self._references: dict[str, References | None] = {}
+        if isinstance(self.config, DpoConfig):
+            self._add_pairs(rows)
+        self._losses: dict[str, list[float]] = {model: [] for model in run.learners}
+        strategy_state = run.strategy.init(list(run.learners))
+        if saved is None:
+            self._references = run.engine.each(
+                lambda model: self._learners[model].reference_logprobs(texts[model]), texts
+            )
+            self._seconds = time.perf_counter() - began
+        else:
+            strategy_state = saved["strategy"]
+            self._restore(saved)
+        for model, references in self._references.items():
+            if references is not None:
+                self._samples[model] = with_references(texts[model], references)
+        # The run with the stage's learners and strategy state in place of its own.
+        self._stepped = dataclasses.replace(
+            run, learners=self._learners, strategy_state=strategy_state
+        )
+        run.stages.open, run.stages.saved = self, None
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        stages = self._run.stages
+        if self.finished:
+            stages.reports.append(self.report())
+        else:
+            stages.saved = self.state()
+        stages.open = None
+        self._exits.close()
+
+    @property
+    def finished(self) -> bool:
+        """True if all passes are done."""
+        return self.passes >= self.config.epochs
+
+    def train_pass(self) -> dict[str, Any]:
+        """Run one pass over the data as one update of all models; return its row of metrics."""
+        began = time.perf_counter()
+        updates = {model: UpdateStats() for model in self._learners}
+        batches = {model: UpdateBatch(tuple(own), (), ()) for model, own in self._samples.items()}
+        # Nothing is played, so all scores are equal.
+        closing = self.passes + 1 == self.config.epochs
+        context = RoundContext(self.passes, 0, dict.fromkeys(batches, 0.0), closing=closing)
+        number = self._run.stages.passes
+        update_index = STAGE_UPDATES + STAGES.index(self.name)
+        stepped = self._stepped
+        update_models(stepped, batches, context, update_index, updates)
+        self.passes += 1
+        for model, update in updates.items():
+            if "loss" in update.metrics:  # missing for a model without data
+                self._losses[model].append(update.metrics["loss"])
+        spent = time.perf_counter() - began
+        self._seconds += spent
+        return {
+            "round": number,
+            "stage": self.name,
+            "pass": self.passes - 1,
+            "seconds": spent,
+            "models": {
+                model: {
+                    "samples": update.samples,
+                    "updated": update.updates > 0,
+                    "updates": self._run.versions[model],
+                    "tokens": sum(sample.tokens for sample in self._samples[model]),
+                    "losses": self._learners[model].losses,
+                    **update.metrics,
+                }
+                for model, update in updates.items()
+            },
+        }
+
+    def report(self) -> dict[str, Any]:
+        """Summarize the stage; rewards are raw, per agent and turn, or None without episodes."""
+        kept = {part for own in self._parts.values() for part in own}
+        return {
+            "stage": self.name,
+            "passes": self.passes,
+            "seconds": self._seconds,
+            "games": len(self._episodes),
+            "games_reward": _mean_reward(self._episodes, parts_of(self._episodes)),
+            "kept_reward": _mean_reward(self._episodes, sorted(kept)),
+            "models": {
+                model: {
+                    "samples": len(own),
+                    "first_loss": self._losses[model][0] if self._losses[model] else None,
+                    "last_loss": self._losses[model][-1] if self._losses[model] else None,
+                }
+                for model, own in self._samples.items()
+            },
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Return plain data and tensors for a checkpoint, without the samples."""
+        return {
+            "passes": self.passes,
+            "seconds": self._seconds,
+            "losses": self._losses,
+            "strategy": self._stepped.strategy_state,
+            "learners": {
+                model: {
+                    "optimizer": learner.optimizer_state(),
+                    "counters": learner.counters(),
+                    "prepared": self._references[model],
+                }
+                for model, learner in self._learners.items()
+            },
+        }
+
+    def _restore(self, saved: Mapping[str, Any]) -> None:
+        self.passes, self._seconds = saved["passes"], saved["seconds"]
+        self._losses = {model: list(losses) for model, losses in saved["losses"].items()}
+        for model, learner in self._learners.items():
+            own = saved["learners"][model]
+            try:
+                learner.refuse_state({"weights": learner.weights(), "reference": {}, **own})
+            except ValueError as error:
+                raise CheckpointError(
+                    f"the checkpoint's state of {self.name}: learners.{model}.{error}: load an "
+                    "earlier checkpoint"
+                ) from error
+            learner.load_optimizer_state(own["optimizer"])
+            learner.load_counters(own["counters"])
+            self._references[model] = own["prepared"]
+
+    def _data(self, folder: Path, *, resumed: bool) -> tuple[list[Episode], list[dict[str, Any]]]:
+        """Return (episodes, rows of preference files)."""
+        with closing(self._run.make_env()) as env:
+            game, seats = env.metadata["name"], list(self._run.seats)
+        episodes: list[Episode] = []
+        rows: list[dict[str, Any]] = []
+        self._chats: list[Chat] = []
+        for path in self.config.data:
+            if begins_with_episode(path, self.name):
+                episodes += read_episodes(path, game, seats)
+            elif self.name == "dpo":
+                rows += read_preferences(path)
+            else:
+                self._chats += read_chats(path)
+        if not self.config.data:
+            kept = folder / f"{self.name}.jsonl"
+            if resumed:
+                return read_episodes(kept, game, seats), rows
+            played = self._played()
+            episodes = [one for one in played if one.failure is None and one.turns]
+            if processes.is_main():
+                write_jsonl(kept, episodes)
+        return episodes, rows
+
+    def _played(self) -> list[Episode]:
+        run, who = self._run, self.config.data_policy
+        # Episodes of one start are compared, except by SFT without a ranking.
+        compares = not isinstance(self.config, SftConfig) or self.config.top_fraction < 1
+        size = run.config.rollout.group_size if compares else 1
+        which = {"stage": STAGES.index(self.name), "group_size": size}
+        games, seed = self.config.episodes, run.config.seed
+        if who == "models":
+            groups = run.matchmaking.evaluated(-(-games // size))
+            seatings = [seats for seats in groups for _ in range(size)][:games]
+            planned = PlannedGames(*starts_of(games, seed, **which), seatings, in_words=True)
+            played = run.engine.play(planned)
+        else:  # every process plays all episodes
+            with closing(run.make_env()) as env:
+                policies = dict.fromkeys(run.seats, scripted_player(who, env))
+            played = play_games(
+                run.make_env, policies, games, seed, speaks_first=run.speaks_first, **which
+            )
+        run.check_failures(played)
+        return played
+
+    def _parts_of(self, model: str) -> list[Part]:
+        own = self._run.agents_of(model) if self.config.seats == "own" else None
+        parts = parts_of(self._episodes, own)
+        if not isinstance(self.config, SftConfig):
+            return parts
+
+        def returns(episode: Episode) -> dict[str, float]:
+            return {agent: sum(own.shaped) for agent, own in self._run.game(episode).items()}
+
+        return best_of(
+            parts,
+            self._episodes,
+            returns,
+            min_return=self.config.min_return,
+            top_fraction=self.config.top_fraction,
+        )
+
+    def _samples_of(self, model: str) -> list[Any]:
+        view, chat = self._run.view, self._run.players.texts[model].chat
+        parts = self._parts[model]
+        notes = notes_of(self._run.config.models.opponent_notes, self._run.make_env)
+        if isinstance(self.config, SftConfig):
+            drop = self.config.drop_parse_failures
+            answer, observation = self.config.answer_weight, self.config.observation_weight
+            played = (
+                demonstration(
+                    self._episodes[index], agent, view, chat, notes=notes, drop_parse_failures=drop
+                )
+                for index, agent in watched(f"{self.name}, preparing {model}'s data", parts)
+            )
+            found = []
+            for one in chain(played, (lesson(text, chat) for text in self._chats)):
+                self._check_length(model, len(one.input_ids))  # before the next is tokenized
+                # The first token of a conversation is never predicted.
+                if answer * sum(one.answers[1:]) + observation * sum(one.observations[1:]):
+                    found.append(one)
+            return found
+        assert isinstance(self.config, DpoConfig)
+        return preferences(
+            parts,
+            self._episodes,
+            view,
+            chat,
+            self._run.game,
+            notes=notes,
+            min_return_gap=self.config.min_return_gap,
+        )
+
+    def _check_length(self, model: str, tokens: int) -> None:
+        """Raise DataError for a sample that is longer than the model's context."""
+        text = self._run.players.texts[model]
+        if text.positions is not None and tokens > text.positions:
+            raise DataError(
+                f"{self.name}: a conversation of {tokens} tokens to learn from exceeds the "
+                f"{text.positions} positions of {text.name} ({model}): use games of fewer "
+                "turns (environment.options.max_cycles), shorter texts, or another model"
+            )
+
+    def _add_pairs(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add the pairs of preference files to each model's samples."""
+        if rows:
+            found = self._run.engine.each(
+                lambda model: self._learners[model].tokenised(rows), self._learners
+            )
+            for model, pairs in found.items():
+                self._samples[model] += pairs
+        for model, own in self._samples.items():
+            for pair in own:
+                answer = max(len(pair.chosen_ids), len(pair.rejected_ids))
+                self._check_length(model, len(pair.prompt_ids) + answer)
+
+    def _built(self, samples: Mapping[str, int]) -> dict[str, StageLearner]:
+        run, config = self._run, self.config
+        steps = config.epochs * max(-(-count // config.batch_size) for count in samples.values())
+        learners = run.engine.each(
+            lambda model: run.engine.stage_learner(model, config, steps, run.config.seed),
+            run.learners,
+        )
+        for learner in learners.values():
+            self._exits.enter_context(learner)
+        return learners
+
+
+def _mean_reward(episodes: Sequence[Episode], parts: Sequence[Part]) -> float | None:
+    rewards = [step.reward for index, agent in parts for step in episodes[index].steps_of(agent)]
+    return sum(rewards) / len(rewards) if rewards else None

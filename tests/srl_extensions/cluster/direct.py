@@ -1,0 +1,102 @@
+"""Actors that are objects of this process, and die when a test says so."""
+
+import pickle
+import threading
+from contextlib import nullcontext
+
+from srl_extensions.cluster import engine
+from srl_extensions.cluster.players import PlayerWorker
+from srl_extensions.vllm.placed import PublishedElsewhere, ServerWorker
+from srl_train.errors import TrainingError
+
+ONE_AT_A_TIME = threading.Lock()
+"""Separate processes have their own random generators and default devices; here all share one."""
+
+
+class DirectActor:
+    """Actor whose arguments and results are pickled, and whose calls are repeated as Ray does."""
+
+    def __init__(self, name, kind, arguments, dies, attempts):
+        self._attempts = attempts
+        self.name, self.deaths, self._stopped, self._object = name, 0, False, None
+        self._kind, self._arguments, self._dies = kind, pickle.dumps(arguments), dies
+
+    def call(self, method, *arguments):
+        for _ in range(self._attempts):
+            if self._stopped:
+                raise TrainingError(f"{self.name} ended with the run")
+            with self._alone():
+                if self._object is None:
+                    self._object = self._kind(*pickle.loads(self._arguments))
+                sent = pickle.loads(pickle.dumps(arguments))
+                result = getattr(self._object, method)(*sent)
+            if not self._dies(arguments[1].method if method == "run" else method):
+                return pickle.loads(pickle.dumps(result))
+            self.deaths += 1  # after the work, and before its result is sent
+            self._end()
+        raise TrainingError(f"{self.name} died {self.deaths} times in {method}")
+
+    def _alone(self):
+        """Servers, and players that wait for servers, run next to everything else."""
+        publisher = self._kind is PlayerWorker and self._object and self._object._players.publisher
+        waits = self._kind is ServerWorker or isinstance(publisher, PublishedElsewhere)
+        building_served = self._kind is PlayerWorker and pickle.loads(self._arguments)[3]
+        return nullcontext() if waits or building_served else ONE_AT_A_TIME
+
+    def _end(self):
+        if isinstance(self._object, ServerWorker):
+            self._object.kill()  # as the launcher does
+        if isinstance(self._object, PlayerWorker):
+            self._object._players.close()
+        self._object = None
+
+    def stop(self):
+        self._stopped = True
+        self._end()
+
+
+class DirectCluster:
+    """Cluster of `DirectActor`; `dies` receives the name of each method after its call."""
+
+    def __init__(self, dies=lambda method: False, attempts=3):
+        self._settings, self.actors, self.closed = (dies, attempts), {}, False
+
+    def actor(self, name, places, kind, *arguments):
+        self.actors[name] = DirectActor(name, kind, arguments, *self._settings)
+        return self.actors[name]
+
+    def host(self, place):
+        return "127.0.0.1"
+
+    def put(self, value):
+        return pickle.loads(pickle.dumps(value))
+
+    def close(self):
+        self.closed = True
+
+    @property
+    def deaths(self):
+        return sum(actor.deaths for actor in self.actors.values())
+
+
+def use(monkeypatch, cluster):
+    """Build the runs of this test on the cluster, and return it."""
+    monkeypatch.setattr(engine, "open_cluster", lambda *_: cluster)
+    return cluster
+
+
+def on_ray(config, **settings):
+    return config.replaced(engine=engine.RayEngineConfig(**settings))
+
+
+def deaths_of(rng, methods):
+    """Return a function for `DirectCluster`, and the list of the methods that ended in a death."""
+    deaths = []
+
+    def dies(method):
+        if method not in methods or rng.random() < 0.6:
+            return False
+        deaths.append(method)
+        return True
+
+    return dies, deaths

@@ -1,0 +1,265 @@
+"""Real clusters on this machine: equal to the bit on one node and two, and after kills."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+from srl_envs import registry
+from srl_train.build import build_run
+from srl_train.config import yaml_file
+from srl_train.config.engine import RayEngineConfig
+from srl_train.config.learning.offline import DpoConfig, SftConfig
+from srl_train.errors import ConfigError, TrainingError
+from srl_train.round import train_round
+from srl_train.trainer import Trainer
+from tests.srl_train.engine.run_state import everything, same, without_times
+
+pytestmark = pytest.mark.ray
+pytest.importorskip("ray")
+
+DEMO = Path(yaml_file.__file__).parents[2] / "examples" / "configs" / "demo.yaml"
+ROUNDS = 10
+
+
+def demo(**engine):
+    config = yaml_file.load(DEMO)
+    return config.replaced(engine=RayEngineConfig(**engine)) if engine else config
+
+
+def trained(config, before_round=lambda number: None):
+    """Return the run's whole state after ROUNDS rounds; its actors are ended."""
+    run = build_run(config)
+    try:
+        for number in range(ROUNDS):
+            before_round(number)
+            train_round(run, number)
+            run.next_round = number + 1
+        return everything(run)
+    finally:
+        run.players.close()
+
+
+def actors():
+    """Return the processes of this run's actors, and of no other run on the machine."""
+    return [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if process.name().startswith("ray::Host")
+    ]
+
+
+def pids():
+    return {actor.pid for actor in actors()}
+
+
+def kill_learner(run, model):
+    os.kill(run.learners[model].apply(lambda *_: os.getpid()), signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    """State of the demo with the local engine."""
+    return trained(demo())
+
+
+@pytest.fixture
+def two_nodes():
+    """The address of a cluster of two nodes on this machine, neither of which holds all actors."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 3})
+    cluster.add_node(num_cpus=3)
+    yield cluster.address
+    cluster.shutdown()
+
+
+def test_the_demo_is_equal_to_the_bit(undisturbed):
+    assert same(trained(demo(players=1)), undisturbed)
+
+
+def test_the_demo_is_equal_on_two_nodes(undisturbed, two_nodes):
+    nodes = set()
+    found = trained(
+        demo(address=two_nodes, placement="SPREAD"),
+        lambda number: nodes.update(actor.ppid() for actor in actors()),
+    )
+    assert len(nodes) == 2, "each node's actors have their own parent"
+    assert same(found, undisturbed)
+
+
+def test_ten_kills_change_nothing(undisturbed):
+    rng, killed = np.random.default_rng(0), []
+
+    def kill():
+        victim = rng.choice(np.array(actors(), object))
+        victim.kill()  # SIGKILL
+        killed.append(victim.pid)
+
+    def kill_during(number):
+        threading.Timer(rng.uniform(0, 2), kill).start()
+
+    found = trained(demo(players=1), kill_during)
+    assert len(killed) >= 9  # the last timer may outlive the run
+    assert found["versions"] == undisturbed["versions"]
+    assert same(found, undisturbed)
+
+
+def test_stages_are_trained_in_learners_of_which_one_is_killed(tmp_path):
+    stages = {"sft": SftConfig(episodes=8, epochs=2), "dpo": DpoConfig(episodes=16, epochs=2)}
+    config = demo().replaced(**stages, rounds=1, logging={"evaluation_episodes": 0})
+    killed, trainers = [], []
+
+    class Killer:
+        def write(self, row):
+            if row.get("stage") and row["pass"] == 0:  # after the first pass of each
+                kill_learner(trainers[-1].run, "model_1")
+                killed.append(row["stage"])
+
+        def close(self):
+            pass
+
+    def fitted(config, *sinks):
+        with Trainer(config, tmp_path / config.engine.name, sinks=sinks) as trainer:
+            trainers.append(trainer)
+            assert trainer.fit()["training_completed"]
+            return everything(trainer.run), without_times(trainer.run.stages.reports)
+
+    found = fitted(config.replaced(engine=RayEngineConfig()), Killer())
+    assert killed == ["sft", "dpo"]
+    assert same(found, fitted(config))
+
+
+@pytest.mark.parametrize("parallel, strategy", [("ddp", "federated"), ("fsdp", "synchronized")])
+def test_learners_of_two_processes_come_to_the_weights_of_one(short_run, parallel, strategy):
+    config = short_run(updates__strategy=strategy, rounds=3, algorithm__trl={"adam_epsilon": 1e-4})
+    engine = RayEngineConfig(learner_processes=2)
+    local, run = build_run(config), build_run(config.replaced(engine=engine, parallel=parallel))
+    try:
+        assert (
+            str(run.learners["model_0"].parallelism())
+            == f"2 processes, {parallel} over gloo on cpu"
+        )
+        before = pids()
+        assert len(before) == 5
+        for number in range(3):
+            for one in (local, run):
+                train_round(one, number)
+                one.next_round = number + 1
+            if number == 0:
+                kill_learner(run, "model_0")  # one of two processes
+        assert len(before - pids()) == 2, "both processes of the learner are restarted"
+        assert run.versions == local.versions
+        for name, learner in run.learners.items():
+            for parameter, own in local.learners[name].weights().items():
+                torch.testing.assert_close(learner.weights()[parameter], own, rtol=0, atol=1e-5)
+    finally:
+        run.players.close()
+
+
+def test_a_node_that_is_lost_changes_nothing(short_run):
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    lost = cluster.add_node(num_cpus=2)
+    config = short_run(rounds=4, updates__strategy="federated")
+    local, engine = build_run(config), RayEngineConfig(address=cluster.address)
+    run = build_run(config.replaced(engine=engine))
+    cluster.add_node(num_cpus=2)
+    before = pids()
+    losing = threading.Timer(1, cluster.remove_node, [lost], {"allow_graceful": False})
+    try:
+        for number in range(4):
+            if number == 1:
+                losing.start()  # while rounds go
+            if number == 3:
+                losing.join()
+            for one in (local, run):
+                train_round(one, number)
+                one.next_round = number + 1
+        assert len(before - pids()) == 2, "a player and a learner were on the node"
+        assert same(everything(run), everything(local))
+    finally:
+        run.players.close()
+        cluster.shutdown()
+
+
+class Member:
+    """Object of each actor of a group."""
+
+    def index(self):
+        return int(os.environ["RANK"])
+
+    def fail(self):
+        raise ValueError(f"raised in a group of {os.environ['WORLD_SIZE']}")
+
+    def lose_connection(self):
+        if self.index() == 0:
+            raise RuntimeError("connection closed by peer")
+        time.sleep(1)
+        os._exit(1)
+
+
+def test_an_error_that_follows_from_a_death_is_a_death():
+    from srl_extensions.cluster.actors import Cluster
+
+    cluster = Cluster(RayEngineConfig(learner_processes=2), 1)
+    try:
+        actor = cluster.actor("the learner", range(1, 3), Member)
+        with pytest.raises(ValueError, match="raised in a group of 2"):
+            actor.call("fail")
+        assert actor.call("index") == 0
+        with pytest.raises(TrainingError, match="the learner died 3 times"):
+            actor.call("lose_connection")
+        assert actor.call("index") == 0
+        actor.stop()
+        with pytest.raises(TrainingError, match="ended with the run"):
+            actor.call("index")
+    finally:
+        cluster.close()
+
+
+def test_sigterm_ends_a_run_and_its_cluster(tmp_path):
+    out, told = tmp_path / "run", tmp_path / "told"
+    words = ["--set", "engine={name: ray}", "--set", "checkpoints.every=1", "--quiet"]
+    words += ["--set", "logging.evaluation_episodes=0", "--set", "rounds=1000"]
+    with told.open("w") as stderr:
+        command = [sys.executable, "-m", "srl_train.cli", "train", DEMO, "--out", out, *words]
+        run = subprocess.Popen(command, stderr=stderr)
+    try:
+        while not list(out.glob("checkpoints/round_*")):
+            assert run.poll() is None, told.read_text()
+            time.sleep(0.5)
+        cluster = psutil.Process(run.pid).children(recursive=True)
+        run.terminate()
+        assert run.wait() == 143
+    finally:
+        run.kill()
+    last = told.read_text().splitlines()[-1]
+    assert last == f"srl: terminated; to go on: srl train --resume --out {out}"
+    assert cluster and psutil.wait_procs(cluster, 60)[1] == []
+
+
+def test_an_environment_that_cannot_be_sent_is_refused():
+    lock = threading.Lock()
+    with pytest.raises(ConfigError, match=r"environment's function cannot be sent to the actors"):
+        build_run(demo(players=1), make_env=lambda: lock and registry.make("coop_compete_v0"))
+
+
+def test_a_missing_cluster_and_missing_room_are_refused(monkeypatch):
+    monkeypatch.setattr("srl_extensions.cluster.actors.PLACED_WITHIN", 2.0)
+    with pytest.raises(ConfigError, match=r"the cluster has .*'GPU': 0.0"):
+        build_run(demo(player_gpus=1000.0))
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "nowhere"):
+        with pytest.raises(ConfigError, match=f"engine.address: got '{address}'"):
+            build_run(demo(address=address))
+    with pytest.raises(ConfigError, match=r"'auto' .*`ray start --head` starts a cluster here"):
+        build_run(demo(address="auto"))

@@ -1,0 +1,219 @@
+"""The Ray engine by direct calls: equal to the local engine, with and without deaths of actors."""
+
+import subprocess
+import sys
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from srl_extensions.cluster.engine import on_device
+from srl_extensions.cluster.players import shares_of
+from srl_train import resume
+from srl_train.build import build_run
+from srl_train.config.engine import RayEngineConfig
+from srl_train.errors import ConfigError, TrainingError
+from srl_train.evaluation import evaluate
+from srl_train.round import train_round
+from srl_train.schedule import ScheduleContext, build_schedule
+from srl_train.trainer import Trainer
+from tests.srl_extensions.cluster.direct import DirectCluster, deaths_of, on_ray, use
+from tests.srl_train.engine.run_state import everything, same, without_times
+from tests.srl_train.updates.test_population import unequal
+
+CASES = {
+    "selective": {"updates__strategy": "selective"},
+    "adapters, a pool and a scripted player": {
+        "models__adapters": {"rank": 2},
+        "environment__options": {"num_agents": 4, "max_cycles": 2},
+        "opponent_pools": {
+            "past": {"of": ["model_0"], "every": 1, "draw": "nash", "nash_games": 1}
+        },
+        "seats": {"agent_2": "past", "agent_3": "always_cooperate"},
+    },
+    "drawn models": {
+        "models__count": 3,
+        "matchmaking__name": "uniform",
+        "rollout__groups_per_round": 2,
+        "updates__strategy": "synchronized",
+    },
+    "ppo": {"algorithm": {"name": "ppo", "critic": "separate"}},
+}
+MORTAL = (
+    "learn", "begin_update", "compute_gradients", "apply_gradients", "end_update", "set_weights",
+    "weights", "play",
+)  # fmt: skip
+"""Calls that end in deaths."""
+
+
+def played(config, rounds=2):
+    """Return a run and its rows after a number of rounds."""
+    run = build_run(config)
+    rows = []
+    for number in range(rounds):
+        rows.append(train_round(run, number).row)
+        run.next_round = number + 1
+    return run, without_times(rows)
+
+
+@pytest.mark.parametrize("settings", CASES.values(), ids=CASES)
+def test_one_player_is_equal_to_the_local_engine_to_the_bit(short_run, monkeypatch, settings):
+    use(monkeypatch, DirectCluster())
+    config = short_run(**settings)
+    local, expected = played(config)
+    run, rows = played(on_ray(config))
+    assert rows == expected
+    assert same(everything(run), everything(local))
+
+
+def test_models_are_copied_as_in_one_process(short_run, monkeypatch):
+    use(monkeypatch, DirectCluster())
+    config = short_run(
+        updates__strategy="population",
+        updates__every=1,
+        rollout__groups_per_round=5,
+        algorithm__beta=0.1,
+    )
+    rows, runs = [], []
+    for own in (config, on_ray(config)):
+        runs.append(build_run(own, unequal))
+        rows.append(without_times([train_round(runs[-1], 0).row]))
+    assert same(*map(everything, runs)) and rows[0] == rows[1]
+    assert rows[0][0]["models"]["model_1"]["copied_from"] == "model_0"
+
+
+@pytest.mark.parametrize("strategy", ["asynchronous", "synchronized", "federated"])
+def test_deaths_of_actors_change_nothing(short_run, monkeypatch, strategy):
+    dies, deaths = deaths_of(np.random.default_rng(3), MORTAL)
+    config = short_run(updates__strategy=strategy, algorithm__minibatches=2)
+    use(monkeypatch, DirectCluster(dies, attempts=20))
+    local, expected = played(config)
+    run, rows = played(on_ray(config))
+    assert len(set(deaths)) > 1
+    assert rows == expected
+    assert same(everything(run), everything(local))
+
+
+def test_several_players_play_the_same_episodes(short_run, monkeypatch):
+    use(monkeypatch, DirectCluster())
+    config = short_run(rollout__groups_per_round=2)
+    [one, other] = [build_run(each) for each in (config, on_ray(config, players=3))]
+    episodes, others = (evaluate(run, 5)[1] for run in (one, other))
+    assert [e.seed for e in episodes] == [e.seed for e in others]
+    # Other batches may differ in the last bits.
+    assert [e.returns() for e in episodes] == [e.returns() for e in others]
+
+
+@pytest.mark.parametrize(("staleness", "oldest"), [(0, 0), (1, 1)])
+def test_rounds_are_played_ahead(short_run, monkeypatch, staleness, oldest):
+    use(monkeypatch, DirectCluster())
+    config = short_run(updates__max_staleness=staleness, rounds=4)
+    _, expected = played(config, rounds=4)
+    bound = 2 if staleness else None
+    run = build_run(on_ray(config, play_ahead=True, in_flight=bound))
+    with closing(build_schedule(ScheduleContext(run, None, lambda number: False))) as schedule:
+        rows = without_times([schedule.next_round().row for _ in range(4)])
+    run.players.close()
+    ages = [own["staleness"]["max"] for row in rows for own in row["models"].values()]
+    assert max(age for age in ages if age is not None) == oldest
+    if not staleness:
+        assert [row["models"] for row in rows] == [row["models"] for row in expected]
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        ((16, 2, 4), [range(0, 8), range(8, 16)]),
+        ((12, 2, 4), [range(0, 4), range(4, 12)]),
+        ((8, 3, 4), [range(0, 2), range(2, 5), range(5, 8)]),  # fewer groups than players
+        ((5, 2, 4), [range(0, 2), range(2, 5)]),  # an evaluation
+    ],
+)
+def test_shares_are_whole_groups(arguments, expected):
+    assert shares_of(*arguments) == expected
+
+
+def test_a_call_that_always_ends_in_a_death_ends_the_run(short_run, monkeypatch):
+    use(monkeypatch, DirectCluster(lambda method: method == "learn"))
+    run = build_run(on_ray(short_run()))
+    with pytest.raises(TrainingError, match=r"the learner of model_[01] died 3 times"):
+        train_round(run, 0)
+
+
+def test_errors_of_actors_are_raised_unchanged(short_run, monkeypatch):
+    cluster = use(monkeypatch, DirectCluster())
+    config = short_run(
+        algorithm__trl={"off_policy_mask_threshold": 0.5}, models__sampling__top_p=0.9
+    )
+    with pytest.raises(ConfigError, match="top_p"):
+        build_run(on_ray(config))
+    assert cluster.closed
+
+
+def test_a_run_is_resumed_with_another_engine(short_run, monkeypatch, tmp_path):
+    use(monkeypatch, DirectCluster())
+    config = short_run()
+    whole, _ = played(config)
+    begun, _ = played(on_ray(config), rounds=1)
+    name = resume.save(begun, tmp_path)
+    begun.players.close()
+    run = build_run(config)
+    resume.load(run, tmp_path, name)
+    train_round(run, 1)
+    run.next_round = 2
+    assert same(everything(run), everything(whole))
+
+
+def test_trained_models_are_written_by_the_driver(short_run, monkeypatch, tmp_path):
+    cluster = use(monkeypatch, DirectCluster())
+    with Trainer(on_ray(short_run(rounds=1)), tmp_path / "run") as trainer:
+        assert trainer.fit()["training_completed"]
+        assert (tmp_path / "run" / "models" / "model_1" / "model.safetensors").is_file()
+    assert cluster.closed
+
+
+def test_actors_without_gpus_use_cpus(short_run):
+    assert on_device(short_run(), "player_gpus", 0.0).models.device == "cpu"
+    assert on_device(short_run(), "player_gpus", 0.5).models.device == "auto"
+    with pytest.raises(ConfigError, match=r"models\.device: .*engine\.player_gpus"):
+        on_device(short_run(models__device="cuda"), "player_gpus", 0.0)
+
+
+def test_processes_of_a_learner_have_whole_gpus_and_equal_shares(short_run):
+    with pytest.raises(ConfigError, match=r"^learner_gpus: got 0.5"):
+        RayEngineConfig(learner_processes=2, learner_gpus=0.5)
+    with pytest.raises(ConfigError, match=r"rollout\.group_size must be a multiple of 3"):
+        build_run(on_ray(short_run(), learner_processes=3))
+
+
+def test_a_missing_ray_is_reported_with_its_installation(short_run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "srl_extensions.cluster.actors", raising=False)
+    with pytest.raises(ConfigError, match=r'pip install "core-srl\[ray\]"'):
+        build_run(on_ray(short_run()))
+
+
+def test_torchrun_and_ray_exclude_each_other(short_run, monkeypatch):
+    monkeypatch.setattr("srl_train.build.processes.start", lambda *given: 2)
+    with pytest.raises(ConfigError, match=r"engine\.name"):
+        build_run(on_ray(short_run()))
+
+
+@pytest.mark.slow
+def test_a_player_does_not_import_trl(tiny_folder):
+    code = (
+        "import sys, functools\n"
+        "from srl_train.config.yaml_file import from_tree\n"
+        "from srl_train.plan import PlannedGames\n"
+        "from srl_extensions.cluster import engine, players\n"
+        "from srl_train.environment import build_env\n"
+        f"config = from_tree({{'models': {{'base': {tiny_folder!r}}}}})\n"
+        "worker = players.PlayerWorker(config, functools.partial(build_env, config))\n"
+        "seats = {f'agent_{n}': f'model_{n}' for n in range(4)}\n"
+        "[episode], _ = worker.play(PlannedGames([1], [2], [{}], [seats]), {})\n"
+        "assert episode.failure is None and len(episode.turns) == 8\n"
+        "print('TRL' if 'trl' in sys.modules else 'none')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "none"

@@ -1,0 +1,209 @@
+"""Models that sample in placed servers, by direct calls and with a stub of vLLM."""
+
+import threading
+import time
+from contextlib import closing
+
+import pytest
+
+from srl_agents.errors import ServingError
+from srl_extensions.vllm import client, fleet, placed
+from srl_train.build import build_run
+from srl_train.config.engine import RayEngineConfig
+from srl_train.errors import ConfigError
+from srl_train.loading import weights_digest
+from srl_train.round import train_round
+from srl_train.schedule import ScheduleContext, build_schedule
+from tests.servers.vllm_program import interpreter
+from tests.srl_extensions.cluster.direct import DirectCluster, use
+from tests.srl_extensions.cluster.stub_servers import StubServer
+
+ADAPTERS = {"models__adapters": {"rank": 4}, "algorithm__learning_rate": 0.01}
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch):
+    monkeypatch.setattr(StubServer, "made", [])
+    monkeypatch.setattr(placed, "ModelServer", StubServer)
+    monkeypatch.setattr(fleet, "LOOK", 0.05)
+    monkeypatch.setattr(fleet, "RESTART_WAIT", 0.05)
+    monkeypatch.setattr(client, "UNREACHABLE", 0.3)
+
+
+@pytest.fixture
+def served(short_run, monkeypatch, tmp_path):
+    """Makes runs on direct workers; `dies` as for DirectPlaces, `engine` is the section's."""
+    runs = []
+    published = tmp_path / "published"
+    published.mkdir()
+
+    def make(*, dies=lambda method: False, engine=None, managed=None, **settings):
+        use(monkeypatch, cluster := DirectCluster(dies))
+        own = {"python": interpreter(tmp_path), **(managed or {})}
+        backend = {"name": "vllm", "managed": own, "folder": str(published)}
+        config = short_run(**{**ADAPTERS, "backend": backend, **settings})
+        config = config.replaced(engine=RayEngineConfig(**(engine or {})))
+        run = build_run(config, server_logs=tmp_path / "run" / "server-logs")
+        run.cluster = cluster
+        runs.append(run)
+        return run
+
+    yield make
+    for run in runs:
+        run.players.close()
+    assert not any(one.alive for one in StubServer.made)
+    assert not any(published.iterdir())
+
+
+def sampled_by(episodes):
+    """Return each agent's sampled versions."""
+    found = {}
+    for episode in episodes:
+        assert episode.failure is None
+        for step in (step for turn in episode.turns for step in turn):
+            if step.decision.tokens is not None:
+                found.setdefault(step.agent, set()).add(step.decision.tokens.model)
+    return found
+
+
+def until(true, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert true()
+
+
+def play(run, rounds, before=lambda number: None):
+    """Play rounds and check that every answer is from the newest version of its model."""
+    for number in range(run.next_round, run.next_round + rounds):
+        digests = {m: weights_digest(own.weights()) for m, own in run.learners.items()}
+        versions = dict(run.versions)
+        before(number)
+        result = train_round(run, number)
+        run.next_round = number + 1
+        for agent, found in sampled_by(result.episodes).items():
+            [one] = found
+            model = run.seats[agent]
+            assert (one.version, one.digest) == (versions[model], digests[model])
+        for row in result.row["models"].values():
+            assert row["sampler_divergence_max"] < 1e-4
+            assert row["staleness"]["max"] == 0
+
+
+def test_players_sample_the_newest_version(served, tmp_path):
+    run = served(engine={"players": 2}, managed={"replicas": 2})
+    play(run, 2)
+    assert run.versions == {"model_0": 2, "model_1": 2}
+    for one in StubServer.made:
+        assert len(one.stub.adapters) == 4  # the newest and the previous version of each model
+        folders = [folder.parent.parent for folder in one.stub.adapters.values()]
+        assert set(folders) == {tmp_path / "published"}, "files are uploaded"
+        assert one.stub.counts["/v1/completions"] > 8, "both receive requests"
+    assert {one.spec.log_folder for one in StubServer.made} == {tmp_path / "run" / "server-logs"}
+    assert len(StubServer.made) == 2 and len(list((tmp_path / "published").iterdir())) == 2
+
+
+@pytest.mark.parametrize("adapters", [{"rank": 4}, None], ids=["adapters", "whole models"])
+def test_a_dead_server_is_restarted_with_the_published_weights(served, adapters):
+    run = served(models__adapters=adapters)
+    server = StubServer.made[0]
+
+    def kill(number):
+        if number == 1:
+            server.kill()  # between rounds
+        if number == 2:
+            threading.Timer(0.05, server.kill).start()  # during requests
+
+    play(run, 4, kill)
+    assert server.alive
+
+
+def test_a_server_whose_actor_dies_is_restarted(served):
+    struck = []  # the next call of one of these
+
+    def dies(method):
+        return method in struck and not struck.clear()
+
+    run = served(dies=dies)
+    play(run, 3, lambda number: struck.append(["alive", "upload", "discard"][number]))
+    assert not struck and len(StubServer.made) == 4
+    assert [one.alive for one in StubServer.made] == [False, False, False, True]
+    assert len({one.url for one in StubServer.made}) == 1
+
+
+def test_a_restarted_player_samples_the_version_of_its_episodes(served):
+    struck = []
+
+    def dies(method):
+        return method in struck and not struck.clear()
+
+    run = served(dies=dies)
+    play(run, 3, lambda number: struck.append(["play", "learn", "play"][number]))
+    assert not struck and run.cluster.deaths == 3
+
+
+@pytest.mark.parametrize(
+    ("adapters", "staleness"),
+    [({"rank": 4}, 0), ({"rank": 4}, 3)],
+    ids=["adapters in step", "adapters"],
+)
+def test_rounds_are_played_ahead(served, adapters, staleness):
+    run = served(
+        engine={"play_ahead": True, "players": 2},
+        models__adapters=adapters,
+        updates__max_staleness=staleness,
+        rounds=4,
+    )
+    with closing(build_schedule(ScheduleContext(run, None, lambda number: False))) as schedule:
+        results = [schedule.next_round() for _ in range(4)]
+    for model, buffer in run.buffers.items():
+        # A model that is slower than the other by more than its room drops samples.
+        assert 4 * run.versions[model] + buffer.dropped.total() == 4 * 4
+    for result in results:
+        assert all(len(versions) == 1 for versions in sampled_by(result.episodes).values())
+        for row in result.row["models"].values():
+            assert not row["samples"] or row["staleness"]["max"] <= staleness
+            assert row.get("sampler_divergence_max", 0.0) < 1e-4
+
+
+def test_past_versions_and_frozen_models_play_as_adapters(served, tiny_folder):
+    run = served(
+        models__count=1,
+        models__frozen_models={"still": tiny_folder},
+        opponent_pools={"past": {"every": 1}},
+        environment__options={"num_agents": 3, "max_cycles": 2},
+        seats={"agent_1": "past", "agent_2": "still"},
+    )
+    for number in range(2):
+        found = sampled_by(train_round(run, number).episodes)
+        run.next_round = number + 1
+    [past], [still] = found["agent_1"], found["agent_2"]
+    assert past.adapter == "past" and past.version in ("model_0@0", "model_0@1")
+    assert still.adapter == "still" and run.learners.keys() == {"model_0"}
+
+
+def test_a_server_beyond_its_restarts_ends_the_run(served, monkeypatch):
+    monkeypatch.setattr(fleet, "MAX_RESTARTS", 0)
+    run = served()
+    [server] = StubServer.made
+    threading.Timer(0.05, server.kill).start()
+    began = time.monotonic()
+    with pytest.raises(ServingError, match="0 restarts are allowed and were not enough"):
+        for number in range(20):
+            train_round(run, number)
+    assert time.monotonic() - began < 30.0  # seconds, which requests would wait
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"backend": {"name": "vllm", "servers": ["http://10.0.0.1:1"]}}, "backend.managed"),
+        ({"managed": {"gpus": [0]}}, "engine.server_gpus"),
+        ({"backend": {}, "engine": {"server_gpus": 1.0}}, "engine.server_gpus: got 1"),
+        ({"engine": {"play_ahead": True}, "opponent_pools": {"past": {"every": 1}},
+          "seats": {"agent_1": "past"}}, "opponent_pools"),
+    ],
+)  # fmt: skip
+def test_incompatible_settings_are_refused(served, settings, name):
+    with pytest.raises(ConfigError, match=name):
+        served(**settings)

@@ -1,0 +1,232 @@
+"""What test_processes.py has done in one process here, and in two that torchrun's agent starts:
+
+python -m tests.srl_train.processes_at_work TASK,... FOLDER
+"""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from srl_train import checkpoints as checkpoint
+from srl_train import fsdp, processes
+from srl_train.config import yaml_file
+from srl_train.config.learning.learners import PpoConfig
+from srl_train.errors import TrainingError
+from srl_train.learners.critics import JointState
+from srl_train.learners.trl_ppo import PpoLearner
+from srl_train.trainer import Trainer
+from tests.srl_train.learners.reference.grpo import (
+    END,
+    sample,
+    small_model,
+    small_tokenizer,
+    some_samples,
+)
+from tests.srl_train.learners.small_learner import learner
+
+UPDATES = {
+    "dapo": {},
+    "steady": {"trl": {"adam_epsilon": 1e-4}},
+    "grpo": {"loss": "grpo"},
+    "dr_grpo": {"loss": "dr_grpo"},
+    "luspo": {"loss": "luspo"},
+    "cispo": {"loss": "cispo"},
+    "batch": {"scale_rewards": "batch"},
+    "accumulated": {"gradient_accumulation_steps": 2},
+    "replayed": {},
+    "advantages": {},
+    "constrained": {},
+    "bnpo": {"loss": "bnpo"},
+}
+"""Case -> the settings of a GRPO learner."""
+CRITICS = ("shared", "separate", "central")
+SLICED = ("dapo", "accumulated", "constrained")
+"""The cases that are also done with a sliced model."""
+
+
+def played():
+    """Two groups of four; their answers are of very different lengths, as are the halves."""
+    first, *others, last = some_samples()
+    return [first, *others, sample((7, 8), (15, 3, 2, 9, 11, 4, 6, END), last.episode_return)]
+
+
+def samples_of(case):
+    samples = played()
+    if case == "replayed":
+        return [dataclasses.replace(s, version=0, logprobs=(-3.0,) * len(s.mask)) for s in samples]
+    if case == "advantages":
+        return [
+            dataclasses.replace(s, advantages=tuple(0.1 * i + t for t in range(len(s.turns))))
+            for i, s in enumerate(samples)
+        ]
+    if case == "constrained":
+        allowed = tuple(range(30))
+        return [
+            dataclasses.replace(
+                s,
+                allowed=tuple(
+                    (*allowed, token) if own else None
+                    for own, token in zip(s.mask, s.completion_ids, strict=True)
+                ),
+            )
+            for s in samples
+        ]
+    return samples
+
+
+def updated(one, samples, updates=2, version=0):
+    """The first step's gradients ('first.NAME'), and the weights after some updates."""
+    found = {}
+    for number in range(updates):
+        for _ in range(one.begin_update(samples, 3 + number, version)):
+            gradients = one.compute_gradients()
+            if not found:
+                found = {f"first.{n}": g.clone() for n, g in gradients.items()}
+            one.apply_gradients(gradients)
+        metrics = one.end_update()
+    return found | one.weights(), metrics
+
+
+def grpo(case, sliced=False):
+    model = small_model()
+    if sliced:
+        fsdp.shard("model_0", model)
+    one = learner(model, **UPDATES[case])
+    return updated(one, samples_of(case), version=1 if case == "replayed" else 0), one
+
+
+def ppo(critic):
+    states = [
+        dataclasses.replace(s, states=tuple((float(i), float(t)) for t in range(len(s.turns))))
+        for i, s in enumerate(played())
+    ]
+    one = PpoLearner(
+        "model_0",
+        small_model(),
+        small_tokenizer(),
+        PpoConfig(critic=critic, minibatches=1, num_iterations=2, target_kl=100.0),
+        group_size=4,
+        temperature=1.0,
+        planned_updates=10,
+        joint=JointState(("a", "b"), 2) if critic == "central" else None,
+    )
+    return updated(one, states), one
+
+
+def do_updates(folder):
+    """Every case's update, written for comparison."""
+    several = processes.start("cpu") > 1
+    metrics = {}
+    for name, (found, one) in {
+        **{case: grpo(case) for case in UPDATES},
+        **{f"ppo_{critic}": ppo(critic) for critic in CRITICS},
+        **({f"fsdp_{case}": grpo(case, sliced=True) for case in SLICED} if several else {}),
+    }.items():
+        wanted = "fsdp" if name.startswith("fsdp") else "ddp"
+        processes.check_started({name: one.parallelism()}, processes.count(), wanted)
+        metrics[name] = found[1]
+        keep(folder / f"{name}.safetensors", found[0])
+    if processes.is_main():
+        (folder / "metrics.json").write_text(json.dumps(metrics))
+
+
+def keep(path, tensors):
+    whole = fsdp.in_full(tensors)
+    if processes.is_main():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file({n: t.detach().clone().contiguous() for n, t in whole.items()}, path)
+
+
+def do_runs(folder):
+    """Every configuration in FOLDER/configs from its beginning, and, where another folder holds
+    its checkpoint of the middle (FOLDER/from/NAME), on from there."""
+    several = processes.start("cpu") > 1
+    for path in sorted((folder / "configs").glob("*.yaml")):
+        config = yaml_file.load(path)
+        begun = folder / "from" / path.stem
+        if begun.is_dir():
+            resumed(config, begun, folder / "resumed" / path.stem)
+        if several or config.parallel == "ddp":
+            trainer = Trainer(config, folder / path.stem)
+            trainer.fit()
+            kept(trainer.run, folder / path.stem)
+
+
+def resumed(config, checkpoint_dir, folder):
+    """The run from its first checkpoint to its end, in `folder`."""
+    trainer = Trainer(config, folder, checkpoint_dir=checkpoint_dir)
+    trainer.load_checkpoint(checkpoint.list_checkpoints(checkpoint_dir)[-1])
+    trainer.fit()
+    kept(trainer.run, folder)
+
+
+def kept(run, folder):
+    """Weights and optimizer state of a run that ended, in files."""
+    for name, one in run.learners.items():
+        keep(folder / f"{name}.weights", one.weights())
+        state = fsdp.in_full(one.optimizer_state()["state"])
+        named = {f"{i}.{k}": torch.as_tensor(v) for i, own in state.items() for k, v in own.items()}
+        keep(folder / f"{name}.optimizer", named)
+
+
+def do_failure(_):
+    """Everything processes say to each other, and then the second one fails."""
+    assert processes.start("cpu") == processes.count() == 2
+    place = processes.index()
+    own = list(processes.share_of(range(5)))
+    assert own == ([0, 1], [2, 3, 4])[place], own
+    assert processes.gather(own) == [0, 1, 2, 3, 4]
+    assert processes.any_of(place == 1) and not processes.any_of(False)
+    assert processes.sums([1.0, place]) == [2.0, 1.0] and processes.mean(place) == 0.5
+    metrics = {"a": place, **({"b": 3.0} if place else {})}
+    assert processes.mean_metrics(metrics) == {"a": 0.5, "b": 3.0}
+    assert float(processes.mean_tensors({"x": torch.tensor(float(place))})["x"]) == 0.5
+    with processes.main_first():
+        pass
+    processes.check_same("a number", 7)
+    layer = torch.nn.Linear(2, 2)
+    torch.nn.init.constant_(layer.weight, 0.5)
+    torch.nn.init.zeros_(layer.bias)
+    processes.check_equal("weights", {"model_0": layer})
+    torch.nn.init.constant_(layer.weight, 0.5 + place)
+    for check in (
+        lambda: processes.check_equal("weights", {"model_0": layer}),
+        lambda: processes.check_same("a number", place),
+    ):
+        try:
+            check()
+        except TrainingError as error:
+            sys.stdout.write(f"told in {place}: {error}\n")
+    if place == 1:
+        # Said here too: the agent tells the error of whichever it sees end first.
+        sys.stdout.write("the second process fails\n")
+        sys.stdout.flush()
+        raise RuntimeError("the second process fails")
+    sys.stdout.flush()
+    processes.wait()
+    sys.stdout.write("never reached\n")
+
+
+TASKS = {"updates": do_updates, "runs": do_runs, "failure": do_failure}
+
+
+def do(tasks, folder):
+    """Those tasks, in one of two processes."""
+    for task in tasks.split(","):
+        TASKS[task](Path(folder))
+    processes.leave()
+
+
+if __name__ == "__main__":
+    # What torchrun --standalone asks for, but with forks: all that is imported, is imported once.
+    launch = LaunchConfig(
+        min_nodes=1, max_nodes=1, nproc_per_node=2, run_id="tests", max_restarts=0,
+        rdzv_backend="c10d", rdzv_endpoint="127.0.0.1:0", local_addr="127.0.0.1",
+        start_method="fork",
+    )  # fmt: skip
+    elastic_launch(launch, do)(*sys.argv[1:])

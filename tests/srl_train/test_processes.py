@@ -1,0 +1,352 @@
+"""Two processes do what one does: updates, runs, and runs that go on at another number of them."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from srl_train import processes
+from srl_train.build import check_shares
+from srl_train.config.yaml_file import dump, from_tree
+from srl_train.errors import ConfigError, TrainingError
+from srl_train.metrics import read_metrics
+from srl_train.processes import Parallelism
+from tests.srl_train import processes_at_work as work
+from tests.srl_train.learners.reference.grpo import small_model
+
+ROOT = Path(processes.__file__).parents[1]
+EXACT = 1e-5
+LIMIT = 240
+"""Seconds after which a launch counts as hanging."""
+
+
+def torchrun(*words):
+    """(exit code, what was written) of torchrun with two processes."""
+    launcher = ("torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1")
+    return launched_as(*launcher, "--nproc_per_node", "2", *words)
+
+
+def launched_as(module, *words):
+    """(exit code, what was written) of `python -m`; never longer than LIMIT seconds."""
+    command = [sys.executable, "-m", module, *map(str, words)]
+    ours = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    launched = subprocess.Popen(
+        command,
+        env={**os.environ, **ours},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        told, _ = launched.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        os.killpg(launched.pid, signal.SIGKILL)
+        told, _ = launched.communicate()
+        pytest.fail(f"two processes hang:\n{told[-3000:]}")
+    return launched.returncode, told
+
+
+def at_work(tasks, folder):
+    """(exit code, what was written) of two processes that do these tasks."""
+    return launched_as(work.__name__, tasks, folder)
+
+
+def difference(one, other, start=None):
+    """L2 norm of the difference over all tensors, relative to that of `one` (less `start`)."""
+    assert one.keys() == other.keys() and one
+    start = start or {name: torch.zeros(()) for name in one}
+    apart = math.fsum(float(((one[n].double() - other[n].double()) ** 2).sum()) for n in one)
+    size = math.fsum(float(((one[n].double() - start[n].double()) ** 2).sum()) for n in one)
+    return math.sqrt(apart / size)
+
+
+def config_of(tiny_folder, settings):
+    """The configuration of two rounds with a checkpoint in their middle."""
+    tree = {
+        "environment": {
+            "name": "coop_compete_v0",
+            "options": {"variant": "pair", "num_agents": 2, "max_cycles": 2},
+        },
+        "models": {"count": 2, "base": tiny_folder},
+        "mode": {"name": "cooperative"},
+        "rollout": {"group_size": 4, "groups_per_round": 2},
+        "checkpoints": {"every": 1, "keep": -1},
+        "logging": {"evaluation_episodes": 3, "episodes": 1},
+        "rounds": 2,
+    }
+    return from_tree(tree, settings)
+
+
+def configurations(folder, tiny_folder, chosen):
+    (folder / "configs").mkdir(parents=True)
+    for name, settings in chosen.items():
+        text = dump(config_of(tiny_folder, settings))
+        (folder / "configs" / f"{name}.yaml").write_text(text)
+
+
+ADAPTERS = {
+    "environment.options": {"variant": "population", "num_agents": 4, "max_cycles": 2},
+    "models.count": 2,
+    "models.adapters": {"rank": 4},
+    "logging.evaluation_episodes": 0,
+    "updates.strategy": "federated",
+}
+TOGETHER = {"updates.strategy": "synchronized"}
+SLICED = {**TOGETHER, "parallel": "fsdp", "logging.evaluation_episodes": 0}
+
+
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory, tiny_folder):
+    """(folder of one process, folder of two, what these wrote): all updates, three runs, and, of
+    the two, an end by failure."""
+    one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
+    chosen = {"full": TOGETHER, "adapters": ADAPTERS}
+    configurations(one, tiny_folder, chosen)
+    configurations(two, tiny_folder, {**chosen, "sliced": SLICED})
+    work.do_updates(one)
+    work.do_runs(one)
+    for name, source in {"full": "full", "adapters": "adapters", "sliced": "full"}.items():
+        shutil.copytree(one / source / "checkpoints", two / "from" / name)
+    code, told = at_work("updates,runs,failure", two)
+    assert code != 0 and "the second process fails" in told, told[-4000:]
+    return one, two, told
+
+
+@pytest.fixture
+def launches(launched):
+    """(folder of one process, folder of two)."""
+    return launched[:2]
+
+
+def split(path):
+    """(first step's gradients, weights at the end) of a file of updates."""
+    found = load_file(path)
+    gradients = {n: t for n, t in found.items() if n.startswith("first.")}
+    return gradients, {n: t for n, t in found.items() if n not in gradients}
+
+
+SAME = [case for case in work.UPDATES if case != "bnpo"]
+SAME += [f"ppo_{critic}" for critic in work.CRITICS] + [f"fsdp_{case}" for case in work.SLICED]
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_two_processes_update_as_one(launches, case):
+    one, two = launches
+    alone = split(one / f"{case.removeprefix('fsdp_')}.safetensors")
+    together = split(two / f"{case}.safetensors")
+    assert difference(alone[0], together[0]) < EXACT, "gradients"
+    assert difference(alone[1], together[1]) < EXACT, "weights"
+    metrics = [json.loads((folder / "metrics.json").read_text()) for folder in launches]
+    found, expected = metrics[1][case], metrics[0][case.removeprefix("fsdp_")]
+    for name in ("loss", "grad_norm", "reward_std", "learning_rate"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-4, abs=1e-6), name
+
+
+def test_the_update_itself_is_the_same(launches):
+    # With AdamW's usual epsilon of 1e-8 it divides noise by noise where gradients vanish.
+    start = {name: tensor.detach() for name, tensor in small_model().named_parameters()}
+    [alone, together] = [split(folder / "steady.safetensors")[1] for folder in launches]
+    assert difference(alone, together, start) < EXACT
+
+
+def test_bnpo_weighs_processes_and_not_tokens(launches):
+    # TRL takes each process's own mean over its tokens: docs/training/processes.md says so.
+    [alone, together] = [split(folder / "bnpo.safetensors")[0] for folder in launches]
+    assert difference(alone, together) > 0.01
+
+
+@pytest.mark.parametrize("name, alone", [("full", "full"), ("adapters", "adapters"),
+                                         ("sliced", "full")])  # fmt: skip
+def test_two_processes_run_as_one(launches, name, alone):
+    one, two = launches
+    assert_same_end(one / alone, two / name)
+    rows, expected = (
+        read_metrics(two / name / "metrics.jsonl"),
+        read_metrics(one / alone / "metrics.jsonl"),
+    )
+    assert [row["environment"] for row in rows] == [row["environment"] for row in expected]
+    assert len(list((two / name / "episodes").iterdir())) == 2  # written by one process alone
+    saved = load_file(two / name / "models" / "model_0" / weights_file(name))
+    kept = load_file(one / alone / "models" / "model_0" / weights_file(name))
+    assert difference(kept, saved) < EXACT
+
+
+def weights_file(name):
+    return "adapter_model.safetensors" if name == "adapters" else "model.safetensors"
+
+
+@pytest.mark.parametrize("name, alone", [("full", "full"), ("adapters", "adapters"),
+                                         ("sliced", "full")])  # fmt: skip
+def test_a_run_goes_on_at_another_number_of_processes(launches, tmp_path, name, alone):
+    one, two = launches
+    assert_same_end(one / alone, two / "resumed" / name)  # begun by one, ended by two
+    shutil.copytree(two / name / "checkpoints", tmp_path / "checkpoints")
+    config = work.yaml_file.load(two / "configs" / f"{name}.yaml")
+    work.resumed(config, tmp_path / "checkpoints", tmp_path / "run")
+    assert_same_end(one / alone, tmp_path / "run")  # begun by two, ended by one
+
+
+def assert_same_end(one, other):
+    files = sorted(p.name for p in one.iterdir() if p.suffix in (".weights", ".optimizer"))
+    assert len(files) >= 4
+    for file in files:
+        assert difference(load_file(one / file), load_file(other / file)) < EXACT, file
+
+
+def test_a_process_that_fails_ends_the_others(launched):
+    told = launched[2]
+    assert "never reached" not in told
+    for place in (0, 1):
+        assert (
+            f"told in {place}: weights: model_0 differs between process 0 and process 1 in weight"
+            in told
+        )
+        assert f"told in {place}: a number in process" in told
+
+
+# ---- in one process ------------------------------------------------------------------------------
+
+
+def test_one_process_is_everything():
+    assert processes.start("cpu") == processes.count() == 1
+    assert processes.index() == 0 and processes.is_main()
+    assert processes.gather([1, 2]) == list(processes.share_of([1, 2])) == [1, 2]
+    assert processes.mean_metrics({"a": 0.1}) == {"a": 0.1}
+    processes.wait()
+
+
+@pytest.mark.parametrize(
+    "environment, names",
+    [
+        ({"WORLD_SIZE": "2"}, "RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"},
+         "WORLD_SIZE is 2 and MASTER_PORT"),
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE .*'two'"),
+    ],
+)  # fmt: skip
+def test_missing_variables_of_torchrun_are_refused(monkeypatch, environment, names):
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(TrainingError, match=names):
+        processes.start("cpu")
+
+
+def test_a_run_without_its_process_group_is_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(TrainingError, match="never joined"):
+        processes.wait()
+
+
+@pytest.mark.parametrize(
+    "found, group, announced, wanted, message",
+    [
+        (Parallelism(1, "single", "cpu", "NO"), 1, 2, "ddp", r"2 process\(es\) were started"),
+        (Parallelism(2, "ddp", "cpu", "MULTI_CPU"), 1, 1, "ddp", "its trainer runs on 2"),
+        (Parallelism(2, "ddp", "cpu", "MULTI_CPU"), 2, 2, "fsdp", "parallel is fsdp, but ddp"),
+        (Parallelism(2, "fsdp", "cpu", "FSDP"), 2, 2, "fsdp", r"\(FSDP in accelerate\)"),
+        (Parallelism(2, "ddp", "cpu", "MULTI_CPU"), 2, 2, "ddp", None),
+    ],
+)
+def test_learners_on_other_processes_are_refused(
+    monkeypatch, found, group, announced, wanted, message
+):
+    monkeypatch.setattr(processes, "count", lambda: group)
+    with pytest.raises(TrainingError, match=message) if message else nullcontext():
+        processes.check_started({"model_0": found}, announced, wanted)
+
+
+def test_a_trainer_reports_its_processes():
+    found = work.learner().parallelism()
+    assert found == Parallelism(1, "single", "cpu", "NO")
+    assert str(found) == "1 process on cpu"
+    processes.check_started({"model_0": found}, 1, "fsdp")  # One process shares nothing.
+
+
+@pytest.mark.parametrize(
+    "settings, told",
+    [
+        ({"models__adapters": {}}, "which models.adapters cannot"),
+        ({"algorithm": {"name": "ppo"}}, "which the algorithm ppo cannot"),
+        ({"sft": {}}, "which sft cannot"),
+        ({"algorithm": {"beta": 0.1, "reference": "moving"}}, "which a moving reference cannot"),
+    ],
+)
+def test_what_cannot_be_sliced_is_refused(short_run, settings, told):
+    with pytest.raises(ConfigError, match=f"parallel: got 'fsdp', {told}"):
+        short_run(parallel="fsdp", **settings)
+
+
+def test_samples_that_cannot_be_divided_are_refused(monkeypatch, short_run):
+    config = short_run(algorithm={"minibatches": 2})
+    check_shares(config, 2)
+    with pytest.raises(ConfigError, match=r"rollout\.group_size must be a multiple of 6"):
+        check_shares(config, 3)
+    one = work.learner()
+    monkeypatch.setattr(processes, "count", lambda: 3)
+    with pytest.raises(TrainingError, match=r"8 samples .*multiple of processes x .* \(3\)"):
+        one.begin_update(work.played(), 0, 0)
+
+
+# ---- slow: the command line, and everything else that learns -------------------------------------
+
+
+@pytest.mark.slow
+def test_the_command_line_trains_and_resumes_under_torchrun(short_run, tmp_path):
+    path, out = tmp_path / "pair.yaml", tmp_path / "out"
+    path.write_text(dump(short_run(logging={"evaluation_episodes": 2, "episodes": 0})))
+    words = ["-m", "srl_train.cli", "train", path, "--out", out, "--quiet"]
+    code, told = torchrun(*words)
+    assert code == 0, told[-3000:]
+    assert told.count("training in 2 processes, ddp over gloo on cpu") == 1
+    assert told.count("mean raw reward") == 1
+    assert [row["round"] for row in read_metrics(out / "metrics.jsonl")] == [0, 1]
+    code, told = torchrun(*words, "--resume", "--set", "rounds=3", "--set", "parallel=fsdp")
+    assert code == 0, told[-3000:]
+    assert told.count("resuming at round 2 of 3") == 1
+    assert told.count("training in 2 processes, fsdp over gloo on cpu") == 1
+    assert [row["round"] for row in read_metrics(out / "metrics.jsonl")] == [0, 1, 2]
+    code, told = torchrun(*words)
+    assert code != 0 and "already holds a run" in told
+    code, told = torchrun(*words, "--out", tmp_path / "b", "--set", "rollout.group_size=3")
+    assert code != 0 and "rollout.group_size must be a multiple of 2" in told
+
+
+@pytest.mark.slow
+def test_everything_that_learns_does_so_in_two_processes(tmp_path, tiny_folder):
+    # With Adam's own 1e-8, a gradient that rounding alone makes differ is a step of another sign.
+    steady = {"adam_epsilon": 1e-4}
+    federated = {"updates.strategy": "federated", "algorithm.beta": 0.1, "algorithm.trl": steady}
+    chosen = {
+        "ppo": {"algorithm": {"name": "ppo", "minibatches": 1, "num_iterations": 2, "trl": steady}},
+        "credit": {"credit.name": "leave_one_out", "models.constrained": True,
+                   "algorithm.beta": 0.1},
+        "pool": {"opponent_pools": {"past": {"every": 1}}, "seats": {"agent_1": "past"},
+                 "models.count": 1},
+        "stages": {"sft": {"episodes": 6, "epochs": 2, "batch_size": 5, "learning_rate": 1e-3},
+                   "dpo": {"episodes": 8, "epochs": 1, "learning_rate": 1e-3}},
+    }  # fmt: skip
+    one, two = tmp_path / "one", tmp_path / "two"
+    configurations(one, tiny_folder, {**chosen, "sliced": federated})
+    sliced = {**federated, "parallel": "fsdp"}
+    configurations(two, tiny_folder, {**chosen, "sliced": sliced})
+    work.do_runs(one)
+    code, told = at_work("runs", two)
+    assert code == 0, told[-4000:]
+    for name in (*chosen, "sliced"):
+        files = sorted(p.name for p in (one / name).iterdir() if p.suffix == ".weights")
+        assert files
+        for file in files:
+            apart = difference(load_file(one / name / file), load_file(two / name / file))
+            assert apart < 5 * EXACT, (name, file)
