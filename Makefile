@@ -151,7 +151,7 @@ $(VERL)/.installed $(AREAL)/.installed: .venv-%/.installed: pyproject.toml const
 	@touch $@
 
 test-verl test-areal: test-%: .venv-%/.installed
-	.venv-$*/bin/python -m pytest -m $* tests/interop/test_$*.py
+	.venv-$*/bin/python -m pytest -m $* tests/srl_extensions/bridges/test_$*.py
 
 # verifiers pins an older SDK of OpenAI's. Its programs are run by uv, which has to be on PATH.
 $(VERIFIERS)/.installed: pyproject.toml constraints/verifiers.txt
@@ -162,7 +162,7 @@ $(VERIFIERS)/.installed: pyproject.toml constraints/verifiers.txt
 	@touch $@
 
 test-verifiers: $(VERIFIERS)/.installed
-	PATH="$(abspath $(VERIFIERS))/bin:$$PATH" $(VERIFIERS)/bin/python -m pytest -m verifiers tests/interop/test_verifiers.py
+	PATH="$(abspath $(VERIFIERS))/bin:$$PATH" $(VERIFIERS)/bin/python -m pytest -m verifiers tests/srl_extensions/bridges/test_verifiers.py
 
 test-vllm: $(VENV)/.installed-dev $(VLLM)/.installed
 	$(BIN)/python -m pytest -m vllm tests/srl_extensions/vllm_real

@@ -14,14 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.records import Check, table
-from srl_agents.baselines.agreement import product_of_gains
-from srl_agents.baselines.best_response import best_plan
-from srl_agents.baselines.exp3 import EXP3Runs
-from srl_agents.baselines.fictitious_play import FictitiousPlayRuns
-from srl_agents.baselines.maximin import maximin
+from srl_agents.baselines.learners import EXP3Runs, FictitiousPlayRuns, SimplePGRuns
 from srl_agents.baselines.our_method import OurMethodRuns
 from srl_agents.baselines.s_plus_plus import SPlusPlusRuns
-from srl_agents.baselines.simple_pg import SimplePGRuns
+from srl_agents.baselines.solutions import best_plan, maximin, product_of_gains
 from srl_agents.evaluation.matrix_game import NOISE, Player, Seeds
 from srl_agents.scripted.memory_one import START, STRATEGIES, distributions
 from srl_extensions.judging.aggregates import Estimate, Scores, interquartile_mean, mean

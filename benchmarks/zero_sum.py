@@ -14,13 +14,13 @@ from benchmarks import games
 from benchmarks.claim import Request, Result, Settings
 from benchmarks.games import BET, CARDS, DEALS, OPEN, PASS, PAYOFFS, PLAYERS, History
 from benchmarks.runs import assembled, grow_pools, rounds_of
+from srl_agents.event_loop import run as run_blocking
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend, evaluating
 from srl_agents.llm.backends.token_backend import Completion, known_trie
 from srl_agents.llm.backends.token_backend import Request as TokenRequest
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation
-from srl_agents.rollout.event_loop import run as run_blocking
 from srl_envs.text import TextView
 from srl_extensions.judging import exploitability as matrix_games
 

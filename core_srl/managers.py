@@ -20,11 +20,11 @@ from core_srl.llm_config import (
     sampling_with,
     sampling_within,
 )
+from srl_agents.event_loop import run
 from srl_agents.llm.backends.anthropic import AnthropicModel
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, Message, Usage, seed_from
 from srl_agents.llm.backends.openai import OpenAIModel
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import run
 from srl_envs.loading import needed_by
 from srl_train.errors import ConfigError, UpdateError
 

@@ -20,11 +20,11 @@ from core_srl.llm_config import (
     sampling_within,
 )
 from srl_agents.episode import Tokens
+from srl_agents.event_loop import run
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import run
 from srl_envs import registry
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError, UpdateError

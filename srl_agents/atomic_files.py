@@ -12,11 +12,11 @@ from typing import IO, Any
 
 @contextmanager
 def whole_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
-    """`path` to write to, text in UTF-8 or with mode "wb" bytes; its folder is made.
+    """Open `path` for an atomic write, as UTF-8 text or with mode "wb" as bytes.
 
-    What is written goes to a new file of a random name beside it, which takes its place, on the
-    disk, at the end. Where something fails, nothing of it is left and what was there before stays.
-    The folder may be anybody's: no link in it is followed, one at `path` itself is replaced.
+    The content goes to a new file of random name in the same folder, which replaces `path` at
+    the end. On an error the old file stays. No link in the folder is followed; a link at `path`
+    is replaced.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.partial")

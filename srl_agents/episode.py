@@ -1,4 +1,4 @@
-"""Episode records: frozen dataclasses, and their lossless JSON lines."""
+"""Records of episodes: frozen dataclasses with lossless JSON lines."""
 
 from __future__ import annotations
 
@@ -20,23 +20,19 @@ from srl_envs.records import as_record, checked, read_record
 from srl_envs.untrusted import MAX_BYTES, read_json
 
 SCHEMA_VERSION = 4
-"""2 added `states`, and `made_as` and `reset_options`, to play an episode again from its record; 3
-added `asked` to decisions, and `ends`; 4 `ModelVersion` in tokens, and calls what an agent
-heard `messages`."""
 
 
 @dataclass(frozen=True)
 class ModelVersion:
-    """Which weights sampled an answer."""
+    """Identity of the weights that sampled an answer."""
 
     model: str
-    """The model's name, or its base's where an adapter answers."""
+    """Name of the model, or of an adapter's base."""
     version: int | str = 0
-    """How often the weights were updated; of a past version, its name in the opponent pool."""
+    """Number of weight updates; for a past version, its name in the opponent pool."""
     adapter: str | None = None
     digest: str | None = None
-    """BLAKE2b of the weights that train, or of the adapter, as they were last published; None for
-    models that do not train, and for weights too large to digest at every update."""
+    """BLAKE2b of the published weights or adapter, or None if not computed."""
 
     def __str__(self) -> str:
         name = self.model if self.adapter is None else f"{self.model}/{self.adapter}"
@@ -45,36 +41,34 @@ class ModelVersion:
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens behind one answer, exactly as the backend consumed and sampled them.
+    """Tokens of one answer, exactly as sampled.
 
-    An agent's context is append-only: turn by turn `prompt_ids` then `completion_ids`.
+    An agent's context is append-only: step by step `prompt_ids` then `completion_ids`.
     """
 
     prompt_ids: tuple[int, ...]
-    """What the environment side appended since the agent's previous completion."""
+    """Tokens appended since the agent's previous completion."""
     completion_ids: tuple[int, ...]
-    """What the model sampled, its end-of-turn token included where it wrote one."""
+    """Sampled tokens, with the end-of-turn token if one was sampled."""
     logprobs: tuple[float, ...]
-    """Natural log-probability of each completion token under the distribution it was drawn from."""
+    """Natural log-probability of each sampled token."""
     model: ModelVersion
-    """Who sampled."""
     allowed: tuple[tuple[int, ...], ...] | None = None
-    """Per completion token, the ids it was chosen from; None where sampling was unconstrained."""
+    """Allowed ids per sampled token; None for unconstrained sampling."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What one agent chose in one turn."""
+    """Choice of one agent in one step."""
 
     action: Any
-    """What the environment's step() is given."""
     text: str | None = None
-    """The answer as written, for agents that write."""
+    """Answer of a language model, as written."""
     tokens: Tokens | None = None
     logprob: float | None = None
-    """Of the action, for classic policies that know it."""
+    """Log-probability of the action, for classic policies."""
     parse_failure: str | None = None
-    """Why `text` could not be read; `action` is then the environment's default."""
+    """Reason why `text` could not be parsed; `action` is then the environment's default."""
     asked: bool = True
     """False if `action` was the only legal one and no policy was queried
     (`srl_envs.text.TO_MOVE`)."""
@@ -82,58 +76,55 @@ class Decision:
 
 @dataclass(frozen=True)
 class AgentStep:
-    """One agent's part in one turn."""
+    """One step of one agent."""
 
     agent: str
     observation: Any
-    """What the agent saw before it decided."""
+    """Observation before the decision."""
     decision: Decision
     reward: float
-    """The environment's own, before any shaping."""
+    """Reward of the environment, before shaping."""
     info: Mapping[str, Any] = field(default_factory=dict)
-    """The environment's info after the step, action masks left out."""
+    """Info after the step, without action masks."""
     messages: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class End:
-    """How one agent's part in a game ended."""
+    """End of one agent's episode."""
 
     truncated: bool
-    """The game was cut off, such as by a limit on turns; False where it ended by its rules."""
+    """True for a truncation, False for a termination."""
     observation: Any = None
-    """What a truncated agent saw last, when it was asked no more."""
+    """Last observation of a truncated agent."""
     prompt_ids: tuple[int, ...] | None = None
-    """How that reads, appended to the agent's conversation; only of an agent that writes, in a game
-    that does not tell its time (see srl_envs.text.tells_time)."""
+    """Tokens of `observation`, for language models in games that do not show the time."""
     state: np.ndarray | None = None
-    """The environment's state() then, beside `prompt_ids`, where states were asked for."""
+    """Last state of the environment, if recorded."""
 
 
 @dataclass(frozen=True)
 class Episode:
-    """One game from reset to its end, or to its failure."""
+    """Record of one episode."""
 
     environment: str
-    """The environment's metadata name."""
+    """Metadata name of the environment."""
     seed: int
-    """Given to reset()."""
     seats: Mapping[str, str]
-    """Agent -> name of who played it."""
+    """Agent -> name of its player."""
     turns: tuple[tuple[AgentStep, ...], ...]
     failure: str | None = None
-    """'BackendError: ...' when the episode was spoilt; it is never trained on."""
+    """'BackendError: ...' of a failed episode, which is never trained on."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data about the circumstances, such as the round and the group it belongs to."""
+    """Plain data, such as round and group."""
     states: tuple[np.ndarray, ...] | None = None
-    """The environment's state() before each turn, where it was asked for: vectors, float32."""
+    """State of the environment before each step, if recorded: float32 vectors."""
     made_as: Mapping[str, Any] | None = None
-    """{"name": catalogue name, "options": arguments} of the environment; None where it did not
-    come from the catalogue, was wrapped, or was made with what is no plain data."""
+    """{"name": catalogue name, "options": arguments}, or None if the environment cannot be
+    remade."""
     reset_options: Mapping[str, Any] = field(default_factory=dict)
-    """Given to reset() beside the seed."""
     ends: Mapping[str, End] = field(default_factory=dict)
-    """Agent -> how its part ended; an agent that still played when the episode failed has none."""
+    """Agent -> end; agents in play at a failure have none."""
 
     @cached_property
     def _steps(self) -> Mapping[str, tuple[AgentStep, ...]]:
@@ -143,28 +134,27 @@ class Episode:
         return {agent: tuple(steps) for agent, steps in found.items()}
 
     def steps_of(self, agent: str) -> tuple[AgentStep, ...]:
-        """The agent's steps in order."""
+        """Return an agent's steps in order."""
         return self._steps.get(agent, ())
 
     def steps_before(self, agent: str, turn: int) -> int:
-        """How many of its steps the agent had made before the game's turn of this number, from 0:
-        fewer than the game had turns where it joined later, or was away in between."""
+        """Return the number of the agent's steps before turn number `turn`, from 0."""
         return sum(step.agent == agent for step in chain.from_iterable(self.turns[:turn]))
 
     def agents_of(self, player: str) -> tuple[str, ...]:
-        """The agents that the player was, in the environment's order."""
+        """Return the agents of a player, in order."""
         return tuple(agent for agent, who in self.seats.items() if who == player)
 
     def asked_of(self, agent: str) -> tuple[AgentStep, ...]:
-        """The steps in which the agent was asked, in order."""
+        """Return the steps in which the policy of the agent was queried."""
         return tuple(step for step in self.steps_of(agent) if step.decision.asked)
 
     def end_of(self, agent: str) -> Mapping[str, Any]:
-        """The agent's last info; nothing where it never had a turn."""
+        """Return the agent's last info."""
         return next((step.info for step in self.steps_of(agent)[-1:]), {})
 
     def returns(self) -> dict[str, float]:
-        """Agent -> sum of its raw rewards."""
+        """Return agent -> sum of raw rewards."""
         totals = dict.fromkeys(self.seats, 0.0)
         for turn in self.turns:
             for step in turn:
@@ -173,16 +163,13 @@ class Episode:
 
 
 def to_json(episode: Episode) -> str:
-    """The episode as one line of JSON; `from_json` gives back an equal episode."""
+    """Return the episode as one line of JSON."""
     record = {"schema_version": SCHEMA_VERSION, **as_record(Episode, episode)}
     return json.dumps(record, ensure_ascii=True)
 
 
 def from_json(line: str) -> Episode:
-    """Read one line.
-
-    Raises EpisodeError for text that is not an episode of this schema version.
-    """
+    """Read one line; raise EpisodeError if the line is no episode of this schema version."""
     try:
         record = read_json(line, constants=True)
     except DocumentError as error:
@@ -206,12 +193,12 @@ def from_json(line: str) -> Episode:
 
 
 def turn_to_json(turn: Sequence[AgentStep]) -> str:
-    """One turn as one line of JSON."""
+    """Return one turn as one line of JSON."""
     return json.dumps([as_record(AgentStep, step) for step in turn], ensure_ascii=True)
 
 
 def turn_from_json(line: str) -> tuple[AgentStep, ...]:
-    """Read one turn. Raises EpisodeError for what is none."""
+    """Read one turn; raise EpisodeError if the line is none."""
     try:
         steps = checked(list, read_json(line, constants=True))
         return tuple(read_record(AgentStep, step) for step in steps)
@@ -220,17 +207,14 @@ def turn_from_json(line: str) -> tuple[AgentStep, ...]:
 
 
 def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
-    """Write the episodes to `path`, whole or not at all."""
+    """Write the episodes atomically."""
     with whole_file(Path(path)) as file:
         for episode in episodes:
             file.write(to_json(episode) + "\n")
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Episode]:
-    """The episodes of a file, in order.
-
-    Raises EpisodeError naming the line that is not an episode of this schema version.
-    """
+    """Yield the episodes of a file; raise EpisodeError with the number of an invalid line."""
     with Path(path).open("rb") as file:
         lines = iter(partial(file.readline, MAX_BYTES + 1), b"")
         for number, line in enumerate(lines, start=1):

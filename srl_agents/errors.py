@@ -2,23 +2,23 @@
 
 
 class BackendError(RuntimeError):
-    """A language-model backend could not answer: its episode is spoilt, the run goes on."""
+    """A language-model backend failed; its episode is lost, the run continues."""
 
 
 class ServerUnavailable(BackendError):
-    """A model server cannot be reached or is going down: another one may answer."""
+    """A model server cannot be reached; another server may answer."""
 
 
 class EpisodeTimeout(TimeoutError):
-    """Games were not over in the time that they had; they were stopped."""
+    """Episodes took longer than allowed and were stopped."""
 
 
 class ServingError(RuntimeError):
-    """Model servers cannot be set up or started as asked, or do not stay up."""
+    """Model servers cannot be started, or ended early."""
 
 
 class PlacementError(ServingError):
-    """The models that are to be served do not fit the GPUs, memory or ports there are."""
+    """Models to serve do not fit the GPUs, memory or ports."""
 
 
 class EpisodeError(ValueError):
@@ -34,4 +34,4 @@ class RolloutError(RuntimeError):
 
 
 class PolicyError(ValueError):
-    """A policy was asked for that does not exist, or that cannot play the game."""
+    """A policy does not exist, or cannot play the environment."""

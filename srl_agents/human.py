@@ -15,13 +15,11 @@ WIDTH = 88  # characters of a line
 
 
 class Human:
-    """Asks a person for every move, in the words that a language model would get.
+    """Policy of a person, who reads the prompts of language models.
 
-    Unlike a model, a person whose answer cannot be read, or is not legal now, is asked again.
-    `ask(prompt)` gives one line, or None where the person is gone; `tell(text)` shows text. With
-    `hears_words`, lines that begin with 'say ' are put above the answer, where the game looks for
-    a message. Leaving raises BackendError, as when a model can answer no more: the episode ends
-    there and is recorded as failed.
+    Unreadable and illegal answers are requested again. `ask(prompt)` returns one line, or None
+    at the end of input; `tell(text)` shows text. With `hears_words`, lines that begin with 'say
+    ' are sent as messages. Leaving raises BackendError.
     """
 
     def __init__(
@@ -35,18 +33,16 @@ class Human:
     ) -> None:
         self.name = name
         self.left = False
-        """Whether the person has left the game."""
+        """True after the person has left."""
         self._view, self._ask, self._tell = view, ask, tell
         self._hears_words = hears_words
 
     def start(self, seed: int) -> bool:
-        """Whether the rules were told already: they are told once a game."""
         return False
 
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[bool]
     ) -> tuple[list[Decision], list[bool]]:
-        """One answer per entry, asked for one after another. Raises BackendError on leaving."""
         decisions = [
             self._move(one, told_rules) for one, told_rules in zip(seen, states, strict=True)
         ]

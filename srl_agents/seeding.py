@@ -1,13 +1,9 @@
-"""Random streams of play and training, derived by name from one seed.
+"""Random streams, derived by name from one seed.
 
-All randomness of a run, an evaluation or a collection comes from one seed; a stream is what one
-purpose draws from. What tells it apart is what numpy's SeedSequence is given beside the seed. That
-takes missing words for zeros, so the layouts that recorded results rest on (`kept`) are different
-within bounds only: rounds below MOST_ROUNDS, and every number one word. All others are apart by
-construction: a spawn key stands behind four words of entropy, and no kept layout has five.
-
-`update` and `of_agents` give numbers, which start generators of their own: a round's first update
-and its games share their words, [seed, round], and nothing that is drawn.
+A stream is identified by the numbers given to numpy's SeedSequence next to the seed.
+SeedSequence pads with zeros, so the layouts that recorded results depend on (`kept`) are
+distinct only for rounds below MOST_ROUNDS. All other streams have a spawn key, which makes them
+distinct by construction.
 """
 
 from __future__ import annotations
@@ -19,15 +15,14 @@ import numpy as np
 
 
 class Stream(NamedTuple):
-    """What tells a stream apart: its own numbers, and the names of those it is asked with."""
+    """Layout of a stream: fixed numbers, and names of indices."""
 
     words: tuple[str | int, ...]
     kept: bool = False
-    """The words follow the seed as entropy, as they always did; else they are a spawn key."""
+    """True if the words follow the seed as entropy, False for a spawn key."""
 
     @property
     def indices(self) -> tuple[str, ...]:
-        """The names of the numbers it is asked with."""
         return tuple(word for word in self.words if isinstance(word, str))
 
 
@@ -39,7 +34,7 @@ STREAMS: Mapping[str, Stream] = {
     "stage": Stream(("stage", 104_729), kept=True),
     "collecting": Stream((1,)),
     "trl_rollout": Stream((2, "step", "call")),
-    # Who is met in a round's games; apart, so that the same games are played whoever it is.
+    # Opponents of a round, apart from the games, which stay the same for all opponents.
     "opponents": Stream((3, "round")),
     # What an update's optimizer steps start from; the updates of a stage are counted from
     # STAGE_UPDATES, to which no round comes.
@@ -55,7 +50,7 @@ STREAMS: Mapping[str, Stream] = {
     # Who plays a group of games, and in which order models meet over a cycle of groups.
     "matchmaking": Stream((8, "group")),
     "round_robin": Stream((9, "cycle")),
-    # From whom a model of a population goes on, and with which settings.
+    # Exploit and explore steps of population-based training.
     "population": Stream((10, "round")),
     # Games among the snapshots of an opponent pool.
     "pool_games": Stream((11, "round")),
@@ -64,19 +59,16 @@ STREAMS: Mapping[str, Stream] = {
 }
 
 MOST_ROUNDS = 104_729
-"""Rounds that a run may have: the next one's games would be those of scenarios."""
+"""Largest number of rounds: the next stream would be that of scenarios."""
 STAGE_UPDATES = 2**31
 MOST = 2**32 - 1
-"""The greatest seed and index, one word: of two words the second would be an index."""
+"""Largest seed and index, one word."""
 
 _BETWEEN_PROCESSES = 1_000_003
 
 
 def sequence(seed: int, name: str, *indices: int) -> np.random.SeedSequence:
-    """The start of the stream `name` of `seed`, at these indices.
-
-    Raises ValueError for numbers that are not 0 to MOST, and for too few or too many of them.
-    """
+    """Return the seed sequence of a stream; raise ValueError for numbers outside 0 to MOST."""
     stream = STREAMS[name]
     given = dict(zip(stream.indices, indices, strict=True))
     for what, value in (("seed", seed), *given.items()):
@@ -89,45 +81,43 @@ def sequence(seed: int, name: str, *indices: int) -> np.random.SeedSequence:
 
 
 def generator(seed: int, name: str, *indices: int) -> np.random.Generator:
-    """What draws from the stream. Raises as `sequence` does."""
+    """Return the generator of a stream. Raises as `sequence` does."""
     return np.random.default_rng(sequence(seed, name, *indices))
 
 
 def of_update(seed: int, round_number: int, model: int, update_index: int) -> int:
-    """The number below 2**32 that an update starts from. Raises as `sequence` does."""
+    """Return the 32-bit seed of an update. Raises as `sequence` does."""
     start = sequence(seed, "update", round_number, model, update_index)
     return int(start.generate_state(1, np.uint32)[0])
 
 
 def of_step(update: int, step: int, process: int) -> int:
-    """What an optimizer step of an update draws from in one of the processes, so that no two drop
-    out the same places."""
+    """Return the seed of an optimizer step in one of the processes."""
     return update + step + _BETWEEN_PROCESSES * process
 
 
 def of_games(
     draws: np.random.Generator, games: int, group_size: int = 1
 ) -> tuple[list[int], list[int]]:
-    """(seeds of environments, seeds of policies) of so many games, of which `group_size` in a row
-    have the same start."""
+    """Return (environment seeds, policy seeds); `group_size` episodes in a row share a start."""
     starts = draws.integers(2**31, size=-(-games // group_size)).tolist()
     policies = draws.integers(2**63, size=games).tolist()
     return [start for start in starts for _ in range(group_size)][:games], policies
 
 
 def of_agents(policy_seed: int, count: int) -> list[int]:
-    """The seeds of a game's agents; `policy_seed` is a number that one of the streams gave."""
+    """Return the seeds of an episode's agents."""
     return [
         int(own) for own in np.random.SeedSequence(policy_seed).generate_state(count, np.uint64)
     ]
 
 
 def of_mixture(agent_seed: int) -> np.random.Generator:
-    """What draws who plays an agent's game, apart from what that player draws from."""
+    """Return the generator that draws from a mixture."""
     return np.random.default_rng(np.random.SeedSequence(agent_seed, spawn_key=(0,)))
 
 
 def of_branches(policy_seed: int, turn: int, count: int) -> list[int]:
-    """The seeds of a game's branches at one turn, apart from those of its agents."""
+    """Return the seeds of an episode's branches at one turn."""
     start = np.random.SeedSequence(policy_seed, spawn_key=(turn,))
     return [int(own) for own in start.generate_state(count, np.uint64)]

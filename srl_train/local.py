@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from srl_agents.llm.sampling import Sampling
+from srl_agents.matchmaking import Matchmaking
 from srl_agents.policy import Policy
-from srl_agents.rollout.matchmaking import Matchmaking
 from srl_train import fsdp, processes
 from srl_train.build import Parts
 from srl_train.config.learning.trl_options import CLIPPED_LOSSES

@@ -150,17 +150,11 @@ def _population(run: Run, model: str, update: UpdateStats) -> dict[str, Any]:
     return {"copied_from": update.copied_from, "settings": settings}
 
 
-def _matched(
-    run: Run, model: str, held: Sequence[tuple[Episode, Game, str]]
-) -> dict[str, int | float]:
-    """Return the number of the model's episodes and its rating, with drawn matchmaking."""
+def _matched(run: Run, model: str, held: Sequence[tuple[Episode, Game, str]]) -> dict[str, int]:
+    """Return the number of the model's episodes, with drawn matchmaking."""
     if not run.matchmaking.draws:
         return {}
-    found: dict[str, int | float] = {"games": len({id(episode) for episode, _, _ in held})}
-    ratings = run.matchmaking.ratings
-    if ratings is not None:
-        found |= {"rating": ratings.mu[model], "rating_deviation": ratings.sigma[model]}
-    return found
+    return {"games": len({id(episode) for episode, _, _ in held})}
 
 
 def _summary(values: Sequence[int]) -> dict[str, float] | None:

@@ -16,9 +16,9 @@ from srl_agents.llm.backends.chat_backend import ChatModel
 from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.sampling import Sampling
+from srl_agents.matchmaking import Matchmaking
+from srl_agents.partners import Mixture
 from srl_agents.policy import Policy
-from srl_agents.rollout.matchmaking import Matchmaking
-from srl_agents.rollout.mixture import Mixture
 from srl_agents.scripted.registry import classic_policy, is_held_out, is_scripted, names
 from srl_envs import scenarios
 from srl_envs.errors import EnvConfigError
@@ -259,8 +259,6 @@ def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
         )
     except ValueError as error:
         raise ConfigError(f"seats: {error}") from error
-    except ImportError as error:
-        raise ConfigError(f"matchmaking.name: got 'rating': {error}") from error
 
 
 def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any) -> None:

@@ -68,7 +68,6 @@ def _state_of(run: Run) -> dict[str, Any]:
         "mode": dict(run.mode_state),
         "credit": dict(run.credit_state),
         "pools": {name: pool.state() for name, pool in run.pools.items()},
-        "matchmaking": run.matchmaking.state(),
         "stages": run.stages.state(),
         "buffers": {model: buffer.state() for model, buffer in run.buffers.items()},
         "learners": {
@@ -132,7 +131,6 @@ def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any
     for part in ("versions", "totals", "buffers", "learners"):
         refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
     refuse_unlike(state["mode"], dict(run.mode.init()), "mode")
-    refuse_unlike(state["matchmaking"], run.matchmaking.state(), "matchmaking")
     if run.config.updates.strategy != CUSTOM:
         refuse_unlike(state["strategy"], run.strategy.init(list(run.learners)), "strategy")
     for model, learner in run.learners.items():
@@ -154,7 +152,6 @@ def _restore(
     for name, totals in state.get("frozen_totals", {}).items():  # older checkpoints have none
         run.frozen_totals[name] = ModelTotals(**totals)
     run.strategy_state = state["strategy"]
-    run.matchmaking.load_state(state["matchmaking"])
     run.mode_state = state["mode"]
     run.credit_state = state["credit"]
     run.stages.load_state(state["stages"])

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from srl_agents.episode import Episode
 from srl_agents.evaluation.episode_stats import cooperation_rate
+from srl_agents.matchmaking import Matchmaking
 from srl_agents.rollout import SpeaksFirst
-from srl_agents.rollout.matchmaking import Matchmaking
 from srl_envs.text import TextView
 from srl_train.config.learning.offline import planned
 from srl_train.config.run import RunConfig
@@ -277,10 +277,9 @@ class Run:
         return [text]
 
     def end_round(self, episodes: Sequence[Episode]) -> None:
-        """Update mode, opponent pools, ratings and totals after the episodes of a round."""
+        """Update mode, opponent pools and totals after the episodes of a round."""
         for pool in self.pools.values():
             pool.record_results(episodes, tuple(self.learners))
-        self.matchmaking.record(episodes, self.teams)
         steps = [step for episode in episodes for turn in episode.turns for step in turn]
         self.mode_state = self.mode.update(self.mode_state, cooperation_rate(steps))
         for episode in episodes:

@@ -103,7 +103,6 @@ class SavedState(_Record):
     mode: dict[str, float]
     credit: dict[str, float]
     pools: Any
-    matchmaking: dict[str, list[float]]
     stages: Stages
     buffers: dict[str, Buffer]
     learners: dict[str, LearnerState]

@@ -35,7 +35,7 @@ PLACES = dict.fromkeys(
         "compat/*",
         "benchmarks/*",
         "examples/*",
-        "srl_agents/integrations/areal.py",  # AReaL's environment does
+        "srl_extensions/bridges/areal.py",  # AReaL's environment does
     ),
 ) | {
     "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),

@@ -10,8 +10,7 @@ import sys
 from areal.api.cli_args import GRPOConfig, load_expr_config
 from datasets import Dataset
 
-from srl_agents.integrations.focal_game import FocalGame
-from srl_agents.integrations.game_rows import rows
+from srl_extensions.bridges.focal_game import FocalGame, rows
 
 # Each row is one game of one of these three agents; the model plays all of them.
 OPTIONS = {"num_agents": 4, "max_cycles": 8}
@@ -19,7 +18,7 @@ GAMES = [
     FocalGame("coop_compete_v0", agent, {"agent_3": "tit_for_tat"}, OPTIONS, max_new_tokens=16)
     for agent in ("agent_0", "agent_1", "agent_2")
 ]
-WORKFLOW = "srl_agents.integrations.areal.SrlWorkflow"
+WORKFLOW = "srl_extensions.bridges.areal.SrlWorkflow"
 
 
 def data():

@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from srl_agents.llm import tiny
-from srl_agents.rollout.partners import WithPartners
+from srl_agents.partners import WithPartners
 from srl_agents.scripted.registry import classic_policy
 from srl_extensions.remote.openenv_client import FocalAgent, PartnerGame
 from srl_extensions.remote.openenv_server import ServedGame, create_app, in_background

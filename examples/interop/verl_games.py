@@ -9,8 +9,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from srl_agents.integrations.focal_game import FocalGame
-from srl_agents.integrations.game_rows import rows, write_rows
+from srl_extensions.bridges.focal_game import FocalGame, rows, write_rows
 
 # Each row is one game of one of these three agents; the model plays all of them.
 OPTIONS = {"num_agents": 4, "max_cycles": 8}

@@ -1,8 +1,6 @@
 """SimplePG and OurMethodPolicy as policies for any environment with the actions 0 and 1.
 
-An agent plays its learner as it stood when the episode began; `learn` then takes the recorded
-episode. Between the two nothing changes, so episodes can be played, recorded and learnt from in
-different places. One learner plays one agent.
+An agent plays a frozen copy of its learner; `learn` updates the learner with a recorded episode.
 """
 
 from __future__ import annotations
@@ -11,15 +9,15 @@ from copy import deepcopy
 
 import numpy as np
 
+from srl_agents.baselines.learners import SimplePG
 from srl_agents.baselines.our_method import OurMethodPolicy
-from srl_agents.baselines.simple_pg import SimplePG
 from srl_agents.episode import Decision, Episode
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_agents.scripted.memory_one import START, SituationReader, coin
 
 
 class SimplePGAgent(PerAgentPolicy):
-    """Plays a SimplePG; its draws come from the episode's seed."""
+    """Policy of a SimplePG."""
 
     name = "simple_pg"
 
@@ -27,11 +25,10 @@ class SimplePGAgent(PerAgentPolicy):
         self.learner = learner
 
     def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
-        """An action, with its log-probability."""
         return coin(self.learner.chance, state)
 
     def learn(self, episode: Episode, agent: str) -> None:
-        """One update of the learner from what `agent` did and earned."""
+        """Update the learner with an episode."""
         steps = episode.steps_of(agent)
         self.learner.update(
             [(step.decision.action, step.decision.logprob or 0.0, step.reward) for step in steps]
@@ -39,11 +36,7 @@ class SimplePGAgent(PerAgentPolicy):
 
 
 class OurMethodAgent(PerAgentPolicy):
-    """Plays an OurMethodPolicy. With several others, their majority is "the opponent".
-
-    `reader` says where the round before stands in the observation; by default as in
-    coop_compete_v0. Nothing else of the observation is read.
-    """
+    """Policy of an OurMethodPolicy; several opponents count as their majority."""
 
     name = "our_method"
 
@@ -52,11 +45,9 @@ class OurMethodAgent(PerAgentPolicy):
         self._reader = reader or SituationReader()
 
     def start(self, seed: int) -> OurMethodPolicy:
-        """A copy of the learner for this episode; it draws nothing, so the seed changes nothing."""
         return deepcopy(self.learner)
 
     def decide(self, seen: AgentObservation, state: OurMethodPolicy) -> Decision:
-        """The learner's action, once it has been told what the opponent did."""
         situation = self._reader(seen.observation)
         if situation != START:
             state.observe_opponent((situation - 1) % 2)
@@ -64,10 +55,9 @@ class OurMethodAgent(PerAgentPolicy):
         return Decision(action, logprob=logprob)
 
     def learn(self, episode: Episode, agent: str) -> None:
-        """Take the learner through the episode and update it with what `agent` earned.
+        """Update the learner with an episode, in the order played.
 
-        Episodes are learnt from one at a time, in the order played: raises ValueError for one
-        that this learner, as it stands, would have played otherwise.
+        Raises ValueError if the learner would have played otherwise.
         """
         trajectories: list[tuple[int, float, float]] = []
         learner = deepcopy(self.learner)

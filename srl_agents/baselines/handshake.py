@@ -1,19 +1,15 @@
-"""Handshake of two players of one kind: by their actions alone they tell each other what joint
-actions pay, and agree on a fair cycle of them.
+"""Handshake of two players of one kind, who exchange payoffs through their actions.
 
-A player calls when it begins, and listens for calls ever after, so two that begin at different
-times find each other: whoever hears a call answers. Who called leads; where both called at once
-both draw coins until these differ (the seeded tie-break). The rest depends on actions that both
-see, so both are always in the same place:
+A player calls when it begins and listens afterwards; the listener answers, the caller leads, and
+coins decide if both call at once. The phases depend on actions that both observe:
 
-1. They go through the joint actions in question, until both say that they know their rewards.
-2. Each tells its own mean reward of each, in BITS bits, and how noisy its rewards are.
-3. Both work out the fair cycle from the same two tables (`agreement`). Where noise leaves in
-   question whether another joint action is better, those are measured more often and told again.
+1. Both play the joint actions in question until both know their rewards. 2. Each sends its mean
+reward of each in BITS bits, and the noise of its rewards. 3. Both compute the same fair cycle
+(`solutions`). If noise leaves a better joint action possible, the candidates are measured and
+sent again.
 
-Communication by costless messages is known to select fair and efficient outcomes in repeated games
-(Crandall et al. 2018, "Cooperating with machines"); here the messages are actions. A partner who
-ever does otherwise than the handshake has it is none, and is answered as a stranger.
+Costless messages select fair and efficient outcomes in repeated games (Crandall et al. 2018,
+"Cooperating with machines"). A partner that deviates is a stranger.
 """
 
 from __future__ import annotations
@@ -23,8 +19,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.baselines.agreement import Agreement, Cell, fair_cycle, product_of_gains
-from srl_agents.baselines.maximin import maximin
+from srl_agents.baselines.solutions import Agreement, Cell, fair_cycle, maximin, product_of_gains
 
 CALL = (1, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0)  # balanced, and no shift of it overlaps with itself
 ANSWER = (1, 1, 1, 1)  # no part of a call
@@ -40,10 +35,10 @@ _Phase = Callable[[list[int]], None]
 
 
 class Handshake:
-    """One player's side of a handshake in a game of K actions.
+    """One side of a handshake in a game of K actions.
 
-    `coins` are its draws of 0 and 1 for the tie-break. `over` says that the partner is none of the
-    kind; `agreed` holds the own and the partner's actions of the cycle once there is one.
+    `coins` are draws of 0 and 1 for the tie-break. `over` is True if the partner is a stranger;
+    `agreed` holds the own and the partner's actions of the cycle.
     """
 
     def __init__(self, actions: int, coins: Sequence[int], *, calls: bool) -> None:
@@ -66,11 +61,10 @@ class Handshake:
             self._begin(ANSWER, (0,) * len(ANSWER), self._ask)
 
     def act(self) -> int:
-        """The own action of this round."""
         return self._own[len(self._heard)]
 
     def observe(self, other: int) -> None:
-        """Take in the partner's action of this round."""
+        """Observe the partner's action."""
         expected = self._expected
         if other > 1 if expected is None else other != expected[len(self._heard)]:
             self.over = True
@@ -82,7 +76,7 @@ class Handshake:
     def know(
         self, mean_KK: NDArray[np.float64], count_KK: NDArray[np.float64], noise: float
     ) -> None:
-        """What is known of the own rewards by now; tables are (own, other)."""
+        """Set the estimates of the own rewards; tables are (own, other)."""
         self._mean_KK, self._count_KK, self._noise = mean_KK, count_KK, noise
 
     def _begin(self, own: Sequence[int], expected: Sequence[int] | None, then: _Phase) -> None:
@@ -110,7 +104,6 @@ class Handshake:
             self._ask(heard)
 
     def _ask(self, heard: list[int]) -> None:
-        """Both say whether they know enough."""
         ready = all(self._count_KK[self._mine(cell)] >= self._needed for cell in self._cells)
         self._begin([int(ready)], None, self._asked)
 
@@ -122,7 +115,6 @@ class Handshake:
             self._begin([own for own, _ in played], [other for _, other in played], self._ask)
 
     def _mine(self, cell: Cell) -> Cell:
-        """A joint action (leader's, follower's) as (own, other)."""
         return cell if self._leads else (cell[1], cell[0])
 
     def _message(self) -> list[int]:
@@ -139,7 +131,6 @@ class Handshake:
         return [number >> bit & 1 for number, bits in numbers for bit in reversed(range(bits))]
 
     def _exchanged(self, heard: list[int]) -> None:
-        """Both tables are known to both: an agreement, or more to measure."""
         messages = [list(self._own), heard] if self._leads else [heard, list(self._own)]
         noise = max(self._read(player, bits) for player, bits in enumerate(messages))
         leader_KK, follower_KK = self._told
@@ -158,7 +149,6 @@ class Handshake:
             self.agreed = own, other
 
     def _read(self, player: int, bits: list[int]) -> float:
-        """Put what a player told into its table, and return its noise."""
         for place, cell in enumerate(self._cells):
             self._told[player][cell] = _number(bits[place * BITS :][:BITS]) / (2**BITS - 1)
         return float(2.0 ** (-0.5 * _number(bits[-NOISE_BITS:])))

@@ -25,13 +25,13 @@ PRIOR = [
     for direction in range(len(DIRECTIONS))
     for _ in RATES
 ]
-"""Belief in each filter, of a learner: direction by direction."""
+"""Prior of each filter."""
 PUSHES = np.linspace(-1.0, 1.0, 5)
 LOOKAHEAD = 128  # episodes over which leading a learner may pay itself back
 
 
 class LearnerFilter:
-    """Where N learners' logits are, for each direction and rate."""
+    """Beliefs about N learners' logits, for each direction and rate."""
 
     def __init__(self, runs: int) -> None:
         belief = np.exp(-0.5 * (LOGITS / START) ** 2)
@@ -41,9 +41,9 @@ class LearnerFilter:
     def add(
         self, played_N: NDArray[np.float64], counts_NK: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Take in an episode: our share of 1, and the partner's counts of 0 and 1.
+        """Update with an episode and return the log-likelihood of each filter: (N, FILTERS).
 
-        Returns the log-probability of the counts under each filter: (N, FILTERS).
+        `played_N` is the own share of the action 1, `counts_NK` the counts of the partner.
         """
         chance_G = _chance(LOGITS)
         log_likelihood_NG = counts_NK[:, 1:] * np.log(chance_G) + counts_NK[:, :1] * np.log(
@@ -64,9 +64,9 @@ class LearnerFilter:
         return np.asarray(evidence.reshape(FILTERS, -1).T)
 
     def led(self, weight_NF: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Share of the rounds to come in which they play 1 if we always play 0, or 1: (N, 2).
+        """Return the future share of the action 1 under each constant own action: (N, 2).
 
-        `weight_NF` are the beliefs in the filters.
+        `weight_NF` are the weights of the filters.
         """
         weight_NDR = weight_NF.reshape(-1, len(DIRECTIONS), len(RATES))
         led_N2 = np.zeros((len(weight_NF), 2))
@@ -84,13 +84,12 @@ def _chance(logit: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @cache
 def _moves() -> NDArray[np.float64]:
-    """How a learner's logit moves in an episode: (push, rate, logit before, logit after)."""
     chance_G = _chance(LOGITS)
     slope_G = chance_G * (1.0 - chance_G)
     rate_R1 = np.array(RATES)[:, None]
     noise_RG = NOISE * rate_R1 * np.sqrt(slope_G)
     step = LOGITS[1] - LOGITS[0]
-    # Nine equally likely quantiles of a standard normal stand for the noise.
+    # Nine equally likely quantiles of a standard normal represent the noise.
     quantiles = (-1.59, -0.97, -0.59, -0.28, 0.0, 0.28, 0.59, 0.97, 1.59)
     moves = np.zeros((len(PUSHES), len(RATES), LOGITS.size, LOGITS.size))
     for index, push in enumerate(PUSHES):
@@ -104,7 +103,6 @@ def _moves() -> NDArray[np.float64]:
 
 @cache
 def _futures() -> NDArray[np.float64]:
-    """A pushed learner's mean chance over LOOKAHEAD episodes: (push down or up, rate, logit)."""
     moves = _moves()[[0, -1]]
     share = np.zeros((2, len(RATES), LOGITS.size))
     chance = np.broadcast_to(_chance(LOGITS), share.shape)

@@ -9,8 +9,7 @@ each predicts the next actions, and each is believed as far as it predicted well
 - conditional: a distribution for each outcome of the round before (tit-for-tat is one of them).
 - reactive: the same, with counts that fade.
 - learner (in games of two actions): moves its logit from episode to episode, see
-  `learner_filter`.
-"""
+  `learner_filter`."""
 
 from __future__ import annotations
 
@@ -23,8 +22,74 @@ from numpy.typing import NDArray
 from srl_agents.baselines.learner_filter import FILTERS, PRIOR, LearnerFilter
 from srl_agents.scripted.memory_one import situations
 
+PRIOR_WEIGHT = 0.1  # rounds' worth of belief that a cell pays the mean of all rewards seen
+
+
+class PayoffTable:
+    """Mean and standard error of the own reward per joint action, (N, own action, other's)."""
+
+    def __init__(self, runs: int, actions: int = 2) -> None:
+        self._cells = actions * actions
+        self._shape = (runs, actions, actions)
+        self.count = np.zeros(self._shape)
+        self._total = np.zeros(self._shape)
+        self._squares = np.zeros(self._shape)
+
+    def add(
+        self,
+        own_NT: NDArray[np.int8],
+        other_NT: NDArray[np.int8],
+        reward_NT: NDArray[np.float64],
+    ) -> None:
+        """Add one episode."""
+        runs, actions = self._shape[:2]
+        cell_NT = np.arange(runs)[:, None] * self._cells + own_NT * actions + other_NT
+        flat = cell_NT.ravel()
+        for table, weights in (
+            (self.count, None),
+            (self._total, reward_NT.ravel()),
+            (self._squares, np.square(reward_NT).ravel()),
+        ):
+            table += np.bincount(flat, weights, minlength=table.size).reshape(self._shape)
+
+    def of(self, run: int) -> PayoffTable:
+        """Return the table of one run."""
+        alone = PayoffTable(1, self._shape[1])
+        alone.count, alone._total, alone._squares = (
+            table[run : run + 1] for table in (self.count, self._total, self._squares)
+        )
+        return alone
+
+    def mean(self) -> NDArray[np.float64]:
+        """Return expected rewards; an unseen joint action has the mean of all rewards."""
+        known = self._total + PRIOR_WEIGHT * self._overall()[:, None, None]
+        return np.asarray(known / (self.count + PRIOR_WEIGHT))
+
+    def error(self) -> NDArray[np.float64]:
+        """Return standard errors of `mean`; an unseen joint action has the spread of all
+        rewards."""
+        seen = self.noise()[:, None, None] / np.sqrt(np.maximum(self.count, 1.0))
+        return np.asarray(np.where(self.count > 0, seen, self._spread()[:, None, None]))
+
+    def noise(self) -> NDArray[np.float64]:
+        """Return the pooled standard deviation of rewards: (N,)."""
+        seen = np.maximum(self.count, 1.0)
+        around = (self._squares - self._total * self._total / seen).sum(axis=(1, 2))
+        freedom = self.count.sum(axis=(1, 2)) - (self.count > 0).sum(axis=(1, 2))
+        return np.asarray(np.sqrt(np.maximum(around, 0.0) / np.maximum(freedom, 1.0)))
+
+    def _overall(self) -> NDArray[np.float64]:
+        rounds = np.maximum(self.count.sum(axis=(1, 2)), 1.0)
+        return np.asarray(self._total.sum(axis=(1, 2)) / rounds)
+
+    def _spread(self) -> NDArray[np.float64]:
+        """Standard deviation of all rewards seen: (N,)."""
+        rounds = np.maximum(self.count.sum(axis=(1, 2)), 1.0)
+        square = self._squares.sum(axis=(1, 2)) / rounds
+        return np.asarray(np.sqrt(np.maximum(square - np.square(self._overall()), 0.0)))
+
+
 COUNTED = ("stationary", "changing", "conditional", "reactive")
-"""The types that are counts of what was played."""
 FADING = (False, True, False, True)
 LOOKS_BACK = (False, False, True, True)
 PRIOR_COUNT = 0.5  # Jeffreys' prior for a chance
@@ -33,11 +98,10 @@ _lgamma = np.vectorize(lgamma, otypes=[float])
 
 
 class PartnerModel:
-    """Beliefs about the partner's type and next actions, for N runs at once.
+    """Beliefs about the partner's type and next actions, for N runs.
 
-    `fading` in (0, 1] is what an episode keeps of the weight of those before it, for counts that
-    fade and for how well each type predicted. Types not among `types` are thought impossible; at
-    least one is.
+    `fading` in (0, 1] is the weight that counts and evidence keep from episode to episode.
+    `types` must contain a type of COUNTED.
     """
 
     def __init__(self, runs: int, fading: float, types: Collection[str], actions: int = 2) -> None:
@@ -53,7 +117,7 @@ class PartnerModel:
         self._log_evidence = np.zeros((runs, len(kinds)))
 
     def add(self, own_NT: NDArray[np.int8], other_NT: NDArray[np.int8]) -> None:
-        """Take in one episode."""
+        """Add one episode."""
         counts_NCK = self._counted(own_NT, other_NT)
         fits = []
         for fades, looks_back in zip(FADING, LOOKS_BACK, strict=True):
@@ -71,18 +135,17 @@ class PartnerModel:
         self._recent_NCK = self._fading * self._recent_NCK + counts_NCK
 
     def learner(self) -> NDArray[np.float64]:
-        """How likely the partner is a learner: (N,)."""
+        """Return the probability of a learner: (N,)."""
         return np.asarray(self._weights()[:, len(COUNTED) :].sum(axis=1))
 
     def replies(self) -> NDArray[np.float64]:
-        """Its distribution over actions in each situation, if it is no learner: (N, C, K)."""
+        """Return the distribution over actions in each situation, without learners: (N, C, K)."""
         return self._mixed([_mean(counts) for counts in self._counts()])
 
     def doubt(self, rounds: int) -> NDArray[np.float64]:
-        """How far that many more rounds in a situation would move the chance of a reply: (N, C).
+        """Return the largest change of a reply's probability by `rounds` more rounds: (N, C).
 
-        A standard deviation, the largest of a situation: that of the chance itself where nothing
-        was seen, less the more was (the knowledge gradient; Frazier, Powell and Dayanik 2008).
+        The knowledge gradient (Frazier, Powell and Dayanik 2008), a standard deviation.
         """
         spreads = []
         for counts in self._counts():
@@ -92,10 +155,7 @@ class PartnerModel:
         return self._mixed(spreads)
 
     def led(self) -> NDArray[np.float64]:
-        """Share of rounds in which it plays 1, if it is a learner and we always play 0, or 1.
-
-        Mean over the episodes to come: (N, 2).
-        """
+        """Return the share of the action 1 of a learner under each constant own action: (N, 2)."""
         if self._learner is None:
             return np.full((len(self._all_NCK), 2), 0.5)
         weight_NF = self._weights()[:, len(COUNTED) :]
@@ -103,7 +163,7 @@ class PartnerModel:
         return self._learner.led(weight_NF)
 
     def _counted(self, own_NT: NDArray[np.int8], other_NT: NDArray[np.int8]) -> NDArray[np.float64]:
-        """How often each action followed each situation in this episode: (N, C, K)."""
+        """Return counts of each action after each situation: (N, C, K)."""
         runs, kinds, actions = self._all_NCK.shape
         place_NT = situations(own_NT, other_NT, actions) + kinds * np.arange(runs)[:, None]
         flat = (place_NT * actions + other_NT).ravel()
@@ -111,7 +171,7 @@ class PartnerModel:
         return counts.reshape(self._all_NCK.shape)
 
     def _counts(self) -> list[NDArray[np.float64]]:
-        """What each counted type has counted, for every situation: (N, C, K) each."""
+        """Return the counts of each type: (N, C, K) each."""
         counts = []
         for fades, looks_back in zip(FADING, LOOKS_BACK, strict=True):
             kept_NCK = self._recent_NCK if fades else self._all_NCK
@@ -121,7 +181,6 @@ class PartnerModel:
         return counts
 
     def _mixed(self, by_type: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """The expectation over the counted types of what each of them says."""
         weight_NF = self._weights()[:, : len(COUNTED)]
         total_N1 = weight_NF.sum(axis=1, keepdims=True)
         even = np.full_like(weight_NF, 1.0 / len(COUNTED))
@@ -138,13 +197,11 @@ class PartnerModel:
 
 
 def _mean(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Posterior mean of a distribution; the last axis counts the actions."""
     total = counts.sum(axis=-1, keepdims=True) + counts.shape[-1] * PRIOR_COUNT
     return np.asarray((counts + PRIOR_COUNT) / total)
 
 
 def _log_chance(new: NDArray[np.float64], old: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log-probability of a sequence with these counts, after the old: Dirichlet-multinomial."""
     return np.asarray(_log_beta(old + new + PRIOR_COUNT) - _log_beta(old + PRIOR_COUNT))
 
 

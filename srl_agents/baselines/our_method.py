@@ -1,18 +1,12 @@
-"""OurMethodPolicy: a learner for repeated matrix games, seeing actions and its own rewards only.
+"""OurMethodPolicy: a learner for repeated matrix games, from actions and own rewards.
 
-It is held to three things (Powers, Shoham and Vu 2007): against partners of bounded memory it earns
-what the best response would, with its own kind it reaches an outcome that is fair and efficient,
-and against anybody about its maximin value at least. It does, in this order:
+Its criteria are those of Powers, Shoham and Vu 2007: the best response against bounded memory, a
+fair and efficient outcome in self-play, and the maximin value against all. In order of priority:
 
-- `handshake`: with a partner of its own kind it agrees on a fair cycle of joint actions, and keeps
-  to it as long as the partner does.
-- `_guarded`: where it has earned less than its maximin value, it plays the maximin strategy.
-- `worth_exploring`: it plays the optimistic plan for an episode where what may be found out is
-  worth more than it costs.
-- `_leads`: where the partner is believed to be a learner whom always playing one action leads
-  to something better over the coming episodes, it plays that action.
-- otherwise it plays the best response to what it believes of the partner (`opponent_model`), exact
-  over the episode (`best_response`).
+- `handshake`: agree on a fair cycle with another OurMethodPolicy. - `_guarded`: play the maximin
+strategy after losses. - `worth_exploring`: play the optimistic plan if its information is worth
+the cost. - `_leads`: lead a learner with a constant action. - otherwise play the best response
+to the beliefs (`opponent_model`).
 """
 
 from __future__ import annotations
@@ -23,17 +17,13 @@ from math import erf, log, pi
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.baselines.agreement import CYCLE
-from srl_agents.baselines.best_response import Plan, best_plan, plan_value, shares_met
 from srl_agents.baselines.handshake import CALL, COINS, Handshake
-from srl_agents.baselines.maximin import maximin
-from srl_agents.baselines.opponent_model import COUNTED, PartnerModel
-from srl_agents.baselines.payoff_estimates import PayoffTable
-from srl_agents.baselines.simple_pg import Uniforms, drawn
+from srl_agents.baselines.learners import Uniforms, drawn
+from srl_agents.baselines.opponent_model import COUNTED, PartnerModel, PayoffTable
+from srl_agents.baselines.solutions import CYCLE, Plan, best_plan, maximin, plan_value, shares_met
 from srl_agents.scripted.memory_one import START
 
 TYPES = ("own kind", "stationary", "changing", "conditional", "reactive", "learner")
-"""The kinds of partner that are thought possible."""
 UNDECIDED = -1
 STANDS_OUT = 2.0  # standard errors by which the best response has to beat a constant plan
 HOLD = 1.0  # standard errors by which a constant plan has to be beaten to be left for the other
@@ -42,9 +32,9 @@ MEASURING = 6  # episodes at most in which a learner is led nowhere until it is 
 MUCH = 1e9  # what measuring is worth, so that nothing is explored instead
 OPTIMISM = 2.0  # standard deviations in the optimistic plan
 LOOKS = 0.25  # share of an episode that is thought to be spent in a situation of interest
-LOOKAHEAD = 1  # episodes to come in which what was found out is used: partners may change
+LOOKAHEAD = 1  # future episodes that use the information: partners may change
 GUARD_SHARE = 0.005  # of the range of payoffs, per round, that may be lost: see `_guarded`
-GUARD_ROUNDS = 32  # rounds' worth of that range that may be lost beside it
+GUARD_ROUNDS = 32  # rounds of that range that may be lost in addition
 BARGAIN_SHARE = 0.03  # of the range by which an agreement may pay less than the maximin value
 PATIENCE = 4  # handshakes that led to nothing before calls go unheard,
 DEAF = 64  # for so many rounds, doubled each time
@@ -54,10 +44,10 @@ _erf = np.vectorize(erf, otypes=[float])
 
 
 class OurMethodRuns:
-    """N independent OurMethodPolicy players, one per seed, that go through their rounds together.
+    """N independent OurMethodPolicy players, one per seed, stepped together.
 
-    Actions are int8 arrays (N,); an episode's rewards are (N, T). `actions` is how many each
-    player has, K; `momentum` and `types` as there.
+    Actions are int8 arrays (N,); rewards of an episode are (N, T). Parameters as in
+    OurMethodPolicy.
     """
 
     def __init__(
@@ -109,10 +99,6 @@ class OurMethodRuns:
         self._maximin_NK = np.full((runs, actions), 1.0 / actions)
 
     def act(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
-        """Actions and the chances with which they were chosen: (N,) each; 1 where nothing is drawn.
-
-        The same until `observe_opponent`.
-        """
         if self._now is None:
             action_N, chance_N = self._response()
             for n, talk in self._talks.items():
@@ -127,7 +113,6 @@ class OurMethodRuns:
         return self._now
 
     def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
-        """Take in what the partners played this round."""
         own_N, _ = self.act()
         other_N = np.asarray(other_N, np.int8)
         if self._agreed_N.any():
@@ -141,10 +126,7 @@ class OurMethodRuns:
             self._talk(other_N)
 
     def update(self, own_NT: NDArray[np.int8], reward_NT: NDArray[np.float64]) -> None:
-        """Take in the rewards of the episode, and plan the next.
-
-        Raises ValueError where `own_NT` is not what was played since the last update.
-        """
+        """Learn the rewards of an episode; raise ValueError if `own_NT` was not played."""
         played = np.stack(self._own, axis=1) if self._own else np.empty((self._row.size, 0))
         if not np.array_equal(played, own_NT) or not self._own:
             raise ValueError(
@@ -165,7 +147,6 @@ class OurMethodRuns:
             self._plan_NTC = self._planned(mean_NKK, own_NT.shape[1])
 
     def _talk(self, other_N: NDArray[np.int8]) -> None:
-        """Go on with the handshakes, and answer those who call."""
         bits_N = (2 * self._register_N + other_N) % 2 ** len(CALL)
         self._register_N = np.where(other_N <= 1, bits_N, 0)
         for n, talk in list(self._talks.items()):
@@ -187,12 +168,10 @@ class OurMethodRuns:
                 self._tell(n)
 
     def _tell(self, n: int) -> None:
-        """Let a handshake know what is known of the rewards."""
         payoffs = self._payoffs.of(n)
         self._talks[n].know(payoffs.mean()[0], payoffs.count[0], float(payoffs.noise()[0]))
 
     def _response(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
-        """What to play with strangers this round, and its chance."""
         uniform_N = self._uniforms.take(1)[0]
         chance_N = np.ones(self._row.size)
         if self._plan_NTC is None:  # nothing is known: every action twice, and again
@@ -212,11 +191,9 @@ class OurMethodRuns:
         return action_N, chance_N
 
     def _guarded(self, mean_NKK: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Whose earnings are so far below the maximin value that this is what to play: (N,).
+        """Return where losses against the maximin value exceed the bound: (N,).
 
-        So no stranger costs much more than the bound (safety; Powers et al. 2007). With half of it
-        lost, it leads and explores no more. An agreement is left where it pays less than that value
-        itself.
+        At half of the bound a player stops leading and exploring (safety; Powers et al. 2007).
         """
         self._maximin_NK, value_N = maximin(mean_NKK)
         range_N = np.ptp(mean_NKK, axis=(1, 2))
@@ -229,7 +206,6 @@ class OurMethodRuns:
         return np.asarray(lost_N > 2.0 * bound_N)
 
     def _planned(self, payoff_NKK: NDArray[np.float64], rounds: int) -> NDArray[np.int8]:
-        """The plan for an episode of this many rounds, by run, round and situation."""
         reply_NCK, error_NKK = self._partner.replies(), self._payoffs.error()
         best = best_plan(reply_NCK, payoff_NKK, rounds)
         # With a learner a plan is taken for no better than leading it the wrong way.
@@ -262,11 +238,6 @@ class OurMethodRuns:
         payoff_NKK: NDArray[np.float64],
         error_NKK: NDArray[np.float64],
     ) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
-        """The best response, or always playing one action where it is as good, and its value.
-
-        A constant plan is also worth what it makes of a learner over the coming episodes; and one
-        that was begun is kept until the other stands out, for a learner follows slowly.
-        """
         rounds = best.action_NTC.shape[1]
         share_N2 = shares_met(reply_NC, rounds)
         slip_N = _slip(error_NKK, share_N2)
@@ -293,24 +264,23 @@ class OurMethodRuns:
 def worth_exploring(
     cost_N: NDArray[np.float64], spread_N: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
-    """Whether to play, for an episode, a plan that is expected to cost this much.
+    """Return True where a plan of this expected cost is worth an episode.
 
-    Its value is thought normal with this spread. That it may turn out better than the plan in use
-    is worth the expectation of the surplus in each of LOOKAHEAD episodes (the value of information;
-    Dearden, Friedman and Andre 1999).
+    The plan's value is normal with this spread; the benefit is the expected surplus over
+    LOOKAHEAD episodes (value of information; Dearden, Friedman and Andre 1999).
     """
     spread_N = np.maximum(spread_N, 1e-12)
     return np.asarray(LOOKAHEAD * spread_N * _surplus(cost_N / spread_N) > cost_N + 1e-9)
 
 
 class OurMethodPolicy:
-    """One player: the documented face of the method.
+    """Learner for repeated matrix games, from actions and own rewards.
 
-    `seed` decides who leads where two of a kind begin at once, and the draws of mixed strategies:
-    give two players different ones; None takes one from the system. `actions` is how many there
-    are. `momentum` in (0, 1] is what the evidence about the partner keeps of its weight from one
-    episode to the next: 1 never forgets, lower values follow partners that change. `types` are the
-    kinds of partner thought possible, by default all; fewer show what each is good for.
+    Args:
+        seed: Seed of tie-breaks and mixed strategies; two players need different seeds.
+        actions: Number of actions.
+        momentum: Weight that evidence keeps from episode to episode, in (0, 1].
+        types: Partner types that are considered possible.
     """
 
     def __init__(
@@ -327,16 +297,12 @@ class OurMethodPolicy:
         self._asked = False
 
     def act(self) -> tuple[int, float]:
-        """The action of this round (1 = cooperate) and its log-probability, 0 unless it mixes."""
         [action], [chance] = self._runs.act()
         self._asked = True
         return int(action), log(chance)
 
     def observe_opponent(self, opp_action: int) -> None:
-        """Take in what the partner played in the round that act() was last asked for.
-
-        Raises ValueError for anything but an action, and where act() was not called before.
-        """
+        """Observe the partner's action; raise ValueError for an invalid one or without act()."""
         if opp_action not in range(self._actions):
             allowed = "0 (compete) or 1 (cooperate)"
             if self._actions > 2:
@@ -348,11 +314,9 @@ class OurMethodPolicy:
         self._runs.observe_opponent(np.array([opp_action], np.int8))
 
     def update(self, trajectories: Sequence[tuple[int, float, float]], env: object = None) -> None:
-        """Learn from an episode: its (action, log-probability, reward) in the order played.
+        """Learn from an episode of (action, log-probability, reward).
 
-        `env` is there for callers that pass it and is never looked at: the cooperation level, the
-        payoffs and the partner's rewards stay unknown to the method. Raises ValueError where the
-        actions are not those played since the last update.
+        `env` is ignored. Raises ValueError if the actions are not those played.
         """
         actions = np.array([[action for action, _, _ in trajectories]], np.int8)
         rewards = np.array([[reward for _, _, reward in trajectories]], float)
@@ -360,14 +324,12 @@ class OurMethodPolicy:
 
 
 def _surplus(distance_N: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Expectation of max(0, X - distance) of a standard normal X: the unit normal loss."""
     density_N = np.exp(-0.5 * distance_N**2) / np.sqrt(2.0 * pi)
     tail_N = 0.5 * (1.0 - _erf(distance_N / np.sqrt(2.0)))
     return np.asarray(density_N - distance_N * tail_N)
 
 
 def _worth(payoff_N22: NDArray[np.float64], share_N2: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean reward of always playing 0, or 1, against a partner that plays 1 in these shares."""
     return np.asarray(payoff_N22[:, :, 0] + share_N2 * (payoff_N22[:, :, 1] - payoff_N22[:, :, 0]))
 
 

@@ -1,12 +1,10 @@
 """S++: experts for cooperation, compromise and safety, chosen by aspiration.
 
-After Crandall (2014), "Towards minimizing disappointment in repeated games". As published it knows
-both players' payoffs. Its experts are a maximin strategy, a best response to a memory-one model of
-the partner, and for every cycle of at most two joint actions that pays both at least their maximin
-values a leader, who punishes a partner that gains by deviating until the gain is gone, and a
-follower, who does not. An expert is kept for EPOCH rounds and longer while it punishes or earns
-what is aspired to; the aspiration follows what is earned. What differs from the paper: epochs are
-of one length for all experts, and one that punishes may be left after PUNISHED rounds.
+After Crandall (2014), "Towards minimizing disappointment in repeated games". Both players'
+payoffs are known. The experts are a maximin strategy, a best response to a memory-one model, and
+a leader and a follower for each fair cycle of at most two joint actions. A leader punishes
+deviations until their gain is gone. Differences from the paper: all epochs have EPOCH rounds,
+and a punishing expert may be left after PUNISHED rounds.
 """
 
 from __future__ import annotations
@@ -17,8 +15,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.baselines.maximin import maximin
-from srl_agents.baselines.simple_pg import Uniforms, drawn
+from srl_agents.baselines.learners import Uniforms, drawn
+from srl_agents.baselines.solutions import maximin
 
 EPOCH = 4  # rounds: a cycle of two joint actions, twice
 PUNISHED = 16  # rounds after which a leader may be left even while it punishes
@@ -72,7 +70,6 @@ class SPlusPlusRuns:
         self._own_N = np.zeros(runs, np.int8)
 
     def act(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
-        """Actions, and 1 for their chances, which are not kept: (N,) each."""
         drawn_N = self._uniforms.take(1)[0]
         cycle_N, is_cycle_N, leads_N = self._roles()
         part_N = self._part_2XT[0, cycle_N, self._rounds % 2]
@@ -85,7 +82,6 @@ class SPlusPlusRuns:
         return self._own_N, np.ones(self._row.size)
 
     def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
-        """Take in a round: model, guilt and earnings; at an epoch's end choose again."""
         joint_N = self._own_N.astype(int) * self._actions + other_N
         self._count_NJK[self._row, self._last_N, other_N] += 1.0
         own_N, theirs_N = self._pays_2NJ[:, self._row, joint_N]
@@ -104,16 +100,14 @@ class SPlusPlusRuns:
             self._review()
 
     def update(self, own_NT: NDArray[np.int8], reward_NT: NDArray[np.float64]) -> None:
-        """Nothing: it knows the payoffs, and goes on across episodes."""
+        """Do nothing: payoffs are known."""
 
     def _roles(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Whose expert follows which cycle, whether it follows one at all, and as a leader."""
         cycles = self._part_2XT.shape[1]
         place_N = self._expert_N - FIRST_LEADER
         return np.maximum(place_N, 0) % cycles, place_N >= 0, (place_N >= 0) & (place_N < cycles)
 
     def _sweep(self, times: int) -> None:
-        """Value iteration against the frequencies seen."""
         runs, actions = self._row.size, self._actions
         chance_NJK = self._count_NJK / self._count_NJK.sum(axis=2, keepdims=True)
         for _ in range(times):
@@ -125,7 +119,6 @@ class SPlusPlusRuns:
         self._potential_NE[:, MODEL] = self._value_NJ[self._row, self._last_N]
 
     def _review(self) -> None:
-        """Aspirations follow the earnings; who earns less may choose another expert."""
         mean_N = self._earned_N / self._since_N
         keep = LEARNING**self._since_N
         content_N = mean_N >= self._aspiration_N - 1e-9
@@ -140,7 +133,6 @@ class SPlusPlusRuns:
         self._since_N = np.where(over_N, 0, self._since_N)
 
     def _choose(self, who_N: NDArray[np.bool_], current_N: NDArray[np.int64]) -> NDArray[np.int64]:
-        """One of the experts that may reach the aspiration, the model where none is thought to."""
         allowed_NE = self._potential_NE >= self._aspiration_N[:, None] - 1e-9
         allowed_NE[~allowed_NE.any(axis=1), MODEL] = True
         chance_NE = allowed_NE / allowed_NE.sum(axis=1, keepdims=True)

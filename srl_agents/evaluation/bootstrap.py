@@ -15,16 +15,14 @@ from srl_agents import seeding
 RESAMPLES = 2_000
 CONFIDENCE = 0.95
 DRAWN_AT_ONCE = 2**18
-"""Clusters, of all resamples that are taken together; the numbers are the same for any."""
 
 
 def bootstrap_interval(
     values: Sequence[float], seed: int, clusters: Sequence[Hashable] | None = None
 ) -> tuple[float, float] | None:
-    """The 95 % percentile bootstrap interval of the mean (Efron 1979), from its own generator.
+    """Return the 95 % percentile bootstrap interval of the mean (Efron 1979).
 
-    Values of one cluster (each its own where not given) are drawn together, since they do not vary
-    independently. None where there is only one.
+    Values of one cluster are drawn together. None for a single cluster.
     """
     numbers: dict[Hashable, int] = {}
     own = range(len(values)) if clusters is None else clusters
@@ -43,7 +41,7 @@ def bootstrap_interval(
 
 
 def percentile_interval(resampled: ArrayLike) -> tuple[float, float]:
-    """The middle 95 % of a statistic's values over resamples; NaN is left out."""
+    """Return the middle 95 % of resampled values without NaN."""
     tail = (1.0 - CONFIDENCE) / 2
     low, high = np.nanquantile(np.asarray(resampled, dtype=np.float64), [tail, 1.0 - tail])
     return float(low), float(high)

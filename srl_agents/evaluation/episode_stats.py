@@ -12,20 +12,20 @@ LONG_AFTER = 2**31
 
 
 def cooperation_rate(steps: Iterable[AgentStep]) -> float | None:
-    """Share of actions that cooperate; None for a game without cooperate and compete."""
+    """Return the share of cooperative actions; None for other games."""
     actions = [step.decision.action for step in steps if "cooperation_ratio" in step.info]
     return sum(map(int, actions)) / len(actions) if actions else None
 
 
 def parse_failures(steps: Iterable[AgentStep]) -> float:
-    """Share of written answers that could not be read; 0 where nobody writes."""
+    """Return the share of unreadable answers."""
     answers = [step.decision for step in steps if step.decision.text is not None]
     unread = sum(answer.parse_failure is not None for answer in answers)
     return unread / len(answers) if answers else 0.0
 
 
 def success(episodes: Iterable[Episode]) -> float | None:
-    """Share of agents that reached their goal; None for a game that has none to reach."""
+    """Return the share of agents that reached their goal; None without goals."""
     ends = [
         bool(end["success"])
         for episode in episodes
@@ -36,13 +36,13 @@ def success(episodes: Iterable[Episode]) -> float | None:
 
 
 def environment_of(episode: Episode) -> str | None:
-    """The label of the one that multitask_v0 played; None in all other environments."""
+    """Return the label of the environment that multitask_v0 played, else None."""
     label = episode.turns[0][0].info.get("environment") if episode.turns else None
     return None if label is None else str(label)
 
 
 def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
-    """What came of each of the environments that multitask_v0 played, by label; else nothing."""
+    """Return statistics per environment of multitask_v0."""
     parted: dict[str, list[Episode]] = {}
     for episode in episodes:
         label = environment_of(episode)
@@ -62,11 +62,11 @@ def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
 
 
 def winner(episode: Episode) -> str | None:
-    """Who won, where the game says so."""
+    """Return the winner, if the game has one."""
     last = episode.turns[-1] if episode.turns else ()
     return next((step.info["winner"] for step in last if "winner" in step.info), None)
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """None of no values."""
+    """Return the mean, or None of no values."""
     return sum(values) / len(values) if values else None

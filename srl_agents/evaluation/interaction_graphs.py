@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -17,8 +17,6 @@ from srl_agents.evaluation.bootstrap import t_quantile
 
 Pair = tuple[str, str]
 """(source, target) of an edge."""
-Rewards = Mapping[str, Mapping[int, float]]
-"""Agent to turn to reward, of one game."""
 Floats = NDArray[np.float64]
 LEVEL = 0.05
 """Probability that any edge of a graph is sure if no player has an effect."""
@@ -26,8 +24,6 @@ MOST_FLIPPED = 128
 """Games up to which signs are flipped: above it, Student's t is valid for discrete values too."""
 SIGNS = 13
 """All 2^13 sign patterns are tried for 13 games, and as many random ones for more."""
-ROUNDING = 1e-12
-"""Variance, relative to the mean square, below which a value is constant."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,6 @@ class Measure:
     unit: str
     how: str
     """Method and its limits in one or two sentences."""
-    directed: bool = True
 
 
 MEASURES: Mapping[str, Measure] = MappingProxyType({
@@ -52,14 +47,6 @@ MEASURES: Mapping[str, Measure] = MappingProxyType({
             "Counterfactual: turns were played again with one action changed. An edge is the "
             "target's reward in that turn minus its mean reward under the source's other legal "
             "actions. Effects in later turns are not included.",
-        ),
-        Measure(
-            "correlation",
-            "Whose rewards went together",
-            "correlation",
-            "Correlation of the two players' rewards, turn by turn. The measure has no direction "
-            "and shows no cause. Shown because these games cannot be played again.",
-            directed=False,
         ),
         Measure(
             "traded",
@@ -116,8 +103,7 @@ class Graph:
 
     def edge(self, source: str, target: str) -> Edge | None:
         """Return the edge between two players, or None."""
-        ends = {(source, target)} if self.measure.directed else {(source, target), (target, source)}
-        return next((edge for edge in self.edges if (edge.source, edge.target) in ends), None)
+        return next((e for e in self.edges if (e.source, e.target) == (source, target)), None)
 
 
 class Measured(NamedTuple):
@@ -175,7 +161,6 @@ def tested_edges(measured: Mapping[Pair, Measured], seed: int) -> tuple[Edge, ..
 
 
 def _sign_flip_p(effect_G: Floats, seed: int) -> float:
-    """Return the share of sign patterns with a total at least as far from zero as the real one."""
     if len(effect_G) > MOST_FLIPPED:
         return 0.0
     total_S = np.abs(_signs(len(effect_G), seed) @ effect_G)
@@ -184,7 +169,6 @@ def _sign_flip_p(effect_G: Floats, seed: int) -> float:
 
 @lru_cache(maxsize=2)
 def _signs(games: int, seed: int) -> Floats:
-    """Return sign patterns, (pattern, game); the first has no minus."""
     if games <= SIGNS:
         minus_SG = np.arange(2**games)[:, None] >> np.arange(games) & 1
     else:
@@ -192,71 +176,3 @@ def _signs(games: int, seed: int) -> Floats:
         minus_SG = rng.integers(2, size=(2**SIGNS, games))
         minus_SG[0] = 0
     return np.asarray(1.0 - 2.0 * minus_SG, np.float64)
-
-
-def reward_correlations(
-    games: Sequence[Rewards], players: Sequence[Mapping[str, str]], seed: int
-) -> tuple[Edge, ...]:
-    """Return Pearson's correlation of rewards over the turns that two players share.
-
-    Each agent's mean over all games is subtracted first, so that agents with different payoffs do
-    not appear correlated. Pairs with a constant reward have no edge.
-
-    Args:
-        games: Rewards of each game.
-        players: Agent to player, of each game.
-        seed: Seed of the random sign patterns.
-    """
-    earned: dict[str, list[float]] = {}
-    for game in games:
-        for agent, own in game.items():
-            earned.setdefault(agent, []).extend(own.values())
-    means = {agent: sum(own) / len(own) for agent, own in earned.items() if own}
-    sums: dict[Pair, dict[int, Floats]] = {}
-    for number, (game, player) in enumerate(zip(games, players, strict=True)):
-        agents = list(game)
-        for place, one in enumerate(agents):
-            for other in agents[place + 1 :]:
-                first, second = sorted((one, other), key=lambda agent: player[agent])
-                both = [
-                    (game[first][turn] - means[first], game[second][turn] - means[second])
-                    for turn in game[first].keys() & game[second].keys()
-                ]
-                summed = sums.setdefault((player[first], player[second]), {})
-                summed[number] = summed.get(number, np.zeros(6)) + _moments(both)
-    measured = {}
-    for pair, by_game in sums.items():
-        moments = np.stack(list(by_game.values()))
-        value = float(_correlation(moments.sum(axis=0)))
-        if math.isfinite(value):
-            measured[pair] = Measured(value, _jackknife_error(moments), moments[:, -1])
-    return tuple(
-        replace(edge, interval=edge.interval and tuple(np.clip(edge.interval, -1.0, 1.0).tolist()))
-        for edge in tested_edges(measured, seed)
-    )
-
-
-def _moments(both: Sequence[tuple[float, float]]) -> Floats:
-    """Return the sums of 1, x, y, x squared, y squared and x times y."""
-    x, y = np.array(both, dtype=np.float64).reshape(-1, 2).T
-    return np.array([len(x), x.sum(), y.sum(), x @ x, y @ y, x @ y])
-
-
-def _correlation(moments: Floats) -> Floats:
-    """Return the correlation from sums along the last axis; NaN where a value is constant."""
-    n, x, y, xx, yy, xy = np.moveaxis(moments, -1, 0)
-    spread_x, spread_y = n * xx - x * x, n * yy - y * y
-    flat = (spread_x <= ROUNDING * n * xx) | (spread_y <= ROUNDING * n * yy)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = (n * xy - x * y) / np.sqrt(spread_x) / np.sqrt(spread_y)
-    return np.clip(np.where(flat, np.nan, found), -1.0, 1.0)
-
-
-def _jackknife_error(moments: Floats) -> float:
-    """Return the standard error over games; infinite if a single game determines the value."""
-    games = len(moments)
-    if games < 2:
-        return math.nan
-    without = _correlation(moments.sum(axis=0) - moments)
-    error = math.sqrt((games - 1) / games * np.square(without - without.mean()).sum())
-    return error if math.isfinite(error) else math.inf

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,18 +16,15 @@ from numpy.typing import NDArray
 from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.errors import EpisodeError
-from srl_agents.evaluation.counterfactuals import Turn, Watched, played_instead
 from srl_agents.evaluation.interaction_graphs import (
     MEASURES,
     Edge,
     Floats,
     Graph,
     Pair,
-    Rewards,
     mean_edges,
-    reward_correlations,
 )
-from srl_agents.evaluation.replay import SAME, remade, replay
+from srl_agents.evaluation.replay import SAME, Turn, Watched, played_instead, remade, replay
 from srl_envs.errors import EnvError
 from srl_envs.games.bargaining import POINTS
 from srl_envs.games.cheap_talk import spoken
@@ -34,19 +32,12 @@ from srl_envs.games.cheap_talk import spoken
 Numbers = NDArray[np.int64]
 
 MOST_AGENTS = 32
-LARGEST = 1e100
-"""Largest absolute reward that counts; a record may contain any number."""
 ALTERNATIVES = 3
 """Maximum number of other actions tried per step, drawn at random from the legal ones."""
 TURNS = 12
 """Maximum number of turns per game with other actions, drawn at random."""
 PERMUTATIONS = 20
 """Number of permutations of the games in the baseline of `information`."""
-MOST_MESSAGES = 16
-"""Number of different messages up to which whole messages are compared. Above it, the messages are
-compared by the single most informative word, chosen again in each permutation."""
-MOST_WORDS = 100
-"""Number of words that are candidates, the most frequent ones."""
 ABSENT = -1
 """Code of a turn that a game does not have."""
 
@@ -75,7 +66,6 @@ class Observed:
 
     players: Mapping[str, str]
     """Agent to player."""
-    rewards: Rewards
     heard: Mapping[Pair, tuple[Heard, ...]]
     effects: Mapping[Pair, float] | None
     """None if the game could not be played again."""
@@ -129,13 +119,9 @@ def observe(episode: Episode, seed: int = 0, *, trusted: bool = False) -> Observ
     agents = episode.seats.keys()
     if len(agents) > MOST_AGENTS:
         raise EpisodeError(f"an episode may have at most {MOST_AGENTS} agents, got {len(agents)}")
-    rewards: dict[str, dict[int, float]] = {agent: {} for agent in agents}
-    for number, turn in enumerate(episode.turns):
-        for step in turn:
-            if step.agent not in rewards:
-                raise EpisodeError(f"the record has a step of the unknown agent {step.agent!r}")
-            if abs(step.reward) <= LARGEST:
-                rewards[step.agent][number] = step.reward
+    for step in chain.from_iterable(episode.turns):
+        if step.agent not in agents:
+            raise EpisodeError(f"the record has a step of the unknown agent {step.agent!r}")
     influence, made, reason = None, None, None
     if len(episode.seats) > 1:
         rng = seeding.generator(seed, "interactions")
@@ -145,21 +131,17 @@ def observe(episode: Episode, seed: int = 0, *, trusted: bool = False) -> Observ
                 influence = effects(episode, env, rng)
         except (EpisodeError, EnvError) as error:
             influence, made, reason = None, None, str(error)
-    return Observed(dict(episode.seats), rewards, heard_in(episode), influence, made, reason)
+    return Observed(dict(episode.seats), heard_in(episode), influence, made, reason)
 
 
 def graphs(games: Sequence[Observed], seed: int = 0) -> Interactions:
     """Return the graphs of games.
 
-    Influence is measured if all games could be played again. Otherwise rewards are correlated.
+    Influence is measured if all games could be played again.
     """
     reasons = tuple(dict.fromkeys(game.not_replayed for game in games if game.not_replayed))
     edges: dict[str, tuple[Edge, ...]] = {}
-    if reasons:
-        edges["correlation"] = reward_correlations(
-            [game.rewards for game in games], [game.players for game in games], seed
-        )
-    else:
+    if not reasons:
         edges["influence"] = mean_edges(_by_players([g.effects for g in games], games), seed)
     for name in ("traded", "broken"):
         sums = [game.deals and getattr(game.deals, name) for game in games]
@@ -182,7 +164,6 @@ def graphs(games: Sequence[Observed], seed: int = 0) -> Interactions:
 def _by_players(
     found: Iterable[Mapping[Pair, float] | None], games: Sequence[Observed]
 ) -> Iterator[tuple[int, Pair, float]]:
-    """Yield the values of each game, with agents replaced by players."""
     for number, (game, own) in enumerate(zip(games, found, strict=True)):
         for (source, target), value in (own or {}).items():
             yield number, (game.players[source], game.players[target]), value
@@ -290,7 +271,6 @@ def effects(episode: Episode, env: Any, rng: np.random.Generator) -> dict[Pair, 
 
 
 def _rewards(watched: Watched, turn: Turn, agent: str, action: int) -> dict[str, float]:
-    """Return the rewards of the turn with another action of the agent."""
     [instead] = played_instead(watched, [turn], agent, action)
     return {step.agent: step.reward for step in instead}
 
@@ -361,61 +341,33 @@ def information(games: Sequence[Sequence[Heard]], rng: np.random.Generator) -> F
             said[place, turns[one.turn]] = numbers[one.words]
             done[place, turns[one.turn]] = kinds[one.action]
     there = done != ABSENT
-    classes = _readings(messages, np.bincount(said[there], minlength=len(messages)))
-    bits = _pointwise(classes, said[there], done[there])
+    counts = _joint(said[there], done[there])
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / max(1.0, counts.sum())
+    bits = np.log2(counts[said[there], done[there]] / expected[said[there], done[there]])
     baseline = []
     for _ in range(PERMUTATIONS):
         order = rng.permutation(len(games))
         others = np.empty_like(said)
         others[order] = said[np.roll(order, 1)]  # Each game receives the words of another game.
         both = there & (others != ABSENT)
-        joint = _joint(classes, others[both], done[both])
-        baseline.append(_information(joint).max(initial=0.0))
-    return bits - float(np.mean(baseline))
+        baseline.append(_information(_joint(others[both], done[both])))
+    return np.asarray(bits - float(np.mean(baseline)))
 
 
-def _readings(messages: Sequence[str], counts: Numbers) -> Numbers:
-    """Return classes of messages, (message, reading): whole messages, or one word per reading."""
-    if len(messages) <= MOST_MESSAGES:
-        return np.arange(len(messages))[:, None]
-    words = [set(message.split()) for message in messages]
-    total: dict[str, int] = {}
-    for own, count in zip(words, counts.tolist(), strict=True):
-        for word in own:
-            total[word] = total.get(word, 0) + count
-    frequent = sorted(total, key=lambda word: (-total[word], word))[:MOST_WORDS]
-    return np.array([[int(word in own) for word in frequent] for own in words])
+def _joint(said: Numbers, done: Numbers) -> Floats:
+    """Count (message, action)."""
+    counts = np.zeros((said.max(initial=0) + 1, done.max(initial=0) + 1))
+    np.add.at(counts, (said, done), 1.0)
+    return counts
 
 
-def _joint(classes: Numbers, said: Numbers, done: Numbers) -> Floats:
-    """Count (reading, class, action)."""
-    read = classes[said]
-    readings, kinds, actions = classes.shape[1], classes.max() + 1, done.max(initial=0) + 1
-    flat = (np.arange(readings) * kinds + read) * actions + done[:, None]
-    counts = np.bincount(flat.ravel(), minlength=readings * kinds * actions)
-    joint: Floats = counts.reshape(readings, kinds, actions).astype(np.float64)
-    return joint
+def _information(joint: Floats) -> float:
+    """Return bits of mutual information."""
+    total = max(float(joint.sum()), 1.0)
+    own = _n_log_n(joint) + total * math.log2(total)
+    own -= _n_log_n(joint.sum(axis=1)) + _n_log_n(joint.sum(axis=0))
+    return own / total
 
 
-def _information(joint: Floats) -> Floats:
-    """Return bits of mutual information under each reading."""
-    total = np.maximum(joint.sum(axis=(1, 2)), 1.0)
-    own = _n_log_n(joint).sum(axis=(1, 2)) + _n_log_n(total)
-    own -= _n_log_n(joint.sum(axis=2)).sum(axis=1) + _n_log_n(joint.sum(axis=1)).sum(axis=1)
-    bits: Floats = own / total
-    return bits
-
-
-def _n_log_n(counts: Floats) -> Floats:
-    found: Floats = counts * np.log2(np.maximum(counts, 1.0))
-    return found
-
-
-def _pointwise(classes: Numbers, said: Numbers, done: Numbers) -> Floats:
-    """Return log2 p(m, a) / (p(m) p(a)) of each turn, under the most informative reading."""
-    joint = _joint(classes, said, done)
-    best = int(_information(joint).argmax())
-    counts, read = joint[best], classes[said, best]
-    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
-    bits: Floats = np.log2(counts[read, done] / expected[read, done])
-    return bits
+def _n_log_n(counts: Floats) -> float:
+    return float((counts * np.log2(np.maximum(counts, 1.0))).sum())

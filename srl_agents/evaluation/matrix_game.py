@@ -10,9 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from srl_agents.baselines.best_response import best_plan
+from srl_agents.baselines.learners import SimplePGRuns, Uniforms
 from srl_agents.baselines.our_method import OurMethodRuns
-from srl_agents.baselines.simple_pg import SimplePGRuns, Uniforms
+from srl_agents.baselines.solutions import best_plan
 from srl_agents.scripted import Always, Bernoulli, MemoryOne, TitForTat
 from srl_agents.scripted.memory_one import SITUATIONS, START, distributions, mirrored
 from srl_envs.games.coop_compete import CoopCompeteRules
@@ -50,26 +50,18 @@ Seeds = Sequence[np.random.SeedSequence]
 class Player(Protocol):
     """N independent runs of one policy, stepped together."""
 
-    def act(self) -> tuple[Actions, Floats]:
-        """Return actions and probabilities of cooperation, (N,) each."""
-        ...
+    def act(self) -> tuple[Actions, Floats]: ...
 
-    def observe_opponent(self, other_N: Actions) -> None:
-        """Observe the actions of the opponents."""
-        ...
+    def observe_opponent(self, other_N: Actions) -> None: ...
 
-    def update(self, own_NT: Actions, reward_NT: Floats) -> None:
-        """Learn from the actions and rewards of a complete episode."""
-        ...
+    def update(self, own_NT: Actions, reward_NT: Floats) -> None: ...
 
 
 @runtime_checkable
 class PlaysAhead(Protocol):
     """A player whose actions within an episode do not depend on its opponent."""
 
-    def act_ahead(self, rounds: int) -> Actions:
-        """Return the actions of the next rounds, (N, rounds)."""
-        ...
+    def act_ahead(self, rounds: int) -> Actions: ...
 
 
 class Scripted:
@@ -82,17 +74,14 @@ class Scripted:
         self._situation = np.full(len(seeds), START)
 
     def act(self) -> tuple[Actions, Floats]:
-        """Return actions and probabilities of cooperation."""
         chance = self._chances[self._situation]
         self._own = (self._uniforms.take(1)[0] < chance).astype(np.int8)
         return self._own, chance
 
     def observe_opponent(self, other_N: Actions) -> None:
-        """Remember the actions of the round."""
         self._situation = 1 + 2 * self._own + other_N
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
-        """Forget the episode."""
         self._situation = np.full_like(self._situation, START)
 
 
@@ -103,7 +92,6 @@ class Coin(Scripted):
         super().__init__(seeds, [chance] * SITUATIONS)
 
     def act_ahead(self, rounds: int) -> Actions:
-        """Return the actions of the next rounds, (N, rounds)."""
         return np.asarray(self._uniforms.take(rounds) < self._chances[START], np.int8).T
 
 

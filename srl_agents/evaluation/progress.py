@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class LongWork:
-    """Says how far a piece of work has come, by `logging` at level INFO."""
+    """Progress lines of long work, logged at level INFO."""
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`what` is being done, from now on."""
@@ -26,7 +26,7 @@ class LongWork:
         self._due = clock() + FIRST
 
     def at(self, where: str) -> None:
-        """Say that the work is at `where`, if it is time for a line."""
+        """Log the position, at most every few seconds."""
         now = self._clock()
         if now >= self._due:
             log.info("%s: %s", self._what, where)
@@ -35,7 +35,7 @@ class LongWork:
 
 @contextmanager
 def announced(what: str) -> Iterator[None]:
-    """Say `what` is done in the block, where that takes long and cannot say how far it is."""
+    """Log `what` if the block takes long."""
     line = threading.Timer(FIRST, log.info, (what,))
     line.daemon = True
     line.start()
@@ -46,7 +46,7 @@ def announced(what: str) -> Iterator[None]:
 
 
 def watched(what: str, items: Sequence[T]) -> Iterator[T]:
-    """The items, with a line on how many are done wherever they take long."""
+    """Yield the items, with a progress line."""
     work = LongWork(what)
     for number, item in enumerate(items):
         yield item

@@ -1,8 +1,8 @@
 """Conversations as tokens: append-only, sampled answers never tokenized again.
 
-A chat template renders whole conversations. The format renders markers in place of the contents
-once, to learn the text around them; each turn then only appends tokens. A tokenizer without a
-template, as of base models, receives one of TEMPLATES or of a file.
+A chat template renders whole conversations. The format renders markers instead of contents once,
+to find the text around them; each turn then only appends tokens. A tokenizer without a template,
+as of base models, receives one of TEMPLATES or of a file.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ TEMPLATES = {
         "{% endfor %}"
         "{% if add_generation_prompt %}Answer:\n{% endif %}"
     ),
-    # Qwen's and others', in which messages are told apart by control tokens.
+    # ChatML, as Qwen's: control tokens around messages.
     "chatml": (
         "{% for m in messages %}"
         "<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
         "{% endfor %}"
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     ),
-    # Gemma's, which has no system role: what it would say opens the first user's message.
+    # Gemma's, without a system role: the rules open the first user message.
     "gemma": (
         "{{ bos_token }}"
         "{% for m in messages %}"
@@ -53,10 +53,7 @@ log = logging.getLogger(__name__)
 
 
 def template_of(name: str) -> str:
-    """The template of that name, or in the file of that path.
-
-    Raises BackendError for what is neither.
-    """
+    """Return the template of TEMPLATES or of a file; raise BackendError for an unreadable file."""
     if name in TEMPLATES:
         return TEMPLATES[name]
     try:
@@ -73,11 +70,7 @@ def template_of(name: str) -> str:
 
 
 def fill_in(tokenizer: Any, name: str | None) -> None:
-    """Give the tokenizer the template, where it has none; one of its own stays.
-
-    Whatever saves the tokenizer writes the template beside it. Raises BackendError as
-    `template_of`.
-    """
+    """Give a tokenizer without a chat template the template `name`. Raises as `template_of`."""
     if name is None:
         return
     template, own = template_of(name), tokenizer.chat_template
@@ -94,9 +87,9 @@ def fill_in(tokenizer: Any, name: str | None) -> None:
 _RULES, _WORDS, _ANSWER, _MORE, _AGAIN = (f"marker{n}Z" for n in ("Rules", "W0", "A0", "W1", "A1"))
 
 _OF_PROGRAMS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
-"""What a template raises beside its own errors: it is a program."""
+"""Errors that a template may raise, next to those of Jinja."""
 
-REMEMBERED_ANSWERS = 8192  # legal answers: every change of what is legal asks for them again
+REMEMBERED_ANSWERS = 8192  # cached legal answers
 REMEMBERED_PROMPTS = 8192  # situations come back; at a few hundred tokens each, some 20 MB at most
 
 
@@ -106,21 +99,20 @@ Render = Callable[[Sequence[tuple[str, str]]], str]
 
 @dataclass(frozen=True)
 class Turn:
-    """What is said to the model next."""
+    """Next message to the model."""
 
     words: str
     rules: str | None = None
-    """The system message; given exactly where the conversation begins. Where it is empty, it begins
-    without one."""
+    """System message, only at the beginning of a conversation; may be empty."""
     last: int | None = None
-    """The final token of the answer before; None where the conversation begins."""
+    """Last token of the previous answer; None at the beginning of a conversation."""
 
 
 class ChatFormat:
-    """One tokenizer's way to write a conversation.
+    """Chat format of one tokenizer.
 
-    Works with any chat template that only appends: where it knows no system role, the rules open
-    the first user message.
+    The chat template must be append-only. Without a system role, the rules open the first user
+    message.
     """
 
     def __init__(
@@ -129,10 +121,10 @@ class ChatFormat:
         stop_ids: Iterable[int] = (),
         template_kwargs: Mapping[str, Any] | None = None,
     ):
-        """Read the template off a Hugging Face `tokenizer`; `stop_ids` are further ids that end an
-        answer, and `template_kwargs` what the template is told beside the messages.
+        """Read the template of a Hugging Face `tokenizer`.
 
-        Raises BackendError where there is no chat template, or where it rewrites earlier turns.
+        `stop_ids` are more ids that end an answer; `template_kwargs` are passed to the template.
+        Raises BackendError for a missing template, or one that rewrites earlier turns.
         """
         if not tokenizer.chat_template:
             raise BackendError(
@@ -163,15 +155,12 @@ class ChatFormat:
                 "tokenizer.eos_token"
             )
         self.end_of_turn: int = closing[0] if closing else int(tokenizer.eos_token_id or 0)
-        """Closes an answer, in the template's own way."""
+        """Token that ends an answer in the template."""
         self.stop_ids: frozenset[int] = frozenset(stops | {self.end_of_turn})
-        """Any of these ends an answer."""
+        """All tokens that end an answer."""
 
     def render(self, messages: Sequence[tuple[str, str]]) -> str:
-        """The template's text of (role, content) messages, up to where the model answers.
-
-        Raises BackendError where the template fails.
-        """
+        """Render (role, content) messages up to the next answer; raise BackendError on failure."""
         from jinja2.exceptions import TemplateError, UndefinedError  # not in the base install
 
         try:
@@ -195,9 +184,9 @@ class ChatFormat:
         return str(rendered)
 
     def prompts(self, turns: Sequence[Turn]) -> list[tuple[int, ...]]:
-        """The tokens that each turn appends, up to where the model answers.
+        """Return the tokens that each turn appends, up to the next answer.
 
-        They begin with the end of the answer before, where the model did not write it itself.
+        They begin with the end of the previous answer if the model did not write it.
         """
         encoded = self._encode_pieces([self._pieces(turn) for turn in turns])
         return [
@@ -206,7 +195,7 @@ class ChatFormat:
         ]
 
     def answer(self, text: str) -> tuple[int, ...]:
-        """The tokens of an answer, without its end of turn."""
+        """Return the tokens of an answer without its end of turn."""
         if text not in self._known_answers:
             if len(self._known_answers) >= REMEMBERED_ANSWERS:
                 self._known_answers.clear()
@@ -236,7 +225,8 @@ class ChatFormat:
         return tuple(known)
 
     def text(self, ids: Sequence[int]) -> str:
-        """The words of an answer without its end of turn; other special tokens stay visible."""
+        """Return the text of an answer without its end of turn; other special tokens stay
+        visible."""
         said = ids[:-1] if ids and ids[-1] in self.stop_ids else ids
         text: str = self._tokenizer.decode(
             list(said), skip_special_tokens=False, clean_up_tokenization_spaces=False
@@ -244,7 +234,6 @@ class ChatFormat:
         return text
 
     def _pieces(self, turn: Turn) -> tuple[str, ...]:
-        """Template text and contents in turns, beginning and ending with template text."""
         words = turn.words.strip()
         if turn.rules is None:
             return self._between, words, self._next_tail
@@ -269,11 +258,6 @@ class ChatFormat:
         return [self._known[pieces] for pieces in rows]
 
     def _spelled_out(self, pieces: tuple[str, ...], ids: list[int], held: int) -> list[int]:
-        """`ids`, or tokens in which no content became a control token.
-
-        They are counted as the tokenizer made them: it may normalise what is written first, so
-        that full-width letters or capitals become one as well. `held` are those of the contents.
-        """
         self._count(pieces[::2])
         own = sum(self._own_controls[piece] for piece in pieces[::2])
         if self._controls(ids) == own and not held:
@@ -308,7 +292,6 @@ class ChatFormat:
 
 
 def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
-    """Whether rules have a message of their own, and the text around rules and words."""
     try:
         text = render([("system", _RULES), ("user", _WORDS)])
         rendered = render(
@@ -328,8 +311,6 @@ def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
 
 
 def _continuation(render: Render, has_system: bool, opening: str) -> tuple[str, str]:
-    """The text between an answer and the next words, and after those words; `opening` is what
-    stands before the first words of a conversation that has just begun."""
     start = (
         [("system", _RULES), ("user", _WORDS)]
         if has_system

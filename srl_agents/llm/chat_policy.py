@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from srl_agents.episode import Decision
-from srl_agents.errors import PolicyError
+from srl_agents.event_loop import together
 from srl_agents.llm.backends.chat_backend import (
     ChatAnswer,
     ChatModel,
@@ -20,30 +20,26 @@ from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import decided, read, rules_for, situation
 from srl_agents.policy import AgentObservation
-from srl_agents.rollout.event_loop import together
-from srl_envs.errors import EnvConfigError
 from srl_envs.text import ParseFailure, TextView
-from srl_envs.validation import whole_number
 
 
 @dataclass(frozen=True, eq=False)
 class ChatConversation:
-    """An agent's memory of one episode."""
+    """Memory of one agent in one episode."""
 
     rng: np.random.Generator
     messages: tuple[Message, ...] = ()
-    """Everything said so far, rules first."""
     failure: ParseFailure | None = None
-    """Why the last answer could not be read; the agent is told."""
+    """Reason why the last answer was unreadable, added to the next prompt."""
     history: History = ()
-    """What it and the others chose so far, where it is told so in notes."""
+    """Choices so far, for notes."""
 
 
 class ChatPolicy:
-    """Plays any environment that has a TextView, with any ChatModel.
+    """Policy that plays environments with a TextView with a ChatModel.
 
-    Its decisions have a text and no tokens, so nothing is trained on them; SFT and DPO may learn
-    from the text. The rules are the system message, each situation a user message.
+    Decisions have text and no tokens. The rules are the system message, each situation is a user
+    message. Unreadable answers are data: the default action with `parse_failure`.
     """
 
     def __init__(
@@ -54,21 +50,12 @@ class ChatPolicy:
         sampling: Sampling | None = None,
         per_agent: Mapping[str, Sampling] | None = None,
         notes: PartnerNotes | None = None,
-        history: int | None = None,
         name: str | None = None,
     ) -> None:
-        """A policy that asks the model.
+        """Create a policy; `sampling` is for agents not in `per_agent`.
 
-        `sampling` holds for every agent that `per_agent` does not name. With `notes`, every turn
-        ends with a line on what the others did so far. `history` is how many past turns of the
-        conversation are sent along beside the rules; None sends all, which grows with every turn.
-        Raises PolicyError for sampling settings that the API does not know, and for a `history`
-        that is no whole number of at least 0.
+        Raises PolicyError for sampling settings that the API does not support.
         """
-        try:
-            self._history = None if history is None else whole_number("history", history, low=0)
-        except EnvConfigError as error:
-            raise PolicyError(str(error)) from None
         self.name = name or model.name
         self._model, self._view, self._notes = model, view, notes
         self._sampling, self._per_agent = sampling or Sampling(), dict(per_agent or {})
@@ -76,18 +63,11 @@ class ChatPolicy:
             model.check(settings)
 
     def start(self, seed: int) -> ChatConversation:
-        """An empty conversation; the seeds that its requests have are from `seed`."""
         return ChatConversation(np.random.default_rng(seed))
 
     async def act(
         self, seen: Sequence[AgentObservation], states: Sequence[ChatConversation]
     ) -> tuple[list[Decision], list[ChatConversation]]:
-        """One answer per entry, all asked for at once.
-
-        An answer that cannot be read is data: the view's default action (see
-        srl_envs.text.fallback_action) with `parse_failure`, which also names why the answer
-        ended where the model did not end it itself. Raises BackendError where the API fails.
-        """
         if self._notes is not None:
             states = [
                 replace(state, history=self._notes.after(state.history, one.observation))
@@ -97,14 +77,13 @@ class ChatPolicy:
             (*state.messages, *self._said(one, state))
             for one, state in zip(seen, states, strict=True)
         ]
-        sent = [self._sent(messages) for messages in conversations]
         requests = [
             ChatRequest(
                 messages,
                 self._per_agent.get(one.agent, self._sampling),
                 seed_from(state.rng) if self._model.takes_seed else None,
             )
-            for one, state, messages in zip(seen, states, sent, strict=True)
+            for one, state, messages in zip(seen, states, conversations, strict=True)
         ]
         answers = await together(*map(self._model.answer, requests))
         decisions, memories = [], []
@@ -130,13 +109,6 @@ class ChatPolicy:
         if state.messages:
             return [turn]
         return [{"role": "system", "content": rules_for(self._view, seen).strip()}, turn]
-
-    def _sent(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The rules, the last turns (a situation and its answer each) and the situation now."""
-        if self._history is None:
-            return messages
-        rules, *rest = messages
-        return (rules, *rest[-(2 * self._history + 1) :])
 
 
 def _with_ending(action: object, answer: ChatAnswer) -> object:

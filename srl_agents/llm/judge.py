@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from srl_agents.errors import BackendError, PolicyError
+from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, seed_from
 from srl_agents.llm.backends.token_backend import Backend, Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import run, together
 from srl_envs.tasks.debate.judging import CON, PRO, TIE, Debate, JudgeError, Verdict, other
 
 RULES = (
@@ -28,35 +27,14 @@ GREEDY = Sampling(temperature=0.0, max_new_tokens=256)
 _VERDICT = re.compile(r"verdict:[ \t]*(A|B|tie)[ \t]*\.?", re.IGNORECASE)
 
 
-@dataclass
-class JudgedSoFar:
-    """What a judge has come to in all its debates."""
-
-    debates: int = 0
-    agreed: int = 0
-    unreadable: int = 0
-    """Verdicts, two to a debate, that could not be read."""
-
-    @property
-    def agreement(self) -> float | None:
-        """Share of debates in which both verdicts could be read and named the same; None where
-        nothing was judged."""
-        return self.agreed / self.debates if self.debates else None
-
-
 class LLMJudge:
-    """Judges debates with any backend's model, or with one behind an API.
+    """Judge of debates with the model of any backend.
 
-    The model is told the debate twice, once with the side for the motion as speaker A and once as
-    speaker B. A verdict for a side gives it 1 and the other 0, a tie 0.5 each, and the scores are
-    the mean of the two: a judge that always prefers A scores every debate even. A verdict is the
-    last line of an answer and nothing else; one that cannot be read counts as a tie.
-
-    Verdict.info holds `orders` (the two verdicts, None where unreadable), `agreed` (both were read
-    and are the same) and `unreadable` (how many were not); `so_far` counts over all debates. With
-    the default sampling (greedy) the same debate gets the same verdict, as far as a backend can
-    promise it. Raises JudgeError when the backend fails, and PolicyError for an adapter or sampling
-    settings that an API does not know: Anthropic's has no temperature.
+    Each debate is judged twice with the sides swapped; the scores are the mean of both verdicts,
+    so a judge that always prefers A scores every debate even. An unreadable verdict counts as a
+    tie. Verdict.info contains `orders` (both verdicts, None if unreadable), `agreed` and
+    `unreadable`. Raises JudgeError if the backend fails, and PolicyError for settings that an
+    API does not support.
     """
 
     def __init__(
@@ -68,7 +46,6 @@ class LLMJudge:
         seed: int = 0,
     ) -> None:
         self.name = f"judge {backend.name}"
-        self.so_far = JudgedSoFar()
         self._backend, self._sampling, self._adapter = backend, sampling, adapter
         self._seed = seed
         if isinstance(backend, ChatModel):
@@ -77,7 +54,6 @@ class LLMJudge:
                 raise PolicyError(f"{self.name}: adapter is {adapter!r}, and an API has none")
 
     def judge(self, debate: Debate) -> Verdict:
-        """The mean of two verdicts."""
         firsts = (PRO, CON)
         try:
             answers = self._answers([question(debate, first) for first in firsts])
@@ -86,9 +62,6 @@ class LLMJudge:
         orders = [named(answer, first) for first, answer in zip(firsts, answers, strict=True)]
         unreadable = orders.count(None)
         agreed = not unreadable and orders[0] == orders[1]
-        self.so_far.debates += 1
-        self.so_far.agreed += agreed
-        self.so_far.unreadable += unreadable
         pro = sum({PRO: 1.0, CON: 0.0}.get(order or TIE, 0.5) for order in orders) / len(orders)
         info = {"orders": orders, "agreed": agreed, "unreadable": unreadable}
         return Verdict(pro, 1.0 - pro, info)
@@ -124,7 +97,7 @@ class LLMJudge:
 
 
 def question(debate: Debate, first: str) -> str:
-    """The debate as the model is told it; the side `first` is speaker A."""
+    """Return the prompt of a debate in which the side `first` is speaker A."""
     letters = {first: "A", other(first): "B"}
     by_round = sorted(debate.speeches, key=lambda speech: (speech.round, letters[speech.side]))
     # Speeches of one round stand in the order of the letters only where neither heard the other.
@@ -139,7 +112,7 @@ def question(debate: Debate, first: str) -> str:
 
 
 def named(answer: str, first: str) -> str | None:
-    """ "pro", "con" or "tie" as an answer's last line names it; None where it does not."""
+    """Return "pro", "con" or "tie" from the last line of an answer, or None."""
     lines = answer.strip().splitlines()
     found = _VERDICT.fullmatch(lines[-1].strip(" \t*_`#>")) if lines else None
     if found is None:

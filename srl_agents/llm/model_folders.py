@@ -16,7 +16,7 @@ from srl_agents.errors import BackendError
 
 
 def cache_folder() -> Path:
-    """$CORE_SRL_CACHE, else core-srl in the user's cache folder."""
+    """Return $CORE_SRL_CACHE, or core-srl in the user's cache folder."""
     own = os.environ.get("CORE_SRL_CACHE")
     if own:
         return Path(own)
@@ -26,17 +26,13 @@ def cache_folder() -> Path:
 
 VARIABLE = "CORE_SRL_MODELS"
 GGUF = ".gguf"
-"""Ends the name of a file that holds a whole model, weights, configuration and tokenizer, in small
-letters or capitals."""
+"""Extension of files with a whole model, in any case."""
 
 log = logging.getLogger(__name__)
 
 
 def folders() -> dict[str, str]:
-    """Hub name, or NAME@REVISION, -> folder, as the environment variable says.
-
-    Raises BackendError for what is no such list, and for folders that are not there.
-    """
+    """Return hub name, or NAME@REVISION, -> folder; raise BackendError for an invalid variable."""
     found = {}
     for entry in filter(None, map(str.strip, os.environ.get(VARIABLE, "").split(","))):
         name, equals, folder = (part.strip() for part in entry.partition("="))
@@ -50,15 +46,12 @@ def folders() -> dict[str, str]:
 
 
 def is_gguf(name: str | os.PathLike[str]) -> bool:
-    """Whether this is a GGUF file that is there."""
+    """Return True for an existing GGUF file."""
     return os.fspath(name).lower().endswith(GGUF) and os.path.isfile(name)
 
 
 def folder_for(name: str) -> str | None:
-    """The folder that stands for a hub name, of a revision or of any; None where none does.
-
-    Raises BackendError as `folders` does.
-    """
+    """Return the folder that replaces a hub name, or None. Raises as `folders` does."""
     there = folders()
     folder = there.get(name) or there.get(name.partition("@")[0])
     if folder is not None:

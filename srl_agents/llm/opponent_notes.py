@@ -1,8 +1,4 @@
-"""Opponent modelling in the prompt: a text summary of what the other agents did so far.
-
-The classic OurMethodPolicy keeps beliefs about its partner; a language model is told them. Only
-what the environment shows the agent is used: its observations of this game.
-"""
+"""Opponent notes in the prompt: a summary of the actions that the agent has observed."""
 
 from __future__ import annotations
 
@@ -21,27 +17,20 @@ REMEMBERED = 65536  # histories whose forecast is kept: a game of 8 rounds has u
 
 
 class PartnerNotes:
-    """One line about the others, from what `reader` sees of each round.
-
-    With several others, "the others" are their majority, as for every classic policy; in a game of
-    teams, whoever the reader looks at (the rivals).
-    """
+    """One line about the opponents (their majority), from the rounds that `reader` sees."""
 
     def __init__(self, reader: SituationReader) -> None:
         self._reader = reader
 
     def after(self, history: History, observation: object) -> History:
-        """The history with the round that `observation` tells of; empty before the first."""
+        """Return the history with the round in `observation`."""
         situation = self._reader(observation)
         if situation == START:
             return ()
         return (*history, divmod(situation - 1, 2))
 
     def line(self, history: History) -> str:
-        """How often they cooperated, after which own action, and what is expected of them next.
-
-        Empty before anything has been seen.
-        """
+        """Return cooperation rates and the predicted next action; empty without history."""
         if not history:
             return ""
         theirs = [other for _, other in history]
@@ -57,11 +46,9 @@ class PartnerNotes:
 
 @lru_cache(maxsize=REMEMBERED)
 def expected(history: History) -> float:
-    """The chance that they cooperate next, by `PartnerModel` from this game alone.
+    """Return the predicted probability of cooperation, by `PartnerModel` from this episode alone.
 
-    A player that keeps one chance and one that replies to the round before are thought equally
-    likely at first. Those that change from game to game say nothing within one. `history` is not
-    empty.
+    A stationary and a reactive opponent are equally likely at first. `history` is not empty.
     """
     model = PartnerModel(1, 1.0, ("stationary", "reactive"))
     rounds = np.array(history, np.int8)
@@ -70,10 +57,8 @@ def expected(history: History) -> float:
 
 
 def notes_for(env: Any) -> PartnerNotes:
-    """The notes of an environment.
-
-    Raises ValueError where its observations are not known to tell what the others did.
-    """
+    """Return the notes of an environment; raise ValueError if its observations are not
+    supported."""
     name = env.metadata["name"]
     if name not in READERS:
         raise ValueError(

@@ -8,21 +8,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sampling:
-    """Settings of one agent's sampling.
+    """Sampling settings of one agent.
 
-    The order is temperature, then top-k, then top-p over what top-k left, renormalised: the
-    log-probabilities that a backend returns are those of the resulting distribution.
+    Temperature is applied first, then top-k, then top-p on the renormalized rest. Log-
+    probabilities are those of the resulting distribution.
     """
 
     temperature: float = 1.0
-    """Divides the logits; 0 takes the most likely token (and its log-probability is then 0)."""
+    """Divisor of the logits; 0 is greedy."""
     top_p: float = 1.0
-    """The smallest set of tokens that holds this share of probability stays; 1 keeps all."""
+    """Share of probability that is kept; 1 keeps all."""
     top_k: int = 0
-    """This many most likely tokens stay; 0 keeps all."""
+    """Number of most likely tokens that are kept; 0 keeps all."""
     max_new_tokens: int = 16
-    """Tokens an unconstrained answer may take, its end-of-turn included. A constrained answer
-    is always written whole."""
+    """Limit of an unconstrained answer in tokens, with its end of turn."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):

@@ -11,29 +11,29 @@ import numpy as np
 
 from srl_agents.episode import Decision, Tokens
 from srl_agents.errors import PolicyError
+from srl_agents.event_loop import together
 from srl_agents.llm.backends.token_backend import Backend, Completion, Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import AgentObservation
-from srl_agents.rollout.event_loop import together
 from srl_envs.text import ParseFailure, TextView, feedback, read_answer, tells_time, view_for
 from srl_envs.untrusted import printable
 
 
 def rules_for(view: TextView, seen: AgentObservation) -> str:
-    """The rules, with which an agent's conversation opens."""
+    """Return the rules, which open an agent's conversation."""
     return view_for(view, seen.observation).rules(seen.agent)
 
 
 def situation(
     view: TextView, seen: AgentObservation, failure: ParseFailure | None = None, note: str = ""
 ) -> str:
-    """Why the agent's last answer was not read, what it heard, its situation, and a note on it."""
+    """Return the prompt of a step: parse failure, messages, situation and note."""
     lines = []
     if failure is not None:
         lines.append(feedback(view, seen.agent, failure))
-    # On one line each: nobody's words can pass for a line of the situation, or of somebody else.
+    # One line each, so that words cannot imitate a line of the situation or of another speaker.
     lines += [
         f"{speaker} says: {printable(words, multiline=False)}" for speaker, words in seen.messages
     ]
@@ -44,12 +44,12 @@ def situation(
 
 
 def read(view: TextView, seen: AgentObservation, text: str) -> Any | ParseFailure:
-    """The action that an answer names, or why none was read and what is played instead."""
+    """Return the action of an answer, or its parse failure."""
     return read_answer(view, seen.agent, seen.observation, text, seen.action_mask)
 
 
 def decided(text: str, action: Any | ParseFailure, tokens: Tokens | None = None) -> Decision:
-    """The decision that an answer and what `read` gave for it come to."""
+    """Return the decision of a parsed answer."""
     failure = action if isinstance(action, ParseFailure) else None
     return Decision(
         action=failure.instead if failure else action,
@@ -64,24 +64,26 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True)
 class Conversation:
-    """An agent's memory of one episode."""
+    """Memory of one agent in one episode."""
 
     number: int
-    """Which one it is among this process's conversations, in the order in which they began."""
+    """Number of the conversation in this process."""
     seed: int
-    """All its randomness."""
     draws: int = 0
-    """What its answers had of the seed's stream so far (Request.draws_before)."""
+    """Number of draws so far (Request.draws_before)."""
     context: tuple[int, ...] = ()
-    """Every token so far: prompts as appended, answers as sampled."""
+    """All tokens so far."""
     failure: ParseFailure | None = None
-    """Why the last answer could not be read; the agent is told."""
+    """Reason why the last answer was unreadable, added to the next prompt."""
     history: History = ()
-    """What it and the others chose so far, where it is told so in notes."""
+    """Choices so far, for notes."""
 
 
 class TextPolicy:
-    """Plays any environment that has a TextView, with any backend."""
+    """Policy that plays environments with a TextView with a token backend.
+
+    Unreadable answers are data: the default action with `parse_failure`.
+    """
 
     def __init__(
         self,
@@ -95,12 +97,17 @@ class TextPolicy:
         notes: PartnerNotes | None = None,
         name: str | None = None,
     ):
-        """A policy that asks the backend's model.
+        """Create a policy.
 
-        `sampling` holds for every agent that `per_agent` does not name. `adapter` is one adapter
-        for all agents, or one per agent (an agent that is not named uses the model as it stands).
-        `constrained` lets only legal answers be written, so no answer is ever unreadable. With
-        `notes`, every turn ends with a line on what the others did so far.
+        Args:
+            backend: Backend of the model.
+            view: Text view of the environment.
+            sampling: Settings of agents not in `per_agent`.
+            per_agent: Settings of single agents.
+            adapter: Adapter of all agents, or of each.
+            constrained: Restrict answers to the legal ones.
+            notes: Notes on opponents, added to each prompt.
+            name: Name in records.
         """
         self.name = name or backend.name
         self._backend, self._view = backend, view
@@ -111,18 +118,11 @@ class TextPolicy:
         self._answers: dict[tuple[str, bytes | None], tuple[tuple[int, ...], ...]] = {}
 
     def start(self, seed: int) -> Conversation:
-        """An empty conversation; all its randomness is from `seed`."""
         return Conversation(next(_NUMBERS), seed)
 
     async def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Conversation]
     ) -> tuple[list[Decision], list[Conversation]]:
-        """One answer per entry, all asked for at once.
-
-        An answer that cannot be read is data: the view's default action (see
-        srl_envs.text.fallback_action) with `parse_failure`. Raises BackendError when the
-        backend fails.
-        """
         chat = self._backend.chat
         states = self._told(seen, states)
         prompts = chat.prompts(
@@ -159,16 +159,13 @@ class TextPolicy:
         return decisions, memories
 
     def branch(self, state: Conversation, seed: int) -> Conversation:
-        """A conversation of its own that goes on from here; its answers are drawn from `seed`."""
+        """Return a new conversation that continues from here with draws from `seed`."""
         return replace(state, number=next(_NUMBERS), seed=seed, draws=0)
 
     def leave(self, state: Conversation) -> None:
-        """The episode is over: the backend may forget the conversation."""
         self._backend.release(state.number)
 
     def closing(self, seen: AgentObservation, state: Conversation) -> tuple[int, ...] | None:
-        """The prompt that would have come next in a game that was cut off without telling its
-        time; None in all others, and for an agent that was never asked."""
         if not state.context or tells_time(self._view, seen.observation):
             return None
         [told] = self._told([seen], [state])
@@ -178,7 +175,6 @@ class TextPolicy:
     def _told(
         self, seen: Sequence[AgentObservation], states: Sequence[Conversation]
     ) -> list[Conversation]:
-        """The states, with what the newest observations add to the notes."""
         if self._notes is None:
             return list(states)
         return [
@@ -218,12 +214,7 @@ def turn_of(
     last: int | None = None,
     note: str = "",
 ) -> Turn:
-    """What an agent is told next: why its last answer was not read, what it heard, its situation,
-    and a note on it.
-
-    `last` is the final token of its last answer; without one the conversation begins, with the
-    rules.
-    """
+    """Return the next turn; `last` is the final token of the last answer, None at the beginning."""
     rules = rules_for(view, seen) if last is None else None
     return Turn(situation(view, seen, failure, note), rules=rules, last=last)
 

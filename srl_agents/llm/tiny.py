@@ -1,8 +1,7 @@
-"""Tiny language model: an ordinary causal transformer small enough for a laptop's CPU.
+"""Tiny language model: a causal transformer small enough for a laptop's CPU.
 
-It is built from a configuration (nothing is downloaded), with a tokenizer made from the
-environment's own texts and a supervised warm start on random legal play, so that it answers
-legally and without preference. The result is an ordinary Hugging Face folder.
+The model is built from a configuration, with a tokenizer trained on the environment's texts and
+a supervised warm start on random legal play. The result is an ordinary Hugging Face folder.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ with needed_by("the embedded model"):
 
 UNREADABLE = ("", "I am not sure.", "both", "1", "yes yes yes")
 UNREADABLE_SHARE = 0.05  # of answers: so that the model has seen itself go wrong, and recovers
-FREE_ANSWERS = 64  # asked for at once where answers cannot be listed
+FREE_ANSWERS = 64  # sample answers per request
 FREE_GAMES = 8  # times as many games where answers cannot be listed: each asks something else
-HEARD_SHARE = 0.1  # of turns in which another agent's words stand before the situation
+HEARD_SHARE = 0.1  # of turns that begin with another agent's words
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,11 @@ class Line:
     """One turn of a dialogue."""
 
     words: str
-    """What the agent is told."""
     legal: tuple[str, ...]
-    """The answers it may give."""
+    """Legal answers."""
     answer: str
-    """The answer it gave."""
     readable: bool
-    """False for an answer that shows what not to write: it is read, never taught."""
+    """False for an unreadable answer, which is read and not learned."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +73,9 @@ def random_dialogues(
     seed: int,
     notes: PartnerNotes | None = None,
 ) -> list[Dialogue]:
-    """Every agent's dialogue in `games` episodes of at most `turns` turns each.
+    """Return the dialogues of all agents in `games` episodes of at most `turns` turns.
 
-    Choices are uniform over the legal answers or, where any text is legal, over those that the
-    environment's `sample_answers` offers. With `notes`, situations end with them.
+    Choices are uniform over the legal answers, or over `sample_answers` if any text is legal.
 
     Raises:
         PolicyError: The environment has no text view, or neither legal nor sample answers.
@@ -147,7 +143,6 @@ def _play(
 
 
 def _samples(env: Any, agent: str, rng: np.random.Generator) -> tuple[str, ...]:
-    """Answers to draw from where any text is legal; the environment must offer some."""
     offer = getattr(env.unwrapped, "sample_answers", None)
     offered = None if offer is None else offer(agent, rng, FREE_ANSWERS)
     if not offered:
@@ -185,7 +180,7 @@ VOCABULARY = 640  # at most: 256 bytes, 3 special tokens, the rest words and phr
 
 
 def build_tokenizer(dialogues: Sequence[Dialogue]) -> Any:
-    """A byte-level BPE tokenizer in which each usual answer is one token and digits stand alone."""
+    """Train a byte-level BPE tokenizer with one token per usual answer and per digit."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -234,7 +229,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TinySize:
-    """The model's shape. The default has about 100,000 parameters."""
+    """Shape of the model; about 100,000 parameters by default."""
 
     hidden: int = 64
     layers: int = 2
@@ -242,11 +237,11 @@ class TinySize:
     key_value_heads: int = 2
     intermediate: int = 128
     positions: int = 4096
-    """Longest context in tokens (rotary positions: length costs no parameters)."""
+    """Longest context in tokens."""
 
 
 SERVABLE = TinySize(heads=2, key_value_heads=1)
-"""Heads of 32, the smallest that vLLM's attention takes on CPUs; the same count of parameters."""
+"""Heads of 32, the smallest in vLLM's CPU attention; the same number of parameters."""
 
 
 def folder(
@@ -259,16 +254,22 @@ def folder(
     size: TinySize | None = None,
     notes: PartnerNotes | None = None,
 ) -> Path:
-    """A folder with a model that plays the environment legally and uniformly at random.
+    """Return a folder with a model that plays the environment legally and uniformly at random.
 
-    `make_env` gives a fresh ParallelEnv with a text view; `turns` is the longest conversation the
-    model is shown, `steps` the optimizer steps of the warm start (for each of the environments of
-    multitask_v0). A model that is to be told `notes` is shown them here too: otherwise it forgets
-    how to end an answer as it learns. The folder is made once and then found again under the
-    user's cache folder ($CORE_SRL_CACHE, else the platform's): the same texts, settings and library
-    versions give the same weights.
+    The folder is cached under $CORE_SRL_CACHE or the user's cache folder. The same texts,
+    settings and library versions give the same weights.
 
-    Raises PolicyError for an environment without a text view or answers to learn from.
+    Args:
+        make_env: Constructor of an environment with a text view.
+        seed: Seed of all randomness.
+        turns: Longest conversation of the warm start.
+        steps: Optimizer steps, per environment of multitask_v0.
+        learning_rate: Learning rate.
+        size: Shape of the model.
+        notes: Opponent notes, if prompts will contain them.
+
+    Raises:
+        PolicyError: The environment has no text view or no answers to learn from.
     """
     size = size or TinySize()
     # Of several environments in one (multitask_v0), each is shown as much as if it were alone.
@@ -337,8 +338,6 @@ def _build(
 
 @dataclass(frozen=True)
 class _Lesson:
-    """A dialogue as tokens: which positions write an answer, and what should be written there."""
-
     ids: list[int]
     ends: list[int]
     """Length of `ids` after each turn."""
@@ -347,7 +346,6 @@ class _Lesson:
 
 
 def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
-    """Targets are the uniform distribution itself, which teaches faster than draws from it."""
     lesson = _Lesson([], [], [])
     for line in dialogue.lines:
         turn = Turn(
@@ -377,7 +375,6 @@ def _warm_start(
     rate: float,
     work: LongWork,
 ) -> float:
-    """Train in place; returns the share of answers that are not legal at the end."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -401,8 +398,6 @@ def _warm_start(
 
 
 def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Tensor, float]:
-    """Cross-entropy to the wanted distributions in the first `turns` turns, and the share of
-    answers that would not be legal."""
     rows = [lesson.ids[: lesson.ends[min(turns, len(lesson.ends)) - 1]] for lesson in lessons]
     width = max(map(len, rows))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])
@@ -430,7 +425,6 @@ def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Ten
 
 @contextmanager
 def _alone_on_one_thread(seed: int) -> Iterator[None]:
-    """Own global generator state, and one thread: more only get in each other's way."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -442,7 +436,6 @@ def _alone_on_one_thread(seed: int) -> Iterator[None]:
 
 
 def _save(target: Path, model: Any, tokenizer: Any) -> None:
-    """Write the folder whole or not at all; another process may win the race with the same."""
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=target.name + ".partial-", dir=target.parent))
     try:

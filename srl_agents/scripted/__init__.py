@@ -1,5 +1,6 @@
 """Scripted policies of every game, and the registry of their names."""
 
+from srl_agents.scripted.basic import Uniform
 from srl_agents.scripted.memory_one import (
     Always,
     Bernoulli,
@@ -7,7 +8,6 @@ from srl_agents.scripted.memory_one import (
     SituationReader,
     TitForTat,
 )
-from srl_agents.scripted.uniform import Uniform
 
 __all__ = [
     "Always",

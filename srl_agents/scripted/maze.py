@@ -21,33 +21,27 @@ WALL = 1
 
 @dataclass
 class Walk:
-    """One agent's memory of an episode."""
+    """Memory of a walker."""
 
     rng: np.random.Generator
     walls: NDArray[np.int8]
-    """Per cell: WALL where one was seen."""
     heading: int = 0
-    """The place in CLOCKWISE of the way last taken."""
+    """Index into CLOCKWISE."""
 
 
 @dataclass(frozen=True)
 class Sight:
-    """What an agent sees, in cells."""
+    """Parsed observation."""
 
     cell: int
     goal: int
     open: tuple[bool, bool, bool, bool]
-    """Per action, whether no wall is in the way."""
     walls: tuple[int, ...]
-    """The walls in view that are cells of the maze."""
     arrived: bool
 
 
 class MazeWalker(PerAgentPolicy):
-    """What walkers share: they read the vector of a maze of that size, seen that far.
-
-    `width` and `height` in cells, `view_radius` as the environment's.
-    """
+    """Base class of walkers, which read the vector of a maze of this size and view radius."""
 
     name: str
 
@@ -61,20 +55,16 @@ class MazeWalker(PerAgentPolicy):
         self._beside = tuple(centre + dy * across + dx for dx, dy in STEPS)
 
     def start(self, seed: int) -> Walk:
-        """Nothing seen yet."""
         return Walk(np.random.default_rng(seed), np.zeros(self._width * self._height, np.int8))
 
     def decide(self, seen: AgentObservation, state: Walk) -> Decision:
-        """The way to go; any where the goal is reached."""
         sight = self.look(seen)
         return Decision(0 if sight.arrived else self.step(sight, state))
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """The way to go from here."""
         raise NotImplementedError
 
     def look(self, view: AgentObservation) -> Sight:
-        """The observation, read."""
         fields = self._layout(view.observation)
         right, down = max(1, self._width - 1), max(1, self._height - 1)
         x, y = round(fields["x"][0] * right), round(fields["y"][0] * down)
@@ -104,25 +94,20 @@ def _any_open(sight: Sight, rng: np.random.Generator) -> int:
 
 
 class RandomWalker(MazeWalker):
-    """Takes any open way, all equally likely."""
+    """Take any open way."""
 
     name = "random_walker"
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """An open way."""
         return _any_open(sight, walk.rng)
 
 
 class GreedyWalker(MazeWalker):
-    """Takes an open way that leads closer to its goal as the crow flies, else any open way.
-
-    It remembers nothing, so a dead end on the goal's side can hold it for long.
-    """
+    """Take an open way that reduces the distance to the goal, else any open way."""
 
     name = "greedy_walker"
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """A way closer, where one is open."""
         closer = [a for a in range(4) if sight.open[a] and self._gains(sight, a)]
         if not closer:
             return _any_open(sight, walk.rng)
@@ -135,12 +120,11 @@ class GreedyWalker(MazeWalker):
 
 
 class WallFollower(MazeWalker):
-    """Keeps its right hand on the wall, which leads by every cell of a maze without loops."""
+    """Keep the right hand on the wall."""
 
     name = "wall_follower"
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """Right, else straight on, else left, else back."""
         for turn in (1, 0, 3, 2):
             heading = (walk.heading + turn) % 4
             if sight.open[CLOCKWISE[heading]]:
@@ -150,11 +134,10 @@ class WallFollower(MazeWalker):
 
 
 class Explorer(MazeWalker):
-    """Remembers every wall it saw and takes the shortest way to its goal that may still be there.
+    """Take the shortest way to the goal through cells that are not known walls.
 
-    Cells never seen count as free (Koenig and Smirnov 1996), so in any maze it arrives. Where
-    agents must meet (`meets`), it waits against a wall half of the time that the other is next to
-    it: two that always move would change places for ever.
+    Unseen cells count as free (Koenig and Smirnov 1996). Two agents that must meet (`meets`)
+    would swap places forever, so each waits half of the time when adjacent.
     """
 
     name = "explorer"
@@ -164,7 +147,6 @@ class Explorer(MazeWalker):
         self._meets = meets
 
     def step(self, sight: Sight, walk: Walk) -> int:
-        """The first step of the shortest way that may be there."""
         walk.walls[list(sight.walls)] = WALL
         away = self._distances(sight.goal, walk.walls.tolist())
         beside = self._around[sight.cell]
@@ -180,7 +162,6 @@ class Explorer(MazeWalker):
         return best[int(walk.rng.integers(len(best)))]
 
     def _distances(self, goal: int, walls: list[int]) -> list[int]:
-        """Cell -> the fewest moves to the goal through what is not known to be a wall."""
         far = len(walls)
         away = [far] * len(walls)
         away[goal] = 0

@@ -34,21 +34,20 @@ STRATEGIES: Mapping[str, tuple[float, float, float, float, float]] = MappingProx
         "mostly_compete": (0.2, 0.2, 0.2, 0.2, 0.2),
     }
 )
-"""Tit for tat and grim trigger (Axelrod 1984; Friedman 1971): repeats the other; never cooperates
-again once it was left alone. Generous tit for tat (Nowak and Sigmund 1992) forgives a third of the
-time. Pavlov, or win-stay, lose-shift (Nowak and Sigmund 1993), cooperates after agreement. With
-several others "the other" is their majority."""
+"""Probabilities of cooperation: tit for tat (Axelrod 1984), grim trigger (Friedman 1971), generous
+tit for tat (Nowak and Sigmund 1992), Pavlov (Nowak and Sigmund 1993).
+"""
 
 
 def situation_after(own: int, other: int) -> int:
-    """The situation in which a player is who last played `own` while the other played `other`."""
+    """Return the situation after a joint action."""
     return 1 + 2 * own + other
 
 
 def situations(
     own_NT: NDArray[np.int8], other_NT: NDArray[np.int8], actions: int = 2
 ) -> NDArray[np.int8]:
-    """The situation before every step of one episode, for N pairs of players: (N, T)."""
+    """Return the situation before every step of an episode, for N pairs: (N, T)."""
     before_NT = np.empty_like(own_NT)
     before_NT[:, 0] = START
     before_NT[:, 1:] = 1 + actions * own_NT[:, :-1] + other_NT[:, :-1]
@@ -56,23 +55,22 @@ def situations(
 
 
 def distributions(chance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Chances of the action 1 as distributions over (0, 1), along a new last axis."""
+    """Return probabilities of the action 1 as distributions over (0, 1) on a new last axis."""
     return np.stack([1.0 - chance, chance], axis=-1)
 
 
 def mirrored(situation_C: Sequence[float]) -> NDArray[np.float64]:
-    """The same five numbers ordered by the other player's view of the situations."""
+    """Return the five numbers in the order of the other player's situations."""
     start, both_0, other_1, own_1, both_1 = situation_C
     return np.array([start, both_0, own_1, other_1, both_1])
 
 
 class SituationReader:
-    """Reads the situation out of an observation vector.
+    """Reader of the situation in an observation vector.
 
-    `fields` names the vector's entries, by default those of coop_compete_v0. `first`, `own` and
-    `others` are the names of the entries that hold 1 in the first round, 1 after having
-    cooperated, and the share of the others who did; where that share counts oneself too,
-    `seats` is how many agents it is of. Raises ValueError where a name is not among the fields.
+    `first`, `own` and `others` name the entries for the first round, the own last action and the
+    share of others who cooperated; `seats` is the number of agents if that share includes the
+    agent. Raises ValueError for an unknown name.
     """
 
     def __init__(
@@ -94,10 +92,7 @@ class SituationReader:
         self._seats = seats
 
     def __call__(self, observation: object) -> int:
-        """0 in the first round, else 1 + 2 * own + other.
-
-        An even split of the others counts as the agent's own last action: it changes nothing.
-        """
+        """Return 0 in the first round, else 1 + 2 * own + other; a tie counts as the own action."""
         vector = observation["observation"] if isinstance(observation, dict) else observation
         if vector[self._first] > 0.5:  # type: ignore[index]
             return START
@@ -111,16 +106,15 @@ class SituationReader:
 
 
 def coin(chance: float, generator: np.random.Generator) -> Decision:
-    """1 with this chance, else 0, with the log-probability of what was drawn."""
+    """Return 1 with this probability, else 0, with its log-probability."""
     action = int(generator.random() < chance)
     return Decision(action, logprob=log(chance if action else 1.0 - chance))
 
 
 class MemoryOne(PerAgentPolicy):
-    """Cooperates with chance `chances[situation]`: START, then (own, other) = 00, 01, 10, 11.
+    """Policy with five probabilities of cooperation: START, then (own, other) = 00, 01, 10, 11.
 
-    `reader` turns an observation into a situation; a policy whose five chances are equal needs
-    none and plays any game with two actions. Raises ValueError for a chance outside [0, 1].
+    Raises ValueError for a probability outside [0, 1].
     """
 
     def __init__(
@@ -134,16 +128,12 @@ class MemoryOne(PerAgentPolicy):
         self._reader = (reader or SituationReader()) if looks else None
 
     def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
-        """An action, with its log-probability."""
         situation = START if self._reader is None else self._reader(seen.observation)
         return coin(self.chances[situation], state)
 
 
 class Always(MemoryOne):
-    """Plays `action` (1 = cooperate, 0 = compete) whatever happens.
-
-    Raises ValueError for any other number.
-    """
+    """Policy of one action (1 = cooperate, 0 = compete)."""
 
     def __init__(self, action: int) -> None:
         if action not in (0, 1):
@@ -152,21 +142,14 @@ class Always(MemoryOne):
 
 
 class Bernoulli(MemoryOne):
-    """Cooperates with chance `q`, independently in every round.
-
-    Raises ValueError where `q` is outside [0, 1].
-    """
+    """Policy that cooperates with probability `q`."""
 
     def __init__(self, q: float) -> None:
         super().__init__(f"random({q:g})", [q] * SITUATIONS)
 
 
 class TitForTat(MemoryOne):
-    """Cooperates first; then repeats the other's last action (after Axelrod 1984).
-
-    With several others it repeats their majority's, and its own last action where they are split
-    evenly. `reader` says where these stand in the observation; by default as in coop_compete_v0.
-    """
+    """Policy that repeats the last action of the opponents' majority (after Axelrod 1984)."""
 
     def __init__(self, reader: SituationReader | None = None) -> None:
         super().__init__("tit_for_tat", STRATEGIES["tit_for_tat"], reader)

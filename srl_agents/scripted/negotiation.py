@@ -25,20 +25,19 @@ EVEN = 1e-6  # float32 observations: utilities this close are the same
 
 @dataclass
 class Talks:
-    """What one agent remembers of an episode."""
+    """Memory of a negotiator."""
 
     first_worth: dict[int, float] = field(default_factory=dict)
-    """Other's place -> what its first proposal was worth."""
+    """Place of another agent -> value of its first proposal."""
     moves: int = 0
-    """That the agent has made."""
 
 
 class Negotiator(PerAgentPolicy):
-    """Lowers its target with time (Faratin, Sierra and Jennings 1998, polynomial tactics).
+    """Negotiator whose target falls with time (Faratin, Sierra and Jennings 1998, polynomial
+    tactics).
 
-    The target is reservation + (best - reservation) * (1 - time ** (1 / beta)): with beta above 1
-    it concedes early, below 1 late, with 0 never. `rules` and `rounds` are the environment's.
-    Raises ValueError for a beta below 0.
+    The target is reservation + (best - reservation) * (1 - time ** (1 / beta)); beta 0 never
+    concedes.
     """
 
     def __init__(
@@ -57,20 +56,14 @@ class Negotiator(PerAgentPolicy):
             self._has[deal, first + np.array(options)] = 1.0
 
     def start(self, seed: int) -> Talks:
-        """Nothing heard yet; it draws nothing, so the seed changes nothing."""
         return Talks()
 
     def decide(self, seen: AgentObservation, state: Talks) -> Decision:
-        """A proposal, an acceptance or a pass."""
         return Decision(self._move(self._layout(seen.observation), state))
 
     def target(
         self, time: float, reservation: float, best: float, worth: dict[int, float], talks: Talks
     ) -> float:
-        """The least own utility to propose or accept now; `time` from 0 to 1, the last round.
-
-        `worth` is the own utility of each other's latest proposal, by its place.
-        """
         if self._beta == 0:
             return best
         return float(reservation + (best - reservation) * (1 - time ** (1 / self._beta)))
@@ -105,17 +98,13 @@ class Negotiator(PerAgentPolicy):
         return bargaining.FIRST_PROPOSAL + int(score.argmax())
 
     def _is_last(self, played: int) -> bool:
-        """Whether the agent will not move again before the deadline."""
         turn = self._rules.num_agents if self._rules.offers == "alternating" else 1
         return played + turn >= self._rounds
 
 
 class Reciprocator(Negotiator):
-    """Gives way as far as the others did (the same paper's absolute tit for tat).
-
-    The target is the best utility, less what the others' proposals have improved for the agent
-    since their first and a little goodwill per move, and never below the reservation.
-    """
+    """Negotiator that concedes as much as the others did (the same paper's absolute tit for
+    tat)."""
 
     def __init__(self, rules: NegotiationRules, rounds: int) -> None:
         super().__init__(rules, rounds, beta=0.0, name="reciprocator")
@@ -123,7 +112,6 @@ class Reciprocator(Negotiator):
     def target(
         self, time: float, reservation: float, best: float, worth: dict[int, float], talks: Talks
     ) -> float:
-        """The best utility, less the mean concession of the others and the goodwill."""
         gained = [utility - talks.first_worth[place] for place, utility in worth.items()]
         conceded = max(0.0, float(np.mean(gained))) if gained else 0.0
         return max(reservation, best - conceded - GOODWILL * talks.moves)

@@ -1,12 +1,12 @@
-"""Registry of scripted policies: the games each can play, and which are held out."""
+"""Registry of scripted policies: playable games and held-out policies."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gymnasium.spaces import Discrete
@@ -14,12 +14,11 @@ from gymnasium.spaces import Discrete
 from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.policy import Policy, SyncPolicy, missing_methods
-from srl_agents.scripted.bandit import ThompsonSampling, WinStayLoseShift
+from srl_agents.scripted.basic import ThompsonSampling, Uniform, WinStayLoseShift
 from srl_agents.scripted.maze import Explorer, GreedyWalker, RandomWalker, WallFollower
 from srl_agents.scripted.memory_one import SITUATIONS, STRATEGIES, MemoryOne, SituationReader
 from srl_agents.scripted.negotiation import Negotiator, Reciprocator
 from srl_agents.scripted.trading import Trader
-from srl_agents.scripted.uniform import Uniform
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import staged as staged_v0
@@ -42,26 +41,25 @@ READERS: Mapping[str, Callable[[Any], SituationReader]] = {
         staged_v0.OBSERVATION_FIELDS, others="all_cooperated", seats=len(game.possible_agents)
     ),
 }
-"""Environment's metadata name -> where its observations tell what the others did."""
+"""Metadata name -> reader of situations."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One scripted policy."""
+    """Scripted policy."""
 
     name: str
     games: tuple[str, ...]
-    """Metadata names of the environments it can play; empty for any game of discrete actions."""
+    """Metadata names of playable environments; empty for any game of discrete actions."""
     make: Callable[[Any], Policy]
-    """Takes the environment, of which it reads the rules and sizes, never an episode's state."""
     description: str
     holdout: bool = False
-    """Kept for evaluation: training refuses it."""
+    """Kept for evaluation."""
     blind: bool = False
-    """It looks at nothing, so it also plays environments of one's own with two actions."""
+    """Ignores observations, so that it plays any game with two actions."""
 
     def can_play(self, env: Any) -> bool:
-        """Whether it can play the environment's agents."""
+        """Return True if the policy can play the environment."""
         game = env.metadata["name"]
         if game in self.games:
             return True
@@ -72,7 +70,6 @@ class Entry:
 
 
 def _actions(env: Any) -> dict[str, int]:
-    """Agent -> how many actions it has; 0 where they are not discrete."""
     spaces = {agent: env.action_space(agent) for agent in env.possible_agents}
     return {a: int(s.n) if isinstance(s, Discrete) else 0 for a, s in spaces.items()}
 
@@ -80,7 +77,6 @@ def _actions(env: Any) -> dict[str, int]:
 def _memory_one(
     name: str, description: str, chances: Sequence[float] = (), *, holdout: bool = False
 ) -> Entry:
-    """`chances` are by default those of STRATEGIES."""
     chances = chances or STRATEGIES[name]
     blind = len(set(chances)) == 1
 
@@ -91,33 +87,21 @@ def _memory_one(
     return Entry(name, BINARY, make, description, holdout, blind)
 
 
-def _walking(kind: type[RandomWalker | GreedyWalker | WallFollower]) -> Callable[[Any], SyncPolicy]:
-    def make(env: Any) -> SyncPolicy:
-        game = env.unwrapped
-        return kind(game.width, game.height, game.view_radius)
-
-    return make
-
-
-def _exploring(env: Any) -> SyncPolicy:
+def _walker(kind: Callable[[int, int, int], SyncPolicy], env: Any) -> SyncPolicy:
     game = env.unwrapped
-    return Explorer(game.width, game.height, game.view_radius, meets=game.task == "meet")
+    return kind(game.width, game.height, game.view_radius)
 
 
-def _trading(name: str, **manner: Any) -> Callable[[Any], SyncPolicy]:
-    def make(env: Any) -> SyncPolicy:
-        game = env.unwrapped
-        return Trader(game.rules, network=game.network, name=name, **manner)
-
-    return make
+def _explorer(env: Any) -> SyncPolicy:
+    return _walker(partial(Explorer, meets=env.unwrapped.task == "meet"), env)
 
 
-def _negotiating(name: str, beta: float) -> Callable[[Any], SyncPolicy]:
-    def make(env: Any) -> SyncPolicy:
-        game = env.unwrapped
-        return Negotiator(game.rules, game.max_cycles, beta=beta, name=name)
+def _trader(name: str, env: Any, **manner: Any) -> SyncPolicy:
+    return Trader(env.unwrapped.rules, network=env.unwrapped.network, name=name, **manner)
 
-    return make
+
+def _negotiator(name: str, beta: float, env: Any) -> SyncPolicy:
+    return Negotiator(env.unwrapped.rules, env.unwrapped.max_cycles, beta=beta, name=name)
 
 
 _OWN = (
@@ -149,38 +133,38 @@ _OWN = (
         "thompson_sampling", BANDIT, lambda env: ThompsonSampling(),
         "pulls an arm as often as it is likely the better one",
     ),
-    Entry("random_walker", MAZE, _walking(RandomWalker), "takes any open way"),
+    Entry("random_walker", MAZE, partial(_walker, RandomWalker), "takes any open way"),
     Entry(
-        "greedy_walker", MAZE, _walking(GreedyWalker),
+        "greedy_walker", MAZE, partial(_walker, GreedyWalker),
         "takes an open way towards its goal, and remembers nothing",
     ),
     Entry(
-        "explorer", MAZE, _exploring,
+        "explorer", MAZE, _explorer,
         "remembers the walls and takes the shortest way that may be there",
     ),
     Entry(
-        "wall_follower", MAZE, _walking(WallFollower), "keeps its right hand on the wall",
+        "wall_follower", MAZE, partial(_walker, WallFollower), "keeps its right hand on the wall",
         holdout=True,
     ),
     Entry(
-        "truthful_trader", TRADING, _trading("truthful_trader"),
+        "truthful_trader", TRADING, partial(_trader, "truthful_trader"),
         "offers and accepts what both gain from, and always delivers",
     ),
     Entry(
-        "defaulting_trader", TRADING, _trading("defaulting_trader", honest_until=0.0),
+        "defaulting_trader", TRADING, partial(_trader, "defaulting_trader", honest_until=0.0),
         "the same, but never delivers",
     ),
     Entry(
         "hard_bargainer", TRADING,
-        _trading("hard_bargainer", bargains_hard=True, least_gain=4),
+        partial(_trader, "hard_bargainer", bargains_hard=True, least_gain=4),
         "asks for the most, accepts no small gains, delivers", holdout=True,
     ),
     Entry(
-        "late_defaulter", TRADING, _trading("late_defaulter", honest_until=0.6),
+        "late_defaulter", TRADING, partial(_trader, "late_defaulter", honest_until=0.6),
         "keeps its word, but not in the last two fifths of the episode", holdout=True,
     ),
     Entry(
-        "conceder", NEGOTIATION, _negotiating("conceder", 2.0),
+        "conceder", NEGOTIATION, partial(_negotiator, "conceder", 2.0),
         "gives way early on",
     ),
     Entry(
@@ -189,11 +173,11 @@ _OWN = (
         "gives way as far as the others did",
     ),
     Entry(
-        "boulware", NEGOTIATION, _negotiating("boulware", 0.2),
+        "boulware", NEGOTIATION, partial(_negotiator, "boulware", 0.2),
         "gives way only shortly before the deadline", holdout=True,
     ),
     Entry(
-        "stubborn", NEGOTIATION, _negotiating("stubborn", 0.0),
+        "stubborn", NEGOTIATION, partial(_negotiator, "stubborn", 0.0),
         "asks for its favourite deal to the end", holdout=True,
     ),
 )  # fmt: skip
@@ -213,7 +197,7 @@ def entry_of(name: str) -> Entry:
     part = POLICIES.load(name)
     if isinstance(part, Entry):
         return part
-    return Entry(name, (), functools.partial(_constructed, name, part), POLICIES[name].summary)
+    return Entry(name, (), partial(_constructed, name, part), POLICIES[name].summary)
 
 
 def is_held_out(name: str) -> bool:
@@ -222,7 +206,7 @@ def is_held_out(name: str) -> bool:
 
 
 def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
-    """The names of those that can play `env` (all without one), and are held out or not."""
+    """Return the names of policies for `env` (all without one), by `holdout`."""
     return tuple(
         name
         for name, entry in ((name, entry_of(name)) for name in POLICIES)

@@ -1,7 +1,7 @@
 """Scripted trading policies: mutually beneficial offers, kept or broken promises.
 
-A trader knows its own values, what a coin is worth to all, and that everyone has one favourite
-good. Who favours what it infers from the offers it gets and from what becomes of its own.
+A trader knows its own values and that everyone has one favorite good, and infers the favorites
+of others from their offers.
 """
 
 from __future__ import annotations
@@ -26,23 +26,21 @@ TRUSTED = 0.5  # the least reputation to deal with; who has promised nothing yet
 
 @dataclass
 class Ledger:
-    """What one agent remembers of an episode."""
+    """Memory of a trader."""
 
     rng: np.random.Generator
     favourite: NDArray[np.float64]
-    """(other, good but the coin): how likely that is the other's favourite."""
+    """(other, good except the coin): probability that the good is the other's favorite."""
     hope: NDArray[np.float64]
-    """(other, good): what is left of the hope that the other parts with it."""
+    """(other, good): remaining hope that the other sells the good."""
 
 
 class Trader(PerAgentPolicy):
-    """Buys what it values more for what it values less.
+    """Trader that buys goods of higher own value.
 
-    `rules` and `network` are the environment's. With `bargains_hard` it asks for the most that the
-    other may still gain from, and accepts nothing below `least_gain`; otherwise it offers the deal
-    whose smaller gain of the two is largest. It keeps its word until `honest_until`, a share of
-    the episode: 1 for always, 0 for never. It deals only with agents that have kept at least as
-    many promises as they have broken.
+    With `bargains_hard` it asks for the most and accepts nothing below `least_gain`; otherwise
+    it maximizes the smaller gain. It delivers until `honest_until`, a share of the episode, and
+    deals with agents that kept at least half of their promises.
     """
 
     def __init__(
@@ -72,7 +70,6 @@ class Trader(PerAgentPolicy):
         self._their_gain -= values[:, self._want] * self._wanted
 
     def start(self, seed: int) -> Ledger:
-        """Nothing known of the others."""
         return Ledger(
             np.random.default_rng(seed),
             np.full((self._others, self._kinds), 1 / self._kinds),
@@ -80,7 +77,6 @@ class Trader(PerAgentPolicy):
         )
 
     def decide(self, seen: AgentObservation, state: Ledger) -> Decision:
-        """An offer, an answer or a delivery, as is due."""
         fields, mask = self._layout(seen.observation), seen.action_mask
         move = (self._offer, self._answer, self._deliver)[int(fields["phase"].argmax())]
         legal = np.ones(self._rules.num_actions) if mask is None else np.asarray(mask)
@@ -126,7 +122,6 @@ class Trader(PerAgentPolicy):
         return market.DELIVER if honest and legal[market.DELIVER] else market.PASS
 
     def _learn_from_own_offer(self, fields: dict[str, NDArray[np.float64]], ledger: Ledger) -> None:
-        """What became of the last offer; an offer is seen here once, before the next is made."""
         if not fields["own_offer_to"].any():
             return
         slot = int(fields["own_offer_to"].argmax())
@@ -139,7 +134,6 @@ class Trader(PerAgentPolicy):
         self._weigh(ledger, slot, np.where(gains, DECLINED, 1.0))
 
     def _infer(self, ledger: Ledger, slot: int, change: NDArray[np.float64]) -> None:
-        """The agent in `slot` was for a deal that changes its goods so."""
         gains = self._values @ change > 0
         self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
 

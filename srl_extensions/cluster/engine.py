@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from srl_agents.episode import Episode
 from srl_agents.llm import tiny
 from srl_agents.llm.backends.chat_backend import Usage
-from srl_agents.rollout.matchmaking import Matchmaking
+from srl_agents.matchmaking import Matchmaking
 from srl_envs.tables import Plugin
 from srl_extensions.cluster.learners import LearnerWorker, RemoteLearner
 from srl_extensions.cluster.players import (

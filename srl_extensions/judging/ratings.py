@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from srl_agents import seeding
 from srl_agents.evaluation.nash_averaging import Floats, margins, nash_average, square
-from srl_agents.rollout.matchmaking import Ratings
+from srl_envs.loading import needed_by
 from srl_extensions.judging.cross_play import ArenaGames, PairGame
 
 SPREAD = 1.96
@@ -88,20 +88,25 @@ def can_rate() -> bool:
 
 def rate(players: Sequence[str], matches: Iterable[Match], by: str, seed: int) -> Rated:
     """Rate the players by all matches, once each, in an order drawn from the seed."""
-    ratings = Ratings(players)
+    with needed_by("ratings of players"):
+        from openskill.models import PlackettLuce
+    model = PlackettLuce()
+    ratings = {name: model.rating(name=name) for name in players}
     order = list(matches)
     seeding.generator(seed, "rating").shuffle(order)
     every = max(1, -(-len(order) // POINTS))
-    history = {name: [(0, mu)] for name, mu in ratings.mu.items()}
+    history = {name: [(0, float(own.mu))] for name, own in ratings.items()}
     for number, match in enumerate(order, start=1):
-        ratings.rate([[name] for name in match], [float(score) for score in match.values()])
+        sides = [[ratings[name]] for name in match]
+        after = model.rate(sides, scores=[float(score) for score in match.values()])
+        ratings |= {name: own for name, [own] in zip(match, after, strict=True)}
         if number % every == 0 or number == len(order):
-            for name, mu in ratings.mu.items():
-                history[name].append((number, mu))
-    sigmas = ratings.sigma
+            for name, own in ratings.items():
+                history[name].append((number, float(own.mu)))
+    found = {name: (float(own.mu), float(own.sigma)) for name, own in ratings.items()}
     rated = [
-        Rating(name, mu, sigmas[name], (mu - SPREAD * sigmas[name], mu + SPREAD * sigmas[name]))
-        for name, mu in ratings.mu.items()
+        Rating(name, mu, sigma, (mu - SPREAD * sigma, mu + SPREAD * sigma))
+        for name, (mu, sigma) in found.items()
     ]
     return Rated(
         by,

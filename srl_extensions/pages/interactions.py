@@ -93,6 +93,4 @@ def drawing(measure: Measure, over_time: Sequence[tuple[str, Graph | None]]) -> 
             ends = number[edge.source], number[edge.target]
             arrows.append(Arrow(*ends, edge.value, low, high, edge.games, edge.sure))
         periods.append(Period(label, arrows))
-    return InteractionGraph(
-        measure.title, measure.how, measure.unit, players, periods, measure.directed
-    )
+    return InteractionGraph(measure.title, measure.how, measure.unit, players, periods)

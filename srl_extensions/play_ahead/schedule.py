@@ -28,7 +28,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from srl_agents.episode import Episode
-from srl_agents.rollout.event_loop import LoopThread
+from srl_agents.event_loop import LoopThread
 from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
 from srl_train.pools import growth_is_due, load_opponents
@@ -207,7 +207,7 @@ class PlayAhead:
     def _may_start(self, number: int) -> bool:
         if number >= self._run.config.rounds or self._failed:
             return False
-        if (self._run.pools or self._run.matchmaking.ratings) and self._prepared < number:
+        if self._run.pools and self._prepared < number:
             # A pool plays one snapshot at a time, and the next draw depends on all results.
             return False
         with self._changed:

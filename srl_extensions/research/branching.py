@@ -11,11 +11,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from srl_agents.episode import Decision, Episode
 from srl_agents.errors import PolicyError
-from srl_agents.rollout import MakeGame
-from srl_agents.rollout.copies import copied
-from srl_agents.rollout.event_loop import together
-from srl_agents.rollout.game import Game as EpisodeGame
-from srl_agents.rollout.game import policy_name
+from srl_agents.evaluation.replay import copied
+from srl_agents.event_loop import together
+from srl_agents.rollout import Game as EpisodeGame
+from srl_agents.rollout import MakeGame, policy_name
 from srl_agents.seeding import of_branches
 from srl_extensions.research.replays import check_copies
 from srl_train.config.run import RunConfig

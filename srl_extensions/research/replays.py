@@ -13,9 +13,7 @@ from gymnasium.spaces import Discrete
 from srl_agents import seeding
 from srl_agents.episode import AgentStep, Episode
 from srl_agents.errors import EpisodeError
-from srl_agents.evaluation.counterfactuals import Watched, played_instead
-from srl_agents.evaluation.replay import replay
-from srl_agents.rollout.copies import copied
+from srl_agents.evaluation.replay import Watched, copied, played_instead, replay
 from srl_envs.errors import EnvError
 from srl_train.config.run import RunConfig
 from srl_train.credit import CounterfactualCredit, Credit, CreditScheme

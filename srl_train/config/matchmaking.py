@@ -14,5 +14,5 @@ class MatchmakingConfig(Section):
     The others draw models for each group of episodes; there may be more models than agents.
     """
 
-    name: Literal["fixed", "rotating", "uniform", "round_robin", "rating"] = "fixed"
+    name: Literal["fixed", "rotating", "uniform", "round_robin"] = "fixed"
     """Assignment of models to agents (docs/training/populations.md)."""

@@ -18,7 +18,7 @@ from benchmarks.general_suite import (
     three_action_games,
     two_action_games,
 )
-from srl_agents.baselines.exp3 import EXP3Runs
+from srl_agents.baselines.learners import EXP3Runs
 
 
 def test_all_ordinal_games_are_there_once():

@@ -8,12 +8,12 @@ import pytest
 from benchmarks import games, zero_sum
 from benchmarks.games import BET, OPEN, PASS, BiasedRockPaperScissors, KuhnPoker
 from benchmarks.zero_sum import SITUATIONS
+from srl_agents.event_loop import run
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.llm.tiny import folder
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many
-from srl_agents.rollout.event_loop import run
 from srl_agents.scripted.registry import classic_policy
 from srl_envs.env_checker import check_environment
 

@@ -12,10 +12,10 @@ from core_srl import (
     create_lora_manager,
 )
 from srl_agents.errors import BackendError, ServingError
+from srl_agents.event_loop import together
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import together
 from srl_extensions.vllm import fleet as fleets
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.placement import Gpu

@@ -7,11 +7,11 @@ import torch
 
 from core_srl import LoRAConfig, create_lora_manager
 from srl_agents.errors import BackendError
+from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import run, together
 from srl_train.adapters import attach
 from srl_train.errors import ConfigError
 from tests.core_srl.weights import logprobs_of

@@ -1,13 +1,12 @@
 """Episodes survive JSON lines without loss, and what is not an episode is refused."""
 
-import contextlib
 import json
 import math
 from types import MappingProxyType
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -25,7 +24,6 @@ from srl_agents.episode import (
     write_jsonl,
 )
 from srl_agents.errors import EpisodeError
-from srl_envs.records import is_plain
 
 
 def same(one, other):
@@ -259,19 +257,6 @@ def test_a_damaged_record_is_refused(place, value):
     assert "\n" not in str(error.value)
 
 
-@settings(deadline=None)
-@given(st.integers(0, 10_000), st.binary(min_size=1, max_size=4))
-def test_a_damaged_file_is_refused_or_read(tmp_path_factory, at, damage):
-    path = tmp_path_factory.getbasetemp() / "damaged.jsonl"
-    write_jsonl(path, [an_episode()])
-    content = bytearray(path.read_bytes())
-    at %= len(content)
-    content[at : at + len(damage)] = damage
-    path.write_bytes(content)
-    with contextlib.suppress(EpisodeError):
-        list(read_jsonl(path))
-
-
 def test_the_damaged_line_is_named(tmp_path):
     path = tmp_path / "episodes.jsonl"
     write_jsonl(path, [an_episode(1), an_episode(2)])
@@ -280,21 +265,3 @@ def test_the_damaged_line_is_named(tmp_path):
     assert next(read).seed == 1
     with pytest.raises(EpisodeError, match=r"episodes\.jsonl, line 2"):
         next(read)
-
-
-@pytest.mark.parametrize(
-    ("value", "plain"),
-    [
-        ({"layout": ("simple", [1, 2.5, None, True])}, True),
-        (np.arange(3), True),
-        (np.float32(1), True),
-        ({"layout": object()}, False),
-        ([{1, 2}], False),
-        (np.array([object()]), False),
-    ],
-)
-def test_what_a_record_can_hold_is_known(value, plain):
-    assert is_plain(value) is plain
-    if plain:
-        episode = Episode("g", 0, {}, (), extra={"value": value})
-        assert same(from_json(to_json(episode)), episode)

@@ -1,6 +1,5 @@
 """A person's seat: what is asked, what is understood, and how one leaves."""
 
-import numpy as np
 import pytest
 
 from srl_agents.human import Human
@@ -44,16 +43,6 @@ def test_what_cannot_be_read_may_be_tried_again():
     assert told.count("You are agent_0") == 2 and "Legal now: compete, cooperate" in told
 
 
-def test_what_is_not_legal_now_may_be_tried_again():
-    env = make("social_negotiation_v0", max_cycles=1)
-    env.reset(seed=0)
-    seat = f"agent_{env.bargain.mover}"
-    episode, told, _ = played(["accept", "pass"], env, seat=seat, other=Always(0))
-    assert episode.steps_of(seat)[0].decision.text == "pass"
-    assert "that choice is not allowed now" in told
-    assert "There are 29 legal answers; ? shows them." in told
-
-
 @pytest.mark.parametrize("way", ["q", "quit", " Q ", None])
 def test_leaving_ends_the_game_where_it_stands(way):
     lines = ["cooperate"] if way is None else ["cooperate", way]
@@ -76,16 +65,3 @@ def test_words_are_heard_where_the_game_lets_them():
     episode, told, _ = played(["say hello", "cooperate", "compete"], pair())
     assert "Nobody hears words in this game." in told
     assert episode.steps_of("agent_0")[0].decision.text == "cooperate"
-
-
-def test_a_command_in_what_is_said_is_no_command():
-    env = make("social_negotiation_v0", messages=True, obs_mode="llm", max_cycles=1)
-    lines = ["say <answer>walk away</answer>", "?", "q"]
-    episode, _, human = played(lines, env, other=Always(0), hears_words=True)
-    assert human.left and episode.turns == ()
-
-
-def test_observations_of_other_modes_read_the_same():
-    episode, told, _ = played(["cooperate", "compete"], pair(obs_mode="dict"))
-    assert "Nobody has chosen yet." in told
-    assert isinstance(episode.steps_of("agent_0")[0].observation["observation"], np.ndarray)

@@ -42,16 +42,6 @@ def test_no_two_streams_start_alike():
     assert max(drawn.values()) == 1
 
 
-def test_no_two_generators_have_the_same_entropy():
-    """Their first draws may differ by chance; this is what they are made of."""
-    words = Counter(
-        tuple(sequence(seed, name, *indices).generate_state(4))
-        for name, seed, indices in every_stream()
-        if name != "update"  # which gives numbers
-    )
-    assert max(words.values()) == 1
-
-
 def test_the_streams_that_recorded_results_rest_on_keep_their_numbers():
     kept = {
         ("round", (4,)): [9, 4],
@@ -69,24 +59,6 @@ def test_the_streams_that_recorded_results_rest_on_keep_their_numbers():
         *(name for name, _ in kept),
         "update",
     }
-
-
-def test_a_kept_layout_has_no_more_words_than_stand_before_a_spawn_key():
-    for name, stream in STREAMS.items():
-        if stream.kept:
-            assert len(stream.words) <= 3, name  # and the seed before them
-
-
-def test_the_seats_of_a_game_start_apart():
-    starts = [start for course in range(50) for start in seeding.of_agents(course, 8)]
-    assert len(set(starts)) == 400
-    assert seeding.of_agents(5, 3) == seeding.of_agents(5, 8)[:3]
-
-
-def test_the_steps_of_an_update_start_apart_in_all_processes():
-    found = [seeding.of_step(7, step, process) for step in range(64) for process in range(16)]
-    assert len(set(found)) == len(found)
-    assert seeding.of_step(7, 0, 0) == 7
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from srl_agents.episode import read_jsonl
+from srl_agents.partners import Mixture
 from srl_agents.rollout import play_many
-from srl_agents.rollout.mixture import Mixture
 from srl_envs import coop_compete_v0
 from srl_train import checkpoints as checkpoint
 from srl_train import resume

@@ -70,15 +70,11 @@ def test_ratings_are_recorded_and_restored(drawn, tmp_path):
     rest.load_checkpoint()
     rest.fit()
     assert same(everything(rest.run), everything(whole.run))
-    assert rest.run.matchmaking.state() == whole.run.matchmaking.state()
     rows = read_metrics(whole.files.metrics)
     assert without_times(read_metrics(rest.files.metrics)) == without_times(rows)
     last = rows[-1]["models"]
-    ratings = whole.run.matchmaking.ratings
-    assert {m: own["rating"] for m, own in last.items()} == ratings.mu
-    assert len({own["rating_deviation"] for own in last.values()}) > 1
     games = {m: sum(row["models"][m]["games"] for row in rows) for m in last}
-    assert games == ratings.games and sum(games.values()) == 4 * 2 * 2 * 2
+    assert sum(games.values()) == 4 * 2 * 2 * 2
 
 
 class Unequal(BaseParallelWrapper):
@@ -114,7 +110,6 @@ def test_rotation_balances_unequal_agents(short_run):
     "change, told",
     [
         ({}, "seats: model_2 plays no agent.*have models drawn"),
-        ({"matchmaking": {"name": "rating"}, "models": {"count": 2}}, "2 models to match"),
         (
             {"matchmaking": {"name": "uniform"}, "seats": dict.fromkeys(AGENTS, "model_0")},
             "seats: models are drawn .uniform. for agents that have no player",

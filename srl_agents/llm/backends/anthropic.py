@@ -11,12 +11,10 @@ from srl_agents.llm.sampling import Sampling
 
 
 class AnthropicModel(ApiModel):
-    """A model behind the Messages API, by the SDK `anthropic`.
+    """Model behind the Messages API, through the SDK `anthropic`.
 
-    The key is ANTHROPIC_API_KEY and the server ANTHROPIC_BASE_URL unless they are given; the
-    SDK's other credentials (a token, a profile) hold as well. The API has no sampling settings
-    since its version 2026-10-21, which SDK 2 speaks, and never had seeds: answers are drawn at
-    temperature 1, and only their length is ours.
+    The key is ANTHROPIC_API_KEY and the server ANTHROPIC_BASE_URL by default. The API has no
+    seeds and, since its version 2026-10-21, no sampling settings except the length.
     """
 
     provider = "anthropic"

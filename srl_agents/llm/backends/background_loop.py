@@ -1,7 +1,6 @@
-"""Event loop in a thread of its own, in which all requests over a network run.
+"""Event loop in a background thread, in which all network requests run.
 
-An SDK's client belongs to the event loop that its connections were opened in, while episodes are
-played in many loops, one after another and at the same time.
+A client of an SDK belongs to the event loop of its connections, and episodes run in many loops.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from srl_agents.rollout.event_loop import LoopThread
+from srl_agents.event_loop import LoopThread
 
 T = TypeVar("T")
 
@@ -21,15 +20,12 @@ _STARTING = threading.Lock()
 
 
 def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-    """The coroutine's result, once the loop has run it; cancelled with the future."""
+    """Schedule a coroutine and return its future."""
     return _thread().submit(coroutine)
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result, for which this thread waits; an interrupt cancels it.
-
-    Raises RuntimeError inside the loop itself, which would wait for its own work.
-    """
+    """Run a coroutine and return its result; raise RuntimeError inside the background loop."""
     if _runs_here():
         coroutine.close()
         raise RuntimeError("background_loop.run inside the background loop: await the coroutine")
@@ -42,7 +38,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def await_(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result, awaited in any event loop while it runs in this one."""
+    """Await a coroutine from any event loop while the coroutine runs in this one."""
     if _runs_here():
         return await coroutine
     return await asyncio.wrap_future(submit(coroutine))

@@ -21,69 +21,64 @@ from srl_envs.untrusted import printable
 
 Message = Mapping[str, str]
 """{"role": "system", "user" or "assistant", "content": text}."""
-CONCURRENCY = 16  # requests under way at once
+CONCURRENCY = 16  # concurrent requests
 MOST_BYTES = 8 * 2**20  # of a reply; the longest answers of today's models take 1 or 2 MiB
 TIMEOUT = 600.0  # seconds for one attempt; a model that reasons takes minutes
 MOST_NAMES, LONGEST_NAME = 32, 200
 """Limits of the names that a server gives to models and to the ends of answers."""
 OTHERS = "others"
-"""Count of the names beyond the first MOST_NAMES."""
+"""Name of the counts beyond the first MOST_NAMES."""
 RETRIES = RetryPolicy(deadline=900.0, unreachable=30.0)
-"""Patient, for one failed request spoils an episode; a server that is not there is soon told."""
 
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One answer to ask for: plain data."""
+    """Request for one answer."""
 
     messages: tuple[Message, ...]
-    """The whole conversation; the last message is the user's."""
+    """Whole conversation, up to a user message."""
     sampling: Sampling
     seed: int | None = None
-    """For models that take one, as best they can; None draws freely."""
 
 
 @dataclass(frozen=True)
 class ChatAnswer:
-    """What came back for one request."""
+    """Answer of an API."""
 
     text: str
-    """Empty where nothing was said; a refusal is what it says."""
     finish_reason: str
-    """Why it ended, in the API's own word."""
+    """Reason of the end, as the API names it."""
     ended: bool
-    """The model came to its end by itself: it was not cut, and nothing was withheld."""
+    """False if the answer was cut or withheld."""
     model: str
-    """Who answered, as the server says."""
+    """Model that answered, as the server names it."""
     prompt_tokens: int | None = None
-    """None where the server did not tell; so for the next."""
+    """Token counts are None if the server sends none."""
     completion_tokens: int | None = None
 
 
 @dataclass
 class Usage:
-    """What a model has been asked so far: what is paid for."""
+    """Answers and tokens of a model so far."""
 
     answers: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    """Reasoning that is not shown is in it."""
+    """Includes hidden reasoning."""
     responses_without_usage: int = 0
-    """Answers whose tokens the server did not tell, which are not in the sums."""
+    """Answers without token counts."""
     finish_reasons: dict[str, int] = field(default_factory=dict)
-    """Why answers ended -> how many."""
     models: dict[str, int] = field(default_factory=dict)
-    """Who answered, as the server says -> how many: a name may stand for another version
-    tomorrow."""
+    """Name of the model in the reply -> number of answers."""
 
     def add(self, answer: ChatAnswer) -> None:
-        """Count one more."""
+        """Count one answer."""
         tokens = answer.prompt_tokens, answer.completion_tokens
         by_kind = {answer.finish_reason: 1}, {answer.model: 1}
         self.add_usage(Usage(1, tokens[0] or 0, tokens[1] or 0, int(None in tokens), *by_kind))
 
     def add_usage(self, other: Usage) -> None:
-        """Count what another one counted."""
+        """Add the counts of another Usage."""
         self.answers += other.answers
         self.prompt_tokens += other.prompt_tokens
         self.completion_tokens += other.completion_tokens
@@ -100,59 +95,47 @@ class Usage:
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """A model that can be asked for answers to conversations."""
+    """Model that answers conversations."""
 
     name: str
-    """Its name in records and reports, such as 'openai:gpt-5-mini'."""
+    """Name in records, such as 'openai:gpt-5-mini'."""
     usage: Usage
-    """What it has been asked so far."""
     takes_seed: bool
-    """Whether a request may have a seed."""
 
     def check(self, sampling: Sampling) -> None:
-        """Raise PolicyError for settings that the API does not know."""
+        """Raise PolicyError for settings that the API does not support."""
         ...
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """What the model says.
-
-        Raises BackendError with the cause where it still fails after the retries, and PolicyError
-        for settings that the API does not know.
-        """
+        """Return the answer; raise BackendError after the retries, PolicyError as `check`."""
         ...
 
 
 def seed_from(rng: np.random.Generator) -> int:
-    """A seed for a request, 31 bits: what every API's integers hold."""
+    """Return a seed of 31 bits, which every API accepts."""
     return int(rng.integers(2**31))
 
 
 def counted(tokens: Any) -> int | None:
-    """Tokens that a server says it read or wrote; None where it says nothing.
-
-    Raises ValueError for what is no number of tokens.
-    """
+    """Return the token count of a reply or None; raise ValueError for an invalid one."""
     if tokens is not None and (type(tokens) is not int or not 0 <= tokens < 2**31):
         raise ValueError(f"{tokens!r} is no number of tokens")
     return tokens
 
 
 def named(value: Any) -> str:
-    """Return a name that a server gave, printable and of at most LONGEST_NAME characters."""
+    """Return a name from a server, printable and at most LONGEST_NAME characters long."""
     return printable(str(value)[:LONGEST_NAME], multiline=False)[:LONGEST_NAME]
 
 
 class ApiModel(ABC):
-    """A model behind an API, asked through its provider's SDK; see ChatModel.
-
-    A bounded number of requests is under way at once, and what they took is counted.
-    """
+    """Model behind an API, through its SDK, with limited concurrency. See ChatModel."""
 
     provider: ClassVar[str]
-    """As models are named, and as the SDK is imported."""
+    """Prefix of names, and module of the SDK."""
     takes_seed: bool
     server_in: ClassVar[str]
-    """The environment variable that names another server than the provider's."""
+    """Environment variable with the address of the server."""
 
     def __init__(
         self,
@@ -164,10 +147,10 @@ class ApiModel(ABC):
         timeout: float = TIMEOUT,
         retries: RetryPolicy = RETRIES,
     ) -> None:
-        """`timeout` is in seconds, for one attempt; `retries` bounds all of them together.
+        """Connect to the API.
 
-        Raises BackendError where the SDK or a key is missing, and for a key or an address that no
-        request can have.
+        `timeout` is in seconds per attempt; `retries` limits all attempts. Raises BackendError
+        for a missing SDK or key, and for an invalid key or address.
         """
         self.name = f"{self.provider}:{model}"
         self.usage = Usage()
@@ -197,10 +180,10 @@ class ApiModel(ABC):
 
     @abstractmethod
     def check(self, sampling: Sampling) -> None:
-        """Raise PolicyError for settings that the API does not know."""
+        """Raise PolicyError for settings that the API does not support."""
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """What the model says; awaited in any event loop. Raises as ChatModel does."""
+        """Return the answer, from any event loop. Raises as ChatModel does."""
         self.check(request.sampling)
         if request.seed is not None and not self.takes_seed:
             raise PolicyError(

@@ -1,7 +1,6 @@
-"""HTTP client and retry policy of all requests over a network.
+"""HTTP client and retry policy of all network requests.
 
-One policy for all SDKs, whose own retries are off: they count attempts, and know neither a deadline
-nor a reply that is no answer.
+The retries of the SDKs are off: they count attempts and have no deadline.
 """
 
 from __future__ import annotations
@@ -85,50 +84,48 @@ def http_client(sdk: Any, url: str, *, most_bytes: int) -> Any:
 
 T = TypeVar("T")
 TRANSIENT = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-"""Statuses that the same request may not get again; 529 is Anthropic's for an overloaded server."""
+"""Statuses worth another attempt; 529 is an overloaded server of Anthropic."""
 SPENT = "insufficient_quota"
-"""OpenAI's code for money that is used up, which comes with status 429 and does not pass."""
+"""OpenAI's permanent error code with status 429."""
 LONGEST_QUOTE = 1000
-"""Characters of a server's words that an error quotes."""
+"""Limit of quoted server messages in characters."""
 
 log = logging.getLogger(__name__)
 
 
 class TransientError(BackendError):
-    """A failure that may pass: the request is worth another attempt."""
+    """Failure that is worth another attempt."""
 
     def __init__(self, message: str, *, retry_after: float = 0.0, unreachable: bool = False):
-        """`retry_after` is what the server asked for, in seconds; `unreachable` where it took no
-        connection."""
+        """`retry_after` is in seconds; `unreachable` means no connection."""
         super().__init__(message)
         self.retry_after = retry_after
         self.unreachable = unreachable
 
 
 class RejectedError(BackendError):
-    """The server refuses the request itself, as one too long: another attempt would not help."""
+    """The server refused the request; another attempt would fail too."""
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long a request is tried again, and how long is waited before each attempt."""
+    """Deadlines and waits of repeated attempts."""
 
     deadline: float
-    """Seconds for one request: all attempts, and the waiting between them."""
+    """Seconds for all attempts of a request."""
     unreachable: float
-    """Seconds for which a server that takes no connection is tried again."""
+    """Seconds for a server without a connection."""
     first_wait: float = 0.5
-    """Seconds that the first wait takes at most; it is drawn at random below that, and every
-    following wait below twice as much (full jitter)."""
+    """Limit of the first random wait in seconds; doubled after each attempt (full jitter)."""
     longest_wait: float = 30.0
-    """Seconds that no wait exceeds, but for a server that asks for more (Retry-After)."""
+    """Limit of a wait in seconds, unless Retry-After is longer."""
 
     async def run(self, name: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """What `attempt` gives, tried again while it raises TransientError and time is left.
+        """Return the result of `attempt`, repeated after each TransientError until the deadline.
 
-        Raises BackendError: the last attempt's words where no other would begin in time, the
-        deadline where an attempt was under way, and at once what is not transient;
-        ServerUnavailable where the server took no connection to the end.
+        Raises:
+            BackendError: At the deadline, or at once for other failures.
+            ServerUnavailable: The server accepted no connection.
         """
         with needed_by(name, BackendError):
             import tenacity
@@ -164,16 +161,13 @@ class RetryPolicy:
             raise kind(f"{error} (attempts: {len(failures)})") from error
 
     def _is_over(self, state: Any) -> bool:
-        """Whether the next attempt would begin too late."""
         bound = self.unreachable if state.outcome.exception().unreachable else self.deadline
         return bool(state.seconds_since_start + state.upcoming_sleep >= bound)
 
 
 @contextmanager
 def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[None]:
-    """Raise what `sdk` (openai or anthropic; `any_error` is the class of all its errors) raises
-    within as BackendError, and as TransientError what may pass: no connection, a cut or late reply,
-    a status of TRANSIENT, a reply that is no JSON."""
+    """Convert an SDK's errors to BackendError, and transient ones to TransientError."""
     try:
         yield
     except sdk.APIStatusError as error:
@@ -195,7 +189,7 @@ def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[Non
 
 
 def told(name: str, error: BaseException) -> BackendError:
-    """An SDK's error as ours, with what is behind it; it may quote the server at any length."""
+    """Return an error of an SDK with its cause as BackendError, shortened and printable."""
     cause = "" if error.__cause__ is None else f" ({error.__cause__})"
     said = printable(f"{error}{cause}", multiline=False)
     if len(said) > LONGEST_QUOTE:
@@ -204,13 +198,12 @@ def told(name: str, error: BaseException) -> BackendError:
 
 
 def no_answer(name: str, came: Any) -> TransientError:
-    """For a reply that is no answer, from a server that does not keep to its API."""
+    """Return the error of a reply without an answer."""
     return TransientError(f"{name}: the server's reply holds no answer: {str(came)[:200]!r}")
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds that a reply asks to wait (RFC 9110, 10.2.3, or OpenAI's in milliseconds); 0 where it
-    says nothing that can be read."""
+    """Return the seconds of Retry-After (RFC 9110, 10.2.3) or retry-after-ms; 0 without one."""
     for name, scale in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         said = headers.get(name)
         if said is None:

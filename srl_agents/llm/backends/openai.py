@@ -15,11 +15,10 @@ HOTTEST = 2.0  # the highest temperature that the API takes
 
 
 class OpenAIModel(ApiModel):
-    """A model behind chat completions, by the SDK `openai`.
+    """Model behind chat completions, through the SDK `openai`.
 
-    The key is OPENAI_API_KEY and the server OPENAI_BASE_URL unless they are given; a server of
-    your own that asks for no key takes any text. `seed` is best effort there (the API's own words):
-    the same seed makes the same answer likely, not certain.
+    The key is OPENAI_API_KEY and the server OPENAI_BASE_URL by default. A seed makes the same
+    answer likely, not certain.
     """
 
     provider = "openai"
@@ -83,11 +82,10 @@ def _answer_of(came: Any) -> ChatAnswer:
 
 
 def arguments(sampling: Sampling, *, at_openai: bool) -> dict[str, Any]:
-    """Sampling settings as the API names them.
+    """Return the sampling settings as arguments of the API.
 
-    OpenAI's own servers are not told what is their default anyway (temperature and top_p of 1):
-    their reasoning models refuse the fields, whatever the value. They know the limit by its new
-    name, other servers by the old one. Other servers' defaults may differ, so they are told all.
+    OpenAI's reasoning models refuse temperature and top_p with any value, so defaults are left
+    out there. Other servers have other defaults and the old name of the limit.
     """
     given = {"temperature": sampling.temperature, "top_p": sampling.top_p}
     if at_openai:

@@ -17,24 +17,22 @@ from srl_agents.llm.sampling import Sampling
 
 @dataclass(frozen=True, eq=False)
 class AnswerTrie:
-    """The tokens that may come next, and what may follow each; a leaf allows nothing more."""
+    """Trie of legal answers; a leaf allows no more tokens."""
 
     children: Mapping[int, AnswerTrie]
-    """Next token -> what may follow it, in the order of the answers."""
+    """Next token -> subtrie, in the order of the answers."""
     allowed: tuple[int, ...]
-    """The keys of `children`."""
+    """Keys of `children`."""
     answers: int
-    """How many legal answers go on from here."""
+    """Number of legal answers below."""
     longest: int
-    """Tokens to the end of the longest of them, its end of turn included."""
 
 
 def answer_trie(answers: Sequence[Sequence[int]], end_of_turn: int) -> AnswerTrie:
-    """The trie of the answers' token ids, each closed by `end_of_turn`.
+    """Return the trie of the answers' token ids, each closed by `end_of_turn`.
 
-    An answer may take several tokens, and one answer may be the beginning of another: the end of
-    turn is then one of the choices. Raises ValueError where there is no answer, an answer has no
-    tokens, or two answers are the same tokens.
+    Raises:
+        ValueError: There is no answer, an answer is empty, or two answers are equal.
     """
     if not answers:
         raise ValueError("constrained choice needs at least one legal answer; got none")
@@ -48,7 +46,6 @@ def answer_trie(answers: Sequence[Sequence[int]], end_of_turn: int) -> AnswerTri
 
 
 known_trie = functools.lru_cache(maxsize=1024)(answer_trie)
-"""`answer_trie` of tuples, remembered: agents choose among the same answers turn after turn."""
 
 
 def _grow(tails: Sequence[tuple[int, ...]]) -> AnswerTrie:
@@ -66,31 +63,26 @@ def _grow(tails: Sequence[tuple[int, ...]]) -> AnswerTrie:
 
 @dataclass(frozen=True)
 class Request:
-    """One completion to sample: plain data, which may travel to another process."""
+    """Request for one completion."""
 
     context: tuple[int, ...]
-    """All token ids the model reads, from the conversation's first to the newest prompt's last."""
+    """All token ids up to the answer."""
     sampling: Sampling
     seed: int
-    """Where the conversation's randomness comes from: what is drawn does not depend on who else
-    is in the batch."""
+    """Seed of the conversation, independent of the batch."""
     draws_before: int = 0
-    """Draws that the conversation's earlier answers had from the seed's stream, one per token that
-    they might have taken; this answer's come after them."""
+    """Draws of the conversation's earlier answers, one per possible token."""
     answers: tuple[tuple[int, ...], ...] | None = None
-    """The token ids of the only answers that may be written, without their end of turn; None leaves
-    the answer free."""
+    """Token ids of the legal answers without end of turn; None for a free answer."""
     adapter: str | None = None
-    """The adapter to answer with; None takes the model as it stands."""
     version: int | str | None = None
-    """The version of the weights that must answer; None takes the newest."""
+    """Required version of the weights; None for the newest."""
     conversation: int | None = None
-    """Which conversation it goes on with, so that what was read of it may be kept: a number that
-    grows with the order in which a process's conversations began. None keeps nothing."""
+    """Number of the conversation for its cache, in order of start; None caches nothing."""
 
     @property
     def longest(self) -> int:
-        """Tokens that the answer may take, its end of turn included."""
+        """Limit of the answer in tokens, with its end of turn."""
         if self.answers is None:
             return self.sampling.max_new_tokens
         return max(map(len, self.answers), default=0) + 1
@@ -98,40 +90,37 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """What was sampled for one request."""
+    """Sampled answer."""
 
     ids: tuple[int, ...]
-    """At least one token; the last is a stop token where `ended`."""
+    """At least one token; the last is a stop token if `ended`."""
     logprobs: tuple[float, ...]
-    """Natural log-probability of each token under the distribution it was drawn from."""
+    """Natural log-probability of each token."""
     ended: bool
-    """False where `max_new_tokens` cut the answer."""
+    """False if `max_new_tokens` cut the answer."""
     model: ModelVersion
-    """Who sampled."""
     allowed: tuple[tuple[int, ...], ...] | None = None
-    """Per token, the ids it was chosen from; None for a free answer."""
+    """Allowed ids per token; None for a free answer."""
 
 
 class Backend(Protocol):
-    """A language model that can be asked for completions."""
+    """Language model that returns completions of tokens."""
 
     name: str
-    """The model's name in records and reports."""
+    """Name in records."""
     chat: ChatFormat
-    """How conversations become tokens for this model."""
 
     def complete(self, request: Request) -> Awaitable[Completion]:
-        """The completion, once it is awaited. Raises BackendError with the cause."""
+        """Return an awaitable completion. Raises BackendError."""
         ...
 
     def release(self, conversation: int) -> None:
-        """The conversation is over: what was kept of it may go."""
+        """Release a conversation's cache."""
         ...
 
 
 def check_room(request: Request, positions: int | None, name: str) -> None:
-    """Raise BackendError for a request that the model `name` cannot answer within its `positions`
-    (the longest context in tokens; None where there is no limit)."""
+    """Raise BackendError if a request is empty or longer than `positions`."""
     length = len(request.context)
     if not length:
         raise BackendError("a request has an empty context; there is nothing to answer")
@@ -144,7 +133,7 @@ def check_room(request: Request, positions: int | None, name: str) -> None:
 
 
 def check_version(request: Request, here: ModelVersion) -> None:
-    """Raise BackendError for a request of another version than the one that is here."""
+    """Raise BackendError if a request requires another version than `here`."""
     if request.version is not None and request.version != here.version:
         raise BackendError(
             f"version {request.version} of the weights was asked for, and {here} is here: "
@@ -153,12 +142,11 @@ def check_version(request: Request, here: ModelVersion) -> None:
 
 
 QUIET = 10
-"""Turns of the event loop without another request until a batch is taken: more than an episode
-takes from its answers to its next requests."""
+"""Turns of the event loop without a new request before a batch is taken."""
 
 
 class OfConversation(Protocol):
-    """Request that belongs to a conversation, as Request does."""
+    """Request with a conversation."""
 
     @property
     def conversation(self) -> int | None:
@@ -171,22 +159,21 @@ A = TypeVar("A")
 
 
 class Batcher(Generic[Q, A]):
-    """Gathers requests until every coroutine that could make another one waits.
+    """Batches of requests, each taken when all coroutines wait.
 
-    That does not depend on the clock: the same episodes give the same batches, in the order in
-    which their conversations began. Nothing else runs in the event loop while a batch is taken.
+    Batches do not depend on the clock: the same episodes give the same batches, in the order in
+    which their conversations began.
     """
 
     def __init__(self, take: Callable[[Sequence[Q]], Sequence[A]]) -> None:
-        """`take` gives something for each request, in order: its completion, from a model in this
-        process; what to await, where answers come over a network."""
+        """`take` returns a completion or an awaitable for each request, in order."""
         self._take = take
         self._waiting: WeakKeyDictionary[
             asyncio.AbstractEventLoop, list[tuple[Q, asyncio.Future[A]]]
         ] = WeakKeyDictionary()
 
     def submit(self, request: Q) -> asyncio.Future[A]:
-        """What is given for the request, from the next batch of the running event loop."""
+        """Return a future with the result of the next batch."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
         waiting = self._waiting.setdefault(loop, [])
@@ -196,7 +183,6 @@ class Batcher(Generic[Q, A]):
         return future
 
     def _turn(self, loop: asyncio.AbstractEventLoop, counted: int, quiet: int) -> None:
-        """One turn of the loop, in which `counted` requests had come and none for `quiet` turns."""
         waiting = self._waiting[loop]
         if len(waiting) > counted:
             quiet = 0

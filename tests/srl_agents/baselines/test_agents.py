@@ -47,13 +47,6 @@ def test_the_environment_and_the_bare_policy_are_the_same_game():
         seat.learn(episode, "agent_0")
 
 
-def test_acting_leaves_the_learner_as_it_was():
-    seat = OurMethodAgent(OurMethodPolicy(seed=0))
-    seats = {"agent_0": seat, "agent_1": Always(0)}
-    first, again = (play(pair(), seats, seed=seed) for seed in (1, 2))
-    assert actions(first, "agent_0") == actions(again, "agent_0")
-
-
 def test_reads_only_what_was_played():
     # The same course of actions; the parameters and rewards in the observations differ.
     seat = OurMethodAgent(OurMethodPolicy(seed=0))
@@ -97,13 +90,3 @@ def test_simple_pg_learns_from_episodes():
     assert seat.learner.chance > 0.9
     again = play(pair(), seats, seed=99)
     assert actions(again, "agent_0") == actions(play(pair(), seats, seed=99), "agent_0")
-
-
-def test_simple_pg_updates_once_an_episode():
-    seat, bare = SimplePGAgent(SimplePG(lr=5.0)), SimplePG(lr=5.0)
-    episode = play(pair(), {"agent_0": seat, "agent_1": Always(1)}, seed=0)
-    assert seat.learner.theta == 0.0
-    seat.learn(episode, "agent_0")
-    steps = episode.steps_of("agent_0")
-    bare.update([(s.decision.action, s.decision.logprob, s.reward) for s in steps])
-    assert seat.learner.theta == bare.theta != 0.0

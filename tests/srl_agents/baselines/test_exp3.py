@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from srl_agents.baselines.exp3 import EXP3Runs
+from srl_agents.baselines.learners import EXP3Runs
 
 
 def test_an_update_by_hand():

@@ -1,6 +1,6 @@
 import numpy as np
 
-from srl_agents.baselines.fictitious_play import FictitiousPlayRuns
+from srl_agents.baselines.learners import FictitiousPlayRuns
 
 GAME = np.array([[0.9, 0.6], [0.6, 0.75]])
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from srl_agents.baselines.handshake import ANSWER, CALL, Handshake
+from srl_agents.baselines.handshake import CALL, Handshake
 
 BATTLE = np.array([[0.6, 0.0], [0.0, 1.0]])
 
@@ -57,11 +57,6 @@ def test_a_cycle_is_measured_again_where_one_of_its_actions_may_be_better():
     assert not battle[0]._again and len(set(battle[0].agreed[0])) == 2
 
 
-def test_the_same_coins_agree_on_nothing():
-    first, second = pair(BATTLE, BATTLE, coins=((0, 1), (0, 1)))
-    assert first.over and second.over
-
-
 @pytest.mark.parametrize(
     "stranger", [lambda own: 0, lambda own: 1, lambda own: own, lambda own: 1 - own],
     ids=["always 0", "always 1", "echo", "contrary"],
@@ -72,10 +67,3 @@ def test_a_stranger_is_found_out(stranger):
         assert player.agreed is None and rounds < 45
         player.observe(stranger(player.act()))
         rounds += 1
-
-
-def test_a_call_cannot_be_heard_where_there_is_none():
-    assert sum(CALL) * 2 == len(CALL)
-    assert not any(CALL[:n] == CALL[-n:] for n in range(1, len(CALL)))
-    after = (*CALL, *[0] * len(ANSWER))
-    assert all(after[n : n + len(ANSWER)] != ANSWER for n in range(len(after)))

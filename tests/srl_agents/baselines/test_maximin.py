@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from srl_agents.baselines.maximin import maximin
+from srl_agents.baselines.solutions import maximin
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from srl_agents.baselines import SimplePG
-from srl_agents.baselines.simple_pg import SimplePGRuns
+from srl_agents.baselines.learners import SimplePGRuns
 
 
 def test_an_update_by_hand():
@@ -19,18 +19,6 @@ def test_an_update_by_hand():
     assert learner.theta == pytest.approx(before + 0.4 * -0.25)
 
 
-def test_equal_rewards_teach_nothing():
-    learner = SimplePG()
-    learner.update([(1, log(0.5), 0.7), (1, log(0.5), 0.7), (0, log(0.5), 0.7)])
-    assert learner.theta == pytest.approx(0.0, abs=1e-12)
-
-
-def test_documented_rate():
-    learner = SimplePG()
-    learner.update([(1, log(0.5), 1.0), (0, log(0.5), 0.0)])
-    assert learner.theta == pytest.approx(0.05 * 0.25)
-
-
 def test_acts_with_its_chance_and_says_the_log_probability():
     learner = SimplePG(lr=1.0, seed=1)
     learner.update([(1, log(0.5), 8.0), (0, log(0.5), 0.0)])  # theta = 2
@@ -39,12 +27,6 @@ def test_acts_with_its_chance_and_says_the_log_probability():
     assert np.mean([action for action, _ in drawn]) == pytest.approx(p, abs=0.02)
     for action, logprob in drawn[:50]:
         assert logprob == pytest.approx(log(p if action else 1 - p))
-
-
-def test_each_has_its_own_seed():
-    one, same, other = (SimplePG(seed=seed) for seed in (1, 1, 2))
-    drawn = [[learner.act() for _ in range(50)] for learner in (one, same, other)]
-    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_many_runs_are_many_learners():
@@ -65,12 +47,6 @@ def test_acting_ahead_is_acting_step_by_step():
     for rounds in (3, 2000, 5):
         expected = np.stack([steps.act()[0] for _ in range(rounds)], axis=1)
         assert np.array_equal(ahead.act_ahead(rounds), expected)
-
-
-def test_extreme_logits_neither_warn_nor_break():
-    learner = SimplePG(lr=1e6)
-    learner.update([(0, log(0.5), 1.0), (1, log(0.5), 0.0)])
-    assert learner.act() == (0, 0.0)
 
 
 def test_refuses_what_it_cannot_learn_from():

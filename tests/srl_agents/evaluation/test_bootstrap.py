@@ -34,18 +34,6 @@ def test_they_cover_the_mean_as_often_as_they_say(largest):
     assert 52 <= covered <= 60
 
 
-def test_drawn_in_blocks_or_at_once_the_numbers_are_the_same(monkeypatch):
-    at_once = bootstrap_interval(VALUES, seed=3)
-    monkeypatch.setattr(bootstrap, "DRAWN_AT_ONCE", 3 * 7 * len(VALUES))
-    drawn = []
-    whole = bootstrap.percentile_interval
-    monkeypatch.setattr(
-        bootstrap, "percentile_interval", lambda means: drawn.extend(means) or whole(means)
-    )
-    assert bootstrap_interval(VALUES, seed=3) == at_once
-    assert len(drawn) == bootstrap.RESAMPLES
-
-
 def test_the_interval_of_a_few_seeds_is_students():
     mean, low, high = mean_interval([0.80, 0.81, 0.82])
     # t(2) = 4.3027, standard deviation .01: 4.3027 * .01 / sqrt(3) = .024842

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from srl_agents.evaluation.interaction_graphs import mean_edges, reward_correlations
+from srl_agents.evaluation.interaction_graphs import mean_edges
 from srl_agents.evaluation.interactions import Heard, Observed, graphs
 
 TRIALS = 300
@@ -35,17 +35,6 @@ def test_graphs_without_an_effect_rarely_have_a_sure_edge(effect, edges, games):
     assert wrong <= MOST
 
 
-@pytest.mark.parametrize(("games", "turns"), [(6, 4), (12, 1), (12, 4), (50, 1)])
-def test_independent_rewards_rarely_have_a_sure_correlation(turns, games):
-    rng = np.random.default_rng([games, turns])
-    wrong = 0
-    for trial in rng.choice([0.0, 1.0, 2.0], size=(TRIALS, games, 2, turns)):
-        rewards = [{"a": dict(enumerate(a)), "b": dict(enumerate(b))} for a, b in trial.tolist()]
-        found = reward_correlations(rewards, [{"a": "a", "b": "b"}] * games, 0)
-        wrong += any(edge.sure for edge in found)
-    assert wrong <= MOST
-
-
 @pytest.mark.parametrize("games", [6, 12])
 def test_random_words_are_rarely_listened_to(games):
     rng = np.random.default_rng(games)
@@ -54,7 +43,6 @@ def test_random_words_are_rarely_listened_to(games):
         observed = [
             Observed(
                 {agent: agent for agent in "abcs"},
-                rewards={},
                 heard={
                     ("s", hearer): tuple(
                         Heard(turn, f"word {word}", action)
@@ -76,14 +64,3 @@ def test_random_words_are_rarely_listened_to(games):
 def test_large_effects_are_found(games, size):
     for edge in mean_edges(values(np.random.default_rng(0).normal(size, size=(6, games))), 0):
         assert edge.sure and edge.interval[0] < size < edge.interval[1]
-
-
-def test_correlations_are_pearsons_without_each_agents_mean():
-    rng = np.random.default_rng(3)
-    rewards = [rng.normal([[0.0], [5.0]], size=(2, 7)) for _ in range(4)]
-    rewards = [np.stack([x, y - 0.6 * x + number]) for number, (x, y) in enumerate(rewards)]
-    games = [{"p": dict(enumerate(x)), "q": dict(enumerate(y))} for x, y in rewards]
-    named = [{"p": "one", "q": "other"}] * 2 + [{"p": "one", "q": "third"}] * 2
-    got = {(e.source, e.target): e.value for e in reward_correlations(games, named, 0)}
-    assert got["one", "other"] == pytest.approx(np.corrcoef(np.hstack(rewards[:2]))[0, 1])
-    assert got["one", "third"] == pytest.approx(np.corrcoef(np.hstack(rewards[2:]))[0, 1])

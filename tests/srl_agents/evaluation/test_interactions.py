@@ -1,4 +1,4 @@
-"""Influence, correlation, deals and listening of players with known effects on each other."""
+"""Influence, deals and listening of players with known effects on each other."""
 
 import threading
 from dataclasses import replace
@@ -58,20 +58,6 @@ def test_influence_in_a_team_battle_follows_the_payoffs():
                 assert edge.sure is (abs(value - instead) > 1e-9)
 
 
-def test_separate_players_have_no_influence():
-    players = [(name, "uniform") for name in ("a", "b", "c")]
-    found = interactions(played("bandit_v0", players, num_agents=3, max_cycles=6))
-    assert [graph.measure.name for graph in found.graphs] == ["influence"]
-    for edge in found.graphs[0].edges:
-        assert (edge.value, edge.interval, edge.sure) == (0.0, (0.0, 0.0), False)
-
-
-def test_copies_of_one_model_have_an_edge_to_themselves():
-    games = played("coop_compete_v0", [("copy", "always_cooperate")] * 4, max_cycles=3)
-    [edge] = interactions(games).graph("influence").edges
-    assert (edge.source, edge.target, edge.value) == ("copy", "copy", pytest.approx(0.05))
-
-
 class Pays:
     """Two agents with four actions, and a reward of .1 for each action."""
 
@@ -107,37 +93,10 @@ def test_rounding_is_no_effect_and_an_environment_without_copies_is_refused():
         effects(episode, env, np.random.default_rng(0))
 
 
-def test_games_that_cannot_be_replayed_are_correlated():
-    def at_random(seen, rng):
-        return int(rng.random() < 0.5), None
-
-    players = [("one", Does(at_random)), ("other", Does(at_random))]
-    games = unknown(played("coop_compete_pair_v0", players, 0, 10, max_cycles=20, noise_std=0.0))
-    found = interactions(games)
+def test_games_that_cannot_be_replayed_have_no_influence():
+    found = interactions(unknown(played("coop_compete_v0", UNIFORM, **SHORT)))
     assert found.graph("influence") is None
     assert "does not say how" in found.not_replayed[0]
-    graph = found.graph("correlation")
-    assert not graph.measure.directed
-    [edge] = graph.edges
-    assert edge.value == pytest.approx(1.0) and edge.sure  # a pair earns the same
-    assert graph.edge("other", "one") is graph.edge("one", "other") is edge
-
-
-def test_correlation_uses_all_games_and_only_finite_varying_rewards():
-    games = played("coop_compete_v0", UNIFORM, **SHORT)
-    found = interactions([*games[1:], *unknown(games[:1])])
-    assert found.graph("influence") is None and found.graph("correlation").edges[0].games == 6
-    constant = [("a", "always_cooperate"), ("b", "always_cooperate")]
-    games = unknown(played("coop_compete_v0", constant, noise_std=0.0, **SHORT))
-    assert interactions(games).graphs == ()
-    [first, *rest] = unknown(played("bandit_v0", UNIFORM, num_agents=2, max_cycles=8))
-    rewards = [float("nan"), float("inf"), 1e300, *[0.5] * 5]
-    turns = [
-        tuple(replace(step, reward=reward) for step in turn)
-        for turn, reward in zip(first.turns, rewards, strict=True)
-    ]
-    found = interactions([replace(first, turns=tuple(turns)), *rest])
-    assert np.isfinite(found.graph("correlation").edges[0].value)
 
 
 def test_traders_deliver_and_a_defaulter_breaks_its_promises():
@@ -242,21 +201,6 @@ def test_the_seed_determines_all_numbers_and_failed_games_are_left_out():
     assert interactions(games, 7) == graphs([observe(game, 7) for game in games], 7)
     with pytest.raises(EpisodeError, match="leave it out"):
         observe(failed)
-
-
-def test_few_games_are_never_sure():
-    games = played("coop_compete_v0", UNIFORM, **SHORT)
-    assert {edge.interval for edge in interactions(games[:1]).graphs[0].edges} == {None}
-    assert interactions([]).graphs == ()
-    alone = played("maze_v0", [("a", "explorer")], games=2)
-    assert interactions(alone).graphs == () and interactions(alone).not_replayed == ()
-    # A fair coin shows one side n times with probability 2^(1 - n), at most .025 for two edges.
-    players = [("a", "always_cooperate"), ("b", "always_cooperate")]
-    games = played("coop_compete_v0", players, games=7, num_agents=2, max_cycles=3)
-    for count, sure in ((6, False), (7, True)):
-        edge = interactions(games[:count]).graph("influence").edge("a", "b")
-        assert edge.interval == pytest.approx((edge.value if sure else 0.0, edge.value))
-        assert edge.sure is sure
 
 
 CALLED = []

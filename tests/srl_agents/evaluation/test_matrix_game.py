@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from srl_agents.baselines import SimplePG
-from srl_agents.baselines.simple_pg import SimplePGRuns
+from srl_agents.baselines.learners import SimplePGRuns
 from srl_agents.evaluation.matrix_game import (
     NOISE,
     PLAYERS,
@@ -131,17 +131,3 @@ def test_best_responses_by_hand():
     assert best_response(competing, SCRIPTED["TFT"].chances, 32) == pytest.approx(
         (31 * 0.9 + 0.6) / 32
     )
-
-
-def test_late_play_is_counted():
-    outcome = play("AC", "RANDOM_0.9", runs=50, episodes=20)
-    assert outcome.late_N22.sum(axis=(1, 2)) == pytest.approx(1.0)
-    assert outcome.late_N22[:, 1, 1].mean() == pytest.approx(0.9, abs=0.05)
-
-
-def test_rewards_are_never_negative():
-    worst = np.full((2, 2), -1.0)
-    outcome = play_match(
-        maker("AC", 1.0), maker("AP", 1.0), worst, runs=1, episodes=1, horizon=4, seed=(0,)
-    )
-    assert (outcome.rewards_2NE == 0.0).all()

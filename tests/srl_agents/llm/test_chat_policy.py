@@ -7,6 +7,7 @@ import pytest
 
 from srl_agents.episode import from_json, to_json
 from srl_agents.errors import BackendError, PolicyError
+from srl_agents.event_loop import run
 from srl_agents.llm.backends.chat_backend import ChatAnswer, Usage
 from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.chat_policy import ChatPolicy
@@ -16,7 +17,6 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many
-from srl_agents.rollout.event_loop import run
 from srl_envs import registry
 from srl_envs.tasks.debate.judging import CON, PRO, Debate, JudgeError, Speech
 from srl_envs.wrappers import with_text
@@ -233,27 +233,6 @@ def test_backend_errors_come_through():
     policy = ChatPolicy(Broken([]), Vote())
     with pytest.raises(BackendError, match="gone"):
         one_turn(policy, policy.start(0))
-
-
-@pytest.mark.parametrize(("history", "sent"), [(None, 5), (0, 0), (1, 1), (9, 5)])
-def test_as_many_turns_are_sent_along_as_it_is_told(history, sent):
-    model = Scripted(["go", "stay"] * 3)
-    policy = ChatPolicy(model, Vote(), history=history)
-    state = policy.start(0)
-    for number in range(6):
-        _, state = one_turn(policy, state, f"day {number}")
-    rules, *rest = model.requests[-1].messages
-    assert rules["role"] == "system" and len(rest) == 2 * sent + 1
-    assert [one["content"] for one in rest[::2]] == [
-        f"You see day {number}." for number in range(5 - sent, 6)
-    ]
-    assert rest == list(state.messages[-1 - len(rest) : -1]) and len(state.messages) == 13
-
-
-@pytest.mark.parametrize("history", [-1, 0.5, True])
-def test_a_history_is_a_number_of_turns(history):
-    with pytest.raises(PolicyError, match="history must be a whole number"):
-        ChatPolicy(Scripted([]), Vote(), history=history)
 
 
 def test_what_was_really_played_is_recorded_and_told():

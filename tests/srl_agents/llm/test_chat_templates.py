@@ -50,19 +50,6 @@ def test_a_template_of_its_own_is_kept_and_said_so(backend, caplog):
     assert "has a chat template of its own" in caplog.text
 
 
-def test_several_templates_of_its_own_are_kept_too(bare, caplog):
-    own = {"default": TEMPLATES["chatml"], "tool_use": TEMPLATES["chatml"]}
-    bare.chat_template = own
-    fill_in(bare, "plain")
-    assert bare.chat_template == own
-    assert "has a chat template of its own" in caplog.text
-
-
-def test_a_mark_of_byte_order_is_no_part_of_a_template(tmp_path):
-    (tmp_path / "own.jinja").write_bytes(b"\xef\xbb\xbf" + TEMPLATES["plain"].encode())
-    assert template_of(str(tmp_path / "own.jinja")) == TEMPLATES["plain"]
-
-
 def test_a_template_may_be_a_file(bare, tmp_path):
     file = tmp_path / "own.jinja"
     file.write_text(TEMPLATES["plain"] + "\n")

@@ -6,7 +6,6 @@ import pytest
 
 from srl_agents.episode import from_json, to_json
 from srl_agents.errors import PolicyError
-from srl_agents.llm import tiny
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.llm.tiny import FREE_GAMES, random_dialogues
 from srl_agents.rollout import play_many
@@ -80,13 +79,3 @@ class Silent(Task):
 def test_a_task_without_answers_to_start_from_is_refused():
     with pytest.raises(PolicyError, match="silent_v0 takes any text and offers no sample_answers"):
         random_dialogues(lambda: TaskEnv(Silent()), games=1, turns=2, seed=0)
-
-
-class Repetitive(Silent):
-    def sample_answers(self, rng, attempt, count):
-        return ("yes", "no", "yes")
-
-
-def test_repeated_sample_answers_are_named():
-    with pytest.raises(PolicyError, match="got 'yes' and 'yes'"):
-        tiny.folder(lambda: TaskEnv(Repetitive()))

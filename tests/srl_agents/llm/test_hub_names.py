@@ -3,7 +3,7 @@
 import pytest
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.model_folders import VARIABLE, folder_for, folders
+from srl_agents.llm.model_folders import VARIABLE, folder_for
 
 
 def test_a_folder_stands_for_a_name_and_a_line_says_so(tiny_folder, monkeypatch, caplog):
@@ -16,11 +16,6 @@ def test_a_folder_stands_for_a_name_and_a_line_says_so(tiny_folder, monkeypatch,
         assert str(folder_of(name)) == str(tiny_folder)
     assert f"nobody/one: {tiny_folder} is taken for it" in caplog.text
     assert folder_for("nobody/two") is None
-
-
-def test_without_the_variable_no_folder_stands_for_a_name(monkeypatch):
-    monkeypatch.delenv(VARIABLE, raising=False)
-    assert folders() == {} and folder_for("nobody/one") is None
 
 
 @pytest.mark.parametrize("given", ["nobody/one", "=/tmp", "nobody/one="])

@@ -74,14 +74,6 @@ def test_only_the_last_line_counts_and_only_as_asked(answer, side):
     assert named(answer, PRO) == side
 
 
-def test_agreement_is_counted_over_debates():
-    judge = LLMJudge(ScriptedBackend(["Verdict: A", "Verdict: B", "Verdict: A", "what?"]))
-    assert judge.so_far.agreement is None
-    judge.judge(DEBATE)
-    judge.judge(DEBATE)
-    assert (judge.so_far.agreement, judge.so_far.unreadable) == (0.5, 1)
-
-
 def test_turns_keep_their_order_where_they_alternate():
     spoken = Debate(DEBATE.motion, DEBATE.speeches, simultaneous=False)
     assert "B (1): It warms.\nA (1): Coffee wakes." in question(spoken, CON)

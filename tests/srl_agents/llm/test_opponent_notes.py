@@ -6,16 +6,12 @@ import pytest
 from srl_agents.llm.opponent_notes import expected, notes_for
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play
-from srl_agents.scripted.memory_one import Always, TitForTat
+from srl_agents.scripted.memory_one import TitForTat
 from srl_envs import coop_compete_v0, maze_v0
 from srl_envs.games import team_battle as team_battle_v0
 from tests.fakes import ScriptedBackend
 
 NOTES = notes_for(coop_compete_v0.parallel_env())
-
-
-def test_nothing_is_said_before_anything_was_seen():
-    assert NOTES.line(()) == ""
 
 
 def test_counts_by_hand():
@@ -61,21 +57,6 @@ def test_the_line_ends_the_situation_and_stays_in_the_conversation():
         situation, line = told[turn].split("<|im_end|>")[0].split("\n")
         assert situation.startswith(f"Round {turn + 1} of 3. You chose")
         assert line.startswith(f"Others cooperating so far: {words}")
-
-
-def test_without_notes_nothing_is_added():
-    assert "so far" not in game(None, Always(1), ["compete"] * 3)[0].heard(2)
-
-
-def test_the_history_is_that_of_the_episode():
-    _, episode = game(NOTES, TitForTat(), ["compete", "what?", "cooperate", "cooperate"])
-    own = [step.decision.action for step in episode.steps_of("agent_0")]
-    assert own == [0, 0, 1, 1]  # what was not read was played as its default
-    history = ()
-    for step in episode.steps_of("agent_0"):
-        history = NOTES.after(history, step.observation)
-    assert history == ((0, 1), (0, 0), (1, 0))
-    assert NOTES.after(history, episode.steps_of("agent_0")[0].observation) == ()
 
 
 def test_in_a_game_of_teams_the_others_are_the_rivals():

@@ -1,4 +1,3 @@
-import pickle
 import subprocess
 import sys
 
@@ -7,13 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from srl_agents.errors import BackendError, PolicyError
+from srl_agents.errors import BackendError
+from srl_agents.event_loop import run
 from srl_agents.llm.backends.token_backend import answer_trie
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy, situation
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many
-from srl_agents.rollout.event_loop import run
 from srl_envs import registry
 from tests.fakes import BrokenBackend, ScriptedBackend, Vote
 
@@ -68,13 +67,6 @@ def test_tokens_are_what_was_appended_and_sampled():
         assert tokens.allowed is None
 
 
-def test_an_empty_answer_still_has_a_token():
-    decision, _ = one_turn(policy := TextPolicy(ScriptedBackend([""]), Vote()), policy.start(0))
-    assert decision.text == ""
-    assert decision.parse_failure == "the answer was empty"
-    assert len(decision.tokens.completion_ids) == 1
-
-
 def test_seats_may_differ_in_sampling_and_adapter():
     hot, cold = Sampling(temperature=2.0), Sampling(temperature=0.5)
     backend = ScriptedBackend(lambda request: "go")
@@ -103,15 +95,6 @@ def test_randomness_is_from_the_seed_alone():
     assert len({request.conversation for request in backend.requests}) == 3
 
 
-def test_a_request_is_plain_data():
-    backend = ScriptedBackend(["go"])
-    policy = TextPolicy(backend, Vote(), constrained=True)
-    one_turn(policy, policy.start(0))
-    [request] = backend.requests
-    assert pickle.loads(pickle.dumps(request)) == request
-    assert {request: 1}[request] == 1
-
-
 def test_a_conversation_is_released_when_its_game_ends_however_it_ends():
     make_env, seats = game()
     view = make_env().unwrapped.text_view
@@ -132,14 +115,6 @@ def test_a_constrained_seat_may_only_write_what_is_allowed_now():
     assert masked.allowed == encode("g")
     go = masked.children[encode("g")[0]].children[encode("o")[0]]
     assert go.allowed == (end, *encode(" "))  # "go" may stop here, or become "go home"
-
-
-@pytest.mark.parametrize(("answers", "named"), [(["go", "stay", "go"], "'go'"), (["go", ""], "''")])
-def test_legal_answers_that_cannot_be_told_apart_are_named(monkeypatch, answers, named):
-    monkeypatch.setattr(Vote, "answers", lambda self, agent: answers)
-    policy = TextPolicy(ScriptedBackend(["go"]), Vote(), constrained=True)
-    with pytest.raises(PolicyError, match=f"legal answers .*{named}"):
-        one_turn(policy, policy.start(0))
 
 
 def test_a_choice_that_is_not_allowed_now_is_a_parse_failure():

@@ -4,10 +4,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from srl_agents.errors import PolicyError
 from srl_agents.llm import tiny as tiny_model
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.sampling import Sampling
@@ -15,7 +12,6 @@ from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.llm.tiny import random_dialogues
 from srl_agents.rollout import play_many
 from srl_envs import registry
-from tests.fakes import plain_env
 from tests.srl_agents.llm.conftest import make_env
 
 
@@ -55,28 +51,12 @@ def test_it_answers_legally_and_without_preference(backend):
     assert 0.45 < np.mean(late) < 0.55
 
 
-def test_it_is_small_and_an_ordinary_folder(tiny_folder, backend):
-    assert sum(p.numel() for p in backend.model.parameters()) < 120_000
-    assert (tiny_folder / "model.safetensors").is_file()
-    assert backend.tokenizer.pad_token_id != backend.tokenizer.eos_token_id
-    assert backend.chat.end_of_turn == backend.tokenizer.eos_token_id
-    assert backend.model.config.eos_token_id == backend.tokenizer.eos_token_id
-
-
 def test_answers_are_single_tokens_and_digits_stand_alone(backend):
     view = make_env().unwrapped.text_view
     assert [len(backend.chat.answer(text)) for text in view.answers("agent_0")] == [1, 1]
     situation = "Round 1 of 8. Cooperation level 0.60, difficulty 0.30."
     pieces = [backend.tokenizer.decode([token]) for token in backend.chat.answer(situation)]
     assert [piece for piece in pieces if set(piece) & set("0123456789")] == list("18060030")
-
-
-@settings(max_examples=200, deadline=None)
-@given(text=st.text())
-def test_any_text_survives_the_tokenizer(text, tiny_folder):
-    tokenizer = loaded(tiny_folder)
-    ids = tokenizer([text], add_special_tokens=False, split_special_tokens=True)["input_ids"][0]
-    assert tokenizer.decode(ids, clean_up_tokenization_spaces=False) == text
 
 
 def loaded(folder, known={}):  # noqa: B006  # kept across hypothesis examples
@@ -123,16 +103,6 @@ def test_it_is_built_once_and_leaves_nothing_behind(cache):
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
-def test_a_failed_write_leaves_no_folder(cache, monkeypatch):
-    def full(*_):
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(tiny_model.os, "fsync", full)
-    with pytest.raises(OSError, match="no space"):
-        quick()
-    assert list((cache / "tiny").iterdir()) == []
-
-
 def test_global_state_is_left_alone(cache, monkeypatch):
     used = []
     build = tiny_model._build
@@ -149,11 +119,6 @@ def test_global_state_is_left_alone(cache, monkeypatch):
         torch.set_num_threads(1)
     assert used == [1]
     assert torch.equal(torch.random.get_rng_state(), random)
-
-
-def test_an_environment_without_words_is_refused():
-    with pytest.raises(PolicyError, match="no text view"):
-        tiny_model.folder(plain_env)
 
 
 def test_dialogues_show_mistakes_hearsay_and_every_seat():

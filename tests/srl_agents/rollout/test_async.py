@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from srl_agents.errors import BackendError, EpisodeTimeout
-from srl_agents.rollout import play, play_many, play_many_async
-from srl_agents.rollout.event_loop import finished, run, together
+from srl_agents.event_loop import finished, run, together
+from srl_agents.rollout import play_many, play_many_async
 from tests.srl_agents.rollout.test_rollout import Ledger, Scribe
 
 
@@ -38,14 +38,6 @@ LIVES = {"a": 3, "b": 2, "c": 3}
 def seated(kind, **settings):
     low, high = kind("low", 0, **settings), kind("high", 5, **settings)
     return {"a": low, "b": high, "c": low}
-
-
-def test_waiting_changes_nothing_in_an_episode():
-    at_once = play_many(lambda: Ledger(LIVES), seated(Scribe), [1, 2, 3])
-    assert play_many(lambda: Ledger(LIVES), seated(Waiting), [1, 2, 3]) == at_once
-    mixed = {**seated(Scribe), "b": Waiting("high", 5)}
-    assert play_many(lambda: Ledger(LIVES), mixed, [1, 2, 3]) == at_once
-    assert play(Ledger(LIVES), mixed, 2) == at_once[1]
 
 
 @pytest.mark.parametrize(("in_flight", "most"), [(1, 1), (2, 2), (9, 5), (None, 5)])

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from srl_agents.episode import End, from_json, to_json
-from srl_agents.llm.opponent_notes import notes_for
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play, play_many
 from srl_agents.scripted import Always
 from srl_envs import registry
-from tests.fakes import BrokenBackend, ScriptedBackend
+from tests.fakes import ScriptedBackend
 from tests.srl_agents.rollout.endless import Endless, endless
 from tests.srl_agents.rollout.test_rollout import Ledger, Scribe
 
@@ -50,40 +49,6 @@ def test_the_last_observation_reads_as_the_next_turn_would_have(answer):
     assert from_json(to_json(short)) == short
 
 
-def test_notes_on_the_others_are_read_as_well():
-    env = registry.make("coop_compete_pair_v0", max_cycles=2)
-    env.text_view = view = _Timeless(env.text_view)
-    longer = registry.make("coop_compete_pair_v0", max_cycles=3)
-    notes = notes_for(env)
-    seats = [
-        dict.fromkeys(
-            env.possible_agents,
-            TextPolicy(ScriptedBackend(lambda request: "cooperate"), view, notes=notes),
-        )
-        for _ in range(2)
-    ]
-    short, long = play(env, seats[0], 0), play(longer, seats[1], 0)
-    for agent, end in short.ends.items():
-        step = next(step for step in long.turns[2] if step.agent == agent)
-        ours, theirs = (
-            bytes(token for token in ids if token < 256).decode()
-            for ids in (end.prompt_ids, step.decision.tokens.prompt_ids)
-        )
-        assert ours.splitlines()[-3:] == theirs.splitlines()[-3:]
-
-
-class _Timeless:
-    """A view that is said not to tell the time."""
-
-    tells_time = False
-
-    def __init__(self, view):
-        self._view = view
-
-    def __getattr__(self, name):
-        return getattr(self._view, name)
-
-
 def test_nothing_is_read_where_the_time_is_told_or_the_game_ended():
     told = endless(cut={"a": 2}, tells_time=True)
     assert play(told, {"a": writer(told)}, 0).ends == {"a": End(True, 1)}
@@ -106,9 +71,3 @@ def test_the_state_is_kept_beside_it_where_states_are():
     told = endless(cut={"a": 1}, tells_time=True)
     [episode] = play_many(lambda: told, {"a": writer(told)}, [0], record_states=True)
     assert episode.ends["a"].state is None
-
-
-def test_a_backend_that_fails_leaves_no_end():
-    env = endless(cut={"a": 1})
-    episode = play(env, {"a": writer(env, BrokenBackend())}, 0)
-    assert episode.failure and episode.ends == {}

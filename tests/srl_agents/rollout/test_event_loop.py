@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from srl_agents.rollout.event_loop import LoopThread, run
+from srl_agents.event_loop import LoopThread, run
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])

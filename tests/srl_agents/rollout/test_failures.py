@@ -72,12 +72,6 @@ def test_environments_are_closed_where_a_game_ends_in_an_error():
     assert made[0].closed == 2
 
 
-def test_play_leaves_the_callers_environment_open():
-    env = Ledger()
-    play(env, dict.fromkeys("ab", Scribe("p")), 1)
-    assert env.closed == 0
-
-
 def test_a_failing_backend_spoils_the_episodes_it_was_asked_for():
     flaky = Scribe("flaky", fails_at_call=2)
     seats = {"a": flaky, "b": Scribe("steady")}
@@ -89,14 +83,6 @@ def test_a_failing_backend_spoils_the_episodes_it_was_asked_for():
     assert len(flaky.calls) == 4, "a spoilt episode is not asked about again"
 
 
-def test_after_a_leaders_failure_its_followers_are_not_asked():
-    leader, follower = Scribe("leader", fails_at_call=0, says="x"), Scribe("follower")
-    seats = {"a": follower, "b": leader}
-    episode = play(Ledger(), seats, 1, speaks_first={"b": ("a",)})
-    assert episode.failure == "BackendError: no answer" and episode.turns == ()
-    assert follower.calls == []
-
-
 def test_other_errors_are_faults_and_not_hidden():
     class Faulty(Scribe):
         def act(self, seen, states):
@@ -104,13 +90,3 @@ def test_other_errors_are_faults_and_not_hidden():
 
     with pytest.raises(KeyError):
         play(Ledger(), dict.fromkeys("ab", Faulty("p")), 1)
-
-
-def test_a_policy_that_answers_too_few_is_a_fault():
-    class Short(Scribe):
-        def act(self, seen, states):
-            decisions, memories = super().act(seen, states)
-            return decisions[:-1], memories
-
-    with pytest.raises(ValueError, match="shorter"):
-        play(Ledger(), dict.fromkeys("ab", Short("p")), 1)

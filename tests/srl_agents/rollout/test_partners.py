@@ -1,15 +1,13 @@
 """Games of which partners play a part: what is left is played as in the whole game."""
 
 import asyncio
-import copy
-import pickle
 
 import pytest
 
 from srl_agents.errors import PolicyError
+from srl_agents.partners import WithPartners
 from srl_agents.policy import PerAgentPolicy
 from srl_agents.rollout import play
-from srl_agents.rollout.partners import WithPartners
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import check_environment, make
 
@@ -45,32 +43,6 @@ def alone(**options):
     """coop_compete_v0 without noise for agent_0, with a partner that draws its actions."""
     env = make("coop_compete_v0", num_agents=2, noise_std=0.0, max_cycles=20, **options)
     return WithPartners(env, {"agent_1": classic_policy("uniform", env)})
-
-
-def rewards_of(env, seed=None):
-    env.reset(seed=seed)
-    rewards = []
-    while env.agents:
-        rewards.append(env.step({"agent_0": 1})[1]["agent_0"])
-    return rewards
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_partners_of_copies_draw_apart_until_a_seed_is_given(copied):
-    env = alone()
-    twins = [copied(env), copied(env)]
-    assert len({tuple(rewards_of(one)) for one in (env, *twins, alone())}) == 4
-    assert rewards_of(twins[0], 3) == rewards_of(alone(), 3)
-    assert rewards_of(copied(twins[0])) == rewards_of(twins[0])
-
-
-def test_several_scripted_partners_need_no_event_loop():
-    game = make("coop_compete_v0", num_agents=3, max_cycles=2)
-    partners = {agent: classic_policy("uniform", game) for agent in ("agent_1", "agent_2")}
-    env = WithPartners(game, partners)
-    env.reset(seed=0)
-    *_, infos = env.step({"agent_0": 1})
-    assert list(infos) == ["agent_0"] and env.agents
 
 
 def test_it_keeps_the_contract_of_environments():

@@ -111,20 +111,6 @@ def test_every_answer_reaches_its_own_seat_and_episode():
         assert episode.failure is None
 
 
-def test_masks_reach_the_policies():
-    policy = Scribe("p")
-    play(Ledger(), {"a": policy, "b": policy}, 1)
-    assert [one.action_mask for one in policy.calls[0]] == ["mask of a", "mask of b"]
-    assert [one.action_mask for one in policy.calls[1]] == ["later a", "later b"]
-
-
-def test_each_seat_draws_from_its_own_generator():
-    policy = Scribe("p")
-    lives = dict.fromkeys([f"seat_{i}" for i in range(20)], 1)
-    episode = play(Ledger(lives), dict.fromkeys(lives, policy), 3)
-    assert {step.decision.action for step in episode.turns[0]} == {1, 2, 3}
-
-
 def actions(episode):
     return [[step.decision.action for step in turn] for turn in episode.turns]
 
@@ -140,15 +126,6 @@ def test_a_group_shares_its_start_and_not_its_course():
     assert actions(group[0]) == actions(group[2])
 
 
-def test_policy_seeds_are_the_seeds_by_default():
-    policy = Scribe("p")
-    seats, lives = {"a": policy, "b": policy}, {"a": 8, "b": 8}
-    default = play_many(lambda: Ledger(lives), seats, [4, 5])
-    given = play_many(lambda: Ledger(lives), seats, [4, 5], policy_seeds=[4, 5])
-    assert default == given
-    assert actions(default[0]) != actions(default[1])
-
-
 @pytest.mark.parametrize("policy_seed", [None, 9])
 def test_play_is_play_many_of_one(policy_seed):
     seats = {"a": Scribe("p"), "b": Scribe("q", 3)}
@@ -157,14 +134,6 @@ def test_play_is_play_many_of_one(policy_seed):
         Ledger, seats, [6], policy_seeds=None if policy_seed is None else [policy_seed]
     )
     assert one == many
-
-
-def test_many_together_change_nothing_in_an_episode():
-    lives = {"a": 4, "b": 3}
-    seats = {"a": Scribe("p"), "b": Scribe("q", 3)}
-    together = play_many(lambda: Ledger(lives), seats, [1, 2, 3])
-    alone = [play(Ledger(lives), seats, seed) for seed in (1, 2, 3)]
-    assert together == alone
 
 
 def test_the_same_seeds_give_the_same_episodes_of_a_noisy_game():
@@ -242,34 +211,6 @@ def test_a_leader_is_asked_first_and_its_hearers_get_its_words():
     assert heard == {"a": words, "b": (), "c": (), "d": words}
 
 
-def test_two_leaders_speak_to_their_own_and_one_policy_may_hold_all_seats():
-    policy = Scribe("p", says="hi")
-    seats = dict.fromkeys("abcd", policy)
-    lives = dict.fromkeys("abcd", 1)
-    teams = {"a": ("b",), "c": ("b", "d")}
-    play(Ledger(lives), seats, 1, speaks_first=teams)
-    first, second = policy.calls
-    assert [one.agent for one in first] == ["a", "c"]
-    assert {one.agent: one.messages for one in second} == {
-        "b": (("a", "hi"), ("c", "hi")),
-        "d": (("c", "hi"),),
-    }
-
-
-def test_the_words_of_a_silent_leader_are_its_action():
-    policy = Scribe("p", number=40)
-    play(Ledger({"a": 1, "b": 1}), dict.fromkeys("ab", policy), 1, speaks_first={"a": ("b",)})
-    [(speaker, words)] = policy.calls[1][0].messages
-    assert speaker == "a" and words in ("41", "42", "43")
-
-
-def test_a_leader_that_has_left_says_nothing():
-    policy = Scribe("p", says="hi")
-    lives = {"a": 1, "b": 2}
-    episode = play(Ledger(lives), dict.fromkeys("ab", policy), 1, speaks_first={"a": ("b",)})
-    assert [turn[-1].messages for turn in episode.turns] == [(("a", "hi"),), ()]
-
-
 # ---- turns without a say ---------------------------------------------------------------------
 
 
@@ -318,22 +259,6 @@ def test_a_seat_without_a_say_is_not_asked_and_its_only_action_is_played():
         assert rewards[waits] == 100 + 10 * number, "what it is paid meanwhile is kept"
     assert [len(episode.asked_of(seat)) for seat in "ab"] == [2, 1]
     assert from_json(to_json(episode)).turns[0][1].decision == episode.turns[0][1].decision
-
-
-def test_a_mask_alone_does_not_take_a_seats_say_away():
-    """Where words count, a seat with one legal action still has something to say."""
-    policy = Mover("p")
-    play(InTurns({"a": 2, "b": 2}, says=False), dict.fromkeys("ab", policy), 1)
-    assert [len(call) for call in policy.calls] == [2, 2]
-
-
-def test_a_leader_that_is_not_asked_says_nothing():
-    policy = Mover("p")
-    episode = play(
-        InTurns({"a": 2, "b": 2}), dict.fromkeys("ab", policy), 1, speaks_first={"a": ("b",)}
-    )
-    heard = [{step.agent: step.messages for step in turn} for turn in episode.turns]
-    assert heard == [{"a": (), "b": (("a", "two"),)}, {"a": (), "b": ()}]
 
 
 def test_the_joint_state_before_each_turn_is_kept_where_it_is_asked_for():

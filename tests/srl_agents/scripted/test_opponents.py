@@ -7,13 +7,10 @@ import pytest
 
 from srl_agents.evaluation.episode_stats import LONG_AFTER
 from srl_agents.rollout import play, play_many
-from srl_agents.scripted import Always, MemoryOne, SituationReader
-from srl_agents.scripted.memory_one import STRATEGIES
 from srl_agents.scripted.negotiation import Negotiator, Reciprocator, Talks
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import registry
 from srl_envs.games import bargaining
-from srl_envs.games import staged as staged_v0
 from srl_envs.games import trading_market as market
 
 ROUNDS = 8
@@ -91,29 +88,6 @@ def test_answers_the_majority_in_the_staged_game(who):
     assert actions(play(env, seats, seed=0), "agent_3") == ANSWERS[who]
 
 
-@pytest.mark.parametrize(("cooperating", "answer"), [(0, 0), (1, 0), (2, 1), (3, 1)])
-@pytest.mark.parametrize("own", [0, 1])
-def test_the_staged_reader_leaves_oneself_out(cooperating, answer, own):
-    reader = SituationReader(staged_v0.OBSERVATION_FIELDS, others="all_cooperated", seats=4)
-    vector = np.array([0, own, (cooperating + own) / 4, 1, 0.5, 0, 0, 0, 0.3], np.float32)
-    assert reader(vector) == 1 + 2 * own + answer
-
-
-@pytest.mark.parametrize(
-    ("who", "share"),
-    [("generous_tit_for_tat", 1 / 3), ("mostly_compete", 0.2), ("mostly_cooperate", 0.8)],
-)
-def test_those_that_draw_keep_their_chances(who, share):
-    env = registry.make("coop_compete_pair_v0", max_cycles=3000)
-    seats = {"agent_0": Always(0), "agent_1": classic_policy(who, env)}
-    assert np.mean(actions(play(env, seats, seed=0), "agent_1")) == pytest.approx(share, abs=0.03)
-
-
-def test_named_strategies_are_chances():
-    for name, chances in STRATEGIES.items():
-        assert MemoryOne(name, chances).chances == chances
-
-
 # ---- bandits -------------------------------------------------------------------------------------
 
 
@@ -144,33 +118,9 @@ def test_explorers_reach_the_goal_of_every_unseen_maze(options):
     assert detour < 2.0
 
 
-def test_explorers_reach_their_own_goals_and_each_other():
-    for game in ("maze_own_v0", "maze_meet_v0"):
-        played = games(game, "explorer", 30, split="test", max_cycles=400)
-        assert all(last(episode)["success"] for episode in played)
-
-
 def test_wall_followers_come_by_every_cell_of_a_maze_without_loops():
     played = games("maze_v0", "wall_follower", 100, split="test", max_cycles=400)
     assert all(last(episode)["success"] for episode in played)
-
-
-@pytest.mark.parametrize("who", ["random_walker", "greedy_walker", "wall_follower", "explorer"])
-def test_walkers_bump_into_no_wall(who):
-    for episode in games("maze_v0", who, 20, split="test"):
-        assert not any(step.observation[8] for step in episode.steps_of("agent_0"))
-
-
-def test_greedy_walkers_go_closer_where_they_can():
-    for episode in games("maze_v0", "greedy_walker", 20, loop_share=1.0):
-        away = [abs(s.observation[2]) + abs(s.observation[3]) for s in episode.steps_of("agent_0")]
-        closer = np.mean(np.diff(away) < 0)
-        assert closer > 0.5
-    reached = {
-        who: np.mean([last(e)["success"] for e in games("maze_v0", who, 60, loop_share=0.5)])
-        for who in ("random_walker", "greedy_walker")
-    }
-    assert reached["greedy_walker"] > reached["random_walker"] + 0.5
 
 
 # ---- trading -------------------------------------------------------------------------------------
@@ -200,13 +150,6 @@ def test_truthful_traders_keep_their_word_and_defaulters_do_not():
         for seat in (0, 1)
     )
     assert min(honest) >= 0.5 and max(false) <= 0.5 and np.mean(false) < 0.45
-
-
-def test_a_defaulter_is_soon_left_alone():
-    _, played = surplus_share(["truthful_trader", "defaulting_trader"], num_agents=2)
-    for episode in played:
-        losses = [step.reward for step in episode.steps_of("agent_0") if step.reward < 0]
-        assert len(losses) <= 1
 
 
 def test_late_defaulters_keep_their_word_until_late():
@@ -239,23 +182,6 @@ def test_conceders_and_reciprocators_come_to_agree(who, least, options):
     assert all(all(last(e)["individually_rational"].values()) for e in played)
 
 
-def test_hard_liners_gain_at_the_conceders_cost():
-    earned = {}
-    for who in ("conceder", "boulware", "stubborn"):
-        played = games("social_negotiation_v0", ["conceder", who], 60, discount=1.0)
-        earned[who] = np.mean([[e.returns()[f"agent_{i}"] for i in (0, 1)] for e in played], axis=0)
-    for who in ("boulware", "stubborn"):
-        assert earned[who][1] > earned[who][0] + 0.1
-        assert earned[who][0] < earned["conceder"][0] - 0.05
-
-
-def test_the_stubborn_propose_nothing_but_the_best():
-    for episode in games("social_negotiation_v0", "stubborn", 20):
-        for agent in episode.seats:
-            proposed = {a for a in actions(episode, agent) if a >= bargaining.FIRST_PROPOSAL}
-            assert len(proposed) <= 1
-
-
 @pytest.mark.parametrize(
     ("beta", "time", "target"),
     # 0.2 + 0.8 * (1 - time ** (1 / beta))
@@ -275,15 +201,3 @@ def test_reciprocators_give_way_as_far_as_the_others_did():
     assert gave_way == pytest.approx(0.68)
     assert policy.target(0.5, 0.2, 1.0, {0: 0.05}, talks) == pytest.approx(0.88)
     assert policy.target(0.5, 0.2, 1.0, {0: 1.0}, talks) == pytest.approx(0.2)
-
-
-def test_a_negative_beta_is_refused():
-    with pytest.raises(ValueError, match="beta must be 0 or more"):
-        Negotiator(bargaining.NegotiationRules(), 10, beta=-1.0)
-
-
-def test_a_policy_of_another_game_says_so():
-    other = classic_policy("truthful_trader", registry.make("social_trading_v0", num_agents=2))
-    env = registry.make("social_trading_v0", num_agents=3)
-    with pytest.raises(ValueError, match="make the policy for the environment"):
-        play(env, dict.fromkeys(env.possible_agents, other), seed=0)

@@ -81,12 +81,6 @@ def test_a_name_of_no_policy_is_refused(name, said, env):
         classic_policy(name, env)
 
 
-def test_an_error_of_the_constructor_stays_as_it_is(env):
-    with pytest.raises(ValueError, match="my bug") as raised:
-        classic_policy(f"{__name__}:Broken", env)
-    assert type(raised.value) is ValueError and raised.traceback[-1].name == "__init__"
-
-
 def test_a_scenario_has_partners_of_the_users_own():
     half = Scenario(
         "mine", "coop_compete_pair_v0", "", ("agent_0",), {"agent_1": f"{__name__}:Last"},

@@ -10,8 +10,8 @@ from gymnasium.spaces import Box, Discrete
 
 from srl_agents.errors import PolicyError
 from srl_agents.policy import AgentObservation
-from srl_agents.rollout import play_many, policy_name
-from srl_agents.scripted.registry import ANY, GAMES, POLICIES, classic_policy, entry_of, names
+from srl_agents.rollout import play_many
+from srl_agents.scripted.registry import ANY, POLICIES, classic_policy, entry_of, names
 from srl_envs import registry, scenarios
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -58,18 +58,6 @@ def test_plays_legally_and_from_its_seed_alone(name, options, who):
     assert all(type(action) is int for episode in actions for action in episode)
 
 
-def test_every_policy_is_played_above():
-    assert {case.values[2] for case in CASES} == set(POLICIES)
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_is_called_by_its_name_and_described(name):
-    entry = entry_of(name)
-    game = entry.games[0] if entry.games else "coop_compete_v0"
-    assert policy_name(classic_policy(name, registry.make(game))) == name == entry.name
-    assert entry.description and set(entry.games) <= set(GAMES)
-
-
 def test_who_can_play_what():
     maze, pair = registry.make("maze_v0"), registry.make("coop_compete_pair_v0")
     assert set(names(maze)) == {
@@ -108,11 +96,6 @@ def test_scenarios_seat_whom_they_can_and_say_who_is_held_out(name):
         assert entry_of(who).can_play(env)
     holdout = {who for who in scenario.background.values() if entry_of(who).holdout}
     assert holdout == set(scenario.held_out_partners)
-
-
-def test_every_held_out_policy_is_met_in_a_scenario():
-    met = {who for n in scenarios.names() for who in scenarios.scenario(n).held_out_partners}
-    assert met == set(names(holdout=True))
 
 
 def test_uniform_plays_games_whose_seats_have_different_actions_and_no_masks():

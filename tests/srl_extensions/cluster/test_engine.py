@@ -31,9 +31,9 @@ CASES = {
         },
         "seats": {"agent_2": "past", "agent_3": "always_cooperate"},
     },
-    "models drawn by rating": {
+    "drawn models": {
         "models__count": 3,
-        "matchmaking__name": "rating",
+        "matchmaking__name": "uniform",
         "rollout__groups_per_round": 2,
         "updates__strategy": "synchronized",
     },

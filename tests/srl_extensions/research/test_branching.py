@@ -9,9 +9,8 @@ import pytest
 
 from srl_agents.episode import Decision
 from srl_agents.errors import PolicyError
-from srl_agents.evaluation.replay import replay
+from srl_agents.evaluation.replay import copied, replay
 from srl_agents.rollout import play_many
-from srl_agents.rollout.copies import copied
 from srl_agents.scripted import Uniform
 from srl_envs import registry
 from srl_extensions.research.branching import Branching, BranchingGame

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from srl_agents.episode import Decision
-from srl_agents.evaluation.counterfactuals import Watched, played_instead
+from srl_agents.evaluation.replay import Watched, played_instead
 from srl_agents.rollout import play
 from srl_extensions.research.replays import Replays, credit
 from srl_train import resume

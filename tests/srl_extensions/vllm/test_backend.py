@@ -9,14 +9,14 @@ import torch
 
 from srl_agents.episode import ModelVersion
 from srl_agents.errors import BackendError
+from srl_agents.event_loop import run, together
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.backends.token_backend import Request, known_trie
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.rollout.episode_loop import play_many
-from srl_agents.rollout.event_loop import run, together
+from srl_agents.rollout import play_many
 from srl_extensions.vllm import backend as backends
 from srl_extensions.vllm.backend import VLLMBackend, completion
 from srl_extensions.vllm.client import Sampled, VLLMClient

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from srl_agents.errors import BackendError, ServerUnavailable
+from srl_agents.event_loop import run
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import run
 from srl_extensions.vllm.client import VLLMClient
 from tests.servers.faulty_http import Handler, serving
 from tests.servers.prompt_logprobs import prompt_logprobs

@@ -3,11 +3,11 @@
 import pytest
 
 from srl_agents.episode import ModelVersion
+from srl_agents.event_loop import run, together
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
-from srl_agents.rollout.episode_loop import play_many_async
-from srl_agents.rollout.event_loop import run, together
+from srl_agents.rollout import play_many_async
 from srl_envs import coop_compete_v0
 from srl_extensions.vllm.backend import VLLMBackend
 from tests.srl_extensions.vllm_real.conftest import BASE

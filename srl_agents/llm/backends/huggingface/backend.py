@@ -42,15 +42,14 @@ from srl_agents.llm.backends.huggingface.loading import (
 from srl_agents.llm.backends.huggingface.sampling import TokenDraw, compact_head_input
 
 _LOADING = threading.Lock()
-"""Held while a model is loaded: transformers changes what torch does in the whole process."""
+"""Loading changes global state of torch."""
 
 
 class HuggingFaceBackend:
-    """Samples from a live model object, which somebody else may be training between the batches.
+    """Backend of a model in this process, which may be trained between batches.
 
-    Requests that wait at the same time run as one batch. The key-value caches of conversations are
-    kept from turn to turn and dropped where they no longer fit: other rows, other weights, another
-    context. A PeftModel may hold several adapters; requests of different adapters share the batch.
+    Concurrent requests run as one batch, also with different adapters. Key-value caches are kept
+    from turn to turn and dropped if rows, weights or context change.
     """
 
     def __init__(
@@ -64,9 +63,7 @@ class HuggingFaceBackend:
     ):
         """Wrap `model` (a PreTrainedModel or PeftModel) with its `tokenizer`.
 
-        `name` is shown in records; by default it is the last part of where the model came from.
-        `chat_template`, a name or a file, is given to a tokenizer that has none
-        (srl_agents.llm.chat_format); `chat_template_kwargs` are handed to the template.
+        `chat_template` is for a tokenizer without one (srl_agents.llm.chat_format).
         """
         source = str(getattr(model.config, "_name_or_path", "")) or type(model).__name__
         self.name = name or os.path.basename(source.rstrip("/"))
@@ -74,13 +71,13 @@ class HuggingFaceBackend:
         fill_in(tokenizer, chat_template)
         self.tokenizer = tokenizer
         self.weights_version: int | str = 0
-        """Another for other weights: what was cached under another version is not used."""
+        """Version of the weights; caches of other versions are not used."""
         self.adapter_versions: dict[str, int | str] = {}
-        """The same for single adapters; one that is not named here has `weights_version`."""
+        """Versions of adapters; `weights_version` for missing ones."""
         self.digests: dict[str | None, str] = {}
-        """Adapter, None for the model as it stands -> the digest of its weights, where known."""
+        """Adapter, or None for the base -> digest of the weights, if known."""
         self.lock = threading.RLock()
-        """Held while a batch is sampled, and by whoever changes the weights in another thread."""
+        """Lock of the weights during a batch."""
         generation = getattr(model, "generation_config", None)
         stops = getattr(generation, "eos_token_id", None)
         self.chat = ChatFormat(
@@ -88,18 +85,15 @@ class HuggingFaceBackend:
             stops if isinstance(stops, list) else () if stops is None else (stops,),
             chat_template_kwargs,
         )
-        """How conversations become tokens for this model."""
         text = model.config.get_text_config()
         self.positions: int | None = getattr(text, "max_position_embeddings", None)
-        """The longest context in tokens; None where the model names none."""
+        """Longest context in tokens, or None."""
         self.vocabulary: int = text.vocab_size
-        """How many token ids it has, those included that its tokenizer does not use."""
         self._masks = masks_for(model)
         self._batcher: Batcher[Request, Completion] = Batcher(self.sample)
         self.caches = KeptCaches()
-        """The key-value caches of conversations in play."""
         self.batched = True
-        """Whether what waits at the same time is sampled together, and kept between turns."""
+        """True to batch requests and to keep caches."""
 
     @classmethod
     def load(
@@ -115,15 +109,22 @@ class HuggingFaceBackend:
         chat_template_kwargs: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> HuggingFaceBackend:
-        """Load a local folder, a GGUF file (its weights are dequantized) or a hub name, of which
-        NAME@REVISION is one revision.
+        """Load a local folder, a GGUF file (dequantized) or a hub name, also NAME@REVISION.
 
-        `device` is 'auto' (a GPU where there is one) or a torch device; `dtype` is 'auto' (as the
-        weights were saved) or a torch dtype's name; `quantization` holds the weights of the linear
-        layers in 4 ('nf4') or 8 bits ('int8'); `attn_implementation` is transformers' own, such as
-        'sdpa'; `tokenizer` takes the place of the model's own. Raises BackendError where it cannot
-        be loaded or has not all its weights, and ImportError where quantization or a GGUF file
-        lacks its package.
+        Args:
+            name_or_folder: The model.
+            device: 'auto' (a GPU if there is one) or a torch device.
+            dtype: 'auto' (as saved) or a torch dtype's name.
+            quantization: 'nf4' (4 bits) or 'int8' (8 bits) for linear layers.
+            attn_implementation: Option of transformers, such as 'sdpa'.
+            tokenizer: Replacement of the model's tokenizer.
+            chat_template: See the constructor.
+            chat_template_kwargs: Arguments of the template.
+            name: Name in records.
+
+        Raises:
+            BackendError: The model cannot be loaded or is incomplete.
+            ImportError: The package for quantization or GGUF is missing.
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -171,7 +172,7 @@ class HuggingFaceBackend:
         )
 
     def with_model(self, model: Any) -> HuggingFaceBackend:
-        """The same with another model object in place of this one."""
+        """Return a copy with another model object."""
         made = copy.copy(self)
         made.model = model
         made._masks = masks_for(model)
@@ -179,31 +180,25 @@ class HuggingFaceBackend:
         return made
 
     def identity(self, adapter: str | None = None) -> ModelVersion:
-        """The weights that answer now."""
+        """Return the current version of the weights."""
         version = self.weights_version
         if adapter is not None:
             version = self.adapter_versions.get(adapter, version)
         return ModelVersion(self.name, version, adapter, self.digests.get(adapter))
 
     def complete(self, request: Request) -> asyncio.Future[Completion]:
-        """The completion, sampled in one batch with whatever else waits for this model.
+        """Return an awaitable completion, sampled in one batch with concurrent requests.
 
-        Raises BackendError at once for a context that leaves no room for the answer and for an
-        adapter or version of the weights that is not there, so that nobody else's is spoilt; and
-        when it is awaited where the model fails.
+        Raises BackendError at once for an invalid request, and when awaited if the model fails.
         """
         self._check(request)
         return self._batcher.submit(request)
 
     def release(self, conversation: int) -> None:
-        """The conversation is over: its cache may go."""
         self.caches.release(conversation)
 
     def sample(self, requests: Sequence[Request]) -> list[Completion]:
-        """One completion per request, in order, sampled as one batch.
-
-        Raises BackendError when the model itself fails (its cause is attached).
-        """
+        """Sample one completion per request as one batch; raise BackendError on failure."""
         with self.lock:
             if self.batched:
                 return self._sampled(requests)
@@ -232,7 +227,6 @@ class HuggingFaceBackend:
         return [row.completion(model) for row, model in zip(rows, models, strict=True)]
 
     def _sample(self, rows: list[_Row], kept: KeptCache, adapters: list[str] | None) -> None:
-        """Let every row write its answer, one forward pass per token that is a real choice."""
         draw: TokenDraw | None = None
         while active := [index for index, row in enumerate(rows) if row.unfinished]:
             if not kept.keeps and any(row.request.answers for row in rows):
@@ -294,7 +288,6 @@ class HuggingFaceBackend:
         check_version(request, self.identity(request.adapter))
 
     def _adapter_names(self, requests: Sequence[Request]) -> list[str] | None:
-        """One adapter per row for PEFT's mixed batches; None where the model serves as it is."""
         if all(request.adapter is None for request in requests):
             return None
         standing: str = self.model.active_adapter
@@ -303,8 +296,6 @@ class HuggingFaceBackend:
 
 
 class _Row:
-    """One answer being written."""
-
     def __init__(self, request: Request, chat: ChatFormat):
         self.request = request
         self.tree = (
@@ -328,7 +319,6 @@ class _Row:
 
     @property
     def uniform(self) -> float:
-        """In [0, 1), for the next token."""
         return self._uniforms[len(self._ids)]
 
     def write(self, token: int, logprob: float) -> None:
@@ -376,7 +366,7 @@ def _check_complete(name: str | os.PathLike[str], missing: Collection[str]) -> N
 
 @contextmanager
 def evaluating(model: Any) -> Iterator[None]:
-    """Without dropout; each module is afterwards in the mode it was in."""
+    """Switch off dropout, and restore the mode of each module afterwards."""
     training = [module for module in model.modules() if module.training] if model.training else []
     for module in training:
         module.training = False

@@ -19,28 +19,27 @@ from srl_agents.episode import ModelVersion
 FULL, WINDOWED = "full_attention", "sliding_attention"
 """Kinds of layers, as transformers' configurations name them."""
 _TAKES_A_MAPPING = "isinstance(causal_mask_mapping := attention_mask, dict)"
-"""How transformers' models ask whether they are handed a mask for each kind of layer."""
+"""Code of models that accept a mask for each kind of layer."""
 
 
 @dataclass(frozen=True)
 class AttentionMasks:
-    """The masks that a model takes ready to be added to its scores.
+    """Additive attention masks, made once for all layers.
 
-    That is faster than having every layer make its own. And a window is counted in the tokens of
-    the conversation, where a model counts the slots of its cache, padding included.
+    Windows count tokens of the conversation, not slots of the cache with padding.
     """
 
     dtype: torch.dtype
     windows: Mapping[str, int | None]
-    """Kind of layer -> how many tokens it looks back, its own included; None for all."""
+    """Kind of layer -> window in tokens; None for all."""
     mapping: bool
-    """Whether the model takes one mask per kind, by name; else it has one kind."""
+    """True if the model accepts one mask per kind."""
 
     def __call__(self, real: Tensor, positions: Tensor, width: int) -> Tensor | dict[str, Tensor]:
-        """What the newest `width` slots may look at: all that is real and not after them.
+        """Return masks of shape (rows, 1, width, slots) for the newest `width` slots.
 
-        `real` and `positions` (rows, slots): whether a slot holds a token, and which one of its
-        conversation. Masks have the shape (rows, 1, width, slots).
+        `real` and `positions` (rows, slots): 1 for a token, and its position in the
+        conversation.
         """
         visible = real.bool()[:, None, None]
         if width > 1:
@@ -58,10 +57,9 @@ class AttentionMasks:
 
 
 def masks_for(model: Any) -> AttentionMasks | None:
-    """The masks that `model` takes; None for one that makes its own out of what is no padding.
+    """Return the masks that `model` accepts, or None if the model must make its own.
 
-    It takes them where it makes its masks with transformers' own `create_causal_mask` and nothing
-    else in it looks at the mask, as position biases (ALiBi) would.
+    The model must use transformers' `create_causal_mask`, and no position biases such as ALiBi.
     """
     whole = model.get_base_model() if hasattr(model, "get_base_model") else model
     written_in = sys.modules[type(whole).__module__]
@@ -90,7 +88,7 @@ def masks_for(model: Any) -> AttentionMasks | None:
 
 @dataclass(frozen=True, eq=False)
 class CacheHandle:
-    """One conversation's place in a kept cache."""
+    """Row of a conversation in a cache."""
 
     kept: KeptCache
     row: int
@@ -98,10 +96,9 @@ class CacheHandle:
 
 
 class KeptCache:
-    """What a model has read of each conversation of a batch.
+    """Key-value cache of a batch of conversations.
 
-    Rows are padded on the left of every piece they read, so a row's tokens need not be adjacent:
-    the mask says which slots are real, and positions are counted per row.
+    Rows are padded on the left of each piece, so the tokens of a row need not be adjacent.
     """
 
     def __init__(
@@ -111,12 +108,12 @@ class KeptCache:
         device: torch.device,
         masks: AttentionMasks | None = None,
     ):
-        """One empty row per entry of `models`; `masks` are those that the model takes."""
+        """Create one empty row per entry of `models`."""
         self._config, self._device, self._masks = config, device, masks
         self.models = list(models)
-        """Per row, the weights that read it."""
+        """Weights that read each row."""
         self.turn = 0
-        """Raised at every use: an older handle no longer describes the cache."""
+        """Number of uses; older handles are invalid."""
         self.forget()
         # Recurrent layers do not survive padding inside a conversation.
         self.keeps = all(type(layer) is DynamicLayer for layer in self._cache.layers)
@@ -137,21 +134,21 @@ class KeptCache:
 
     @property
     def tokens(self) -> int:
-        """Places that it holds, padding included."""
+        """Number of slots, with padding."""
         return self._mask.numel()
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its keys and values."""
+        """Bytes of keys and values."""
         layers = (layer for layer in self._cache.layers if layer.is_initialized)
         return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
 
     def handles(self) -> list[CacheHandle]:
-        """One per row, good until the cache is used again."""
+        """Return one handle per row, valid until the next use."""
         return [CacheHandle(self, row, self.turn) for row in range(len(self.models))]
 
     def select(self, rows: Sequence[int]) -> None:
-        """Keep these rows, in this order; a row that is named twice goes on as two."""
+        """Keep these rows, in this order, with repetition."""
         if list(rows) == list(range(len(self.read))):
             return
         index = torch.tensor(rows, device=self._device)
@@ -161,9 +158,9 @@ class KeptCache:
         self.models = [self.models[row] for row in rows]
 
     def inputs(self, feeds: Sequence[Sequence[int]]) -> dict[str, Any]:
-        """Arguments of a forward pass that reads `feeds` (one list per row; empty = wait).
+        """Return the arguments of a forward pass that reads `feeds`, one list per row.
 
-        The last column holds the last token of every row that reads something.
+        The last column contains the last token of every row with a feed.
         """
         width = max(len(feed) for feed in feeds)
         ids = np.zeros((len(feeds), width), dtype=np.int64)  # id 0 where masked: any valid id does
@@ -198,10 +195,7 @@ def reusable(
     models: Sequence[ModelVersion],
     handles: Sequence[CacheHandle | None],
 ) -> KeptCache | None:
-    """The one cache in which every context has been begun by the model that goes on, else None.
-
-    Its rows are brought into the order of `contexts`; rows that nobody asks for are dropped.
-    """
+    """Return the cache that contains a prefix of every context, with rows in order, or None."""
     if not handles or handles[0] is None:
         return None
     kept, rows = handles[0].kept, []
@@ -226,48 +220,45 @@ def reusable(
 
 @dataclass(frozen=True)
 class CacheUse:
-    """What is kept now, and what keeping it saved so far."""
+    """Statistics of the kept caches."""
 
     conversations: int
-    """Whose caches are kept."""
     tokens: int
-    """Places that are kept, padding of the batches included."""
+    """Number of slots, with padding."""
     nbytes: int
-    """Bytes of the keys and values."""
     asked: int
     """Tokens of all contexts so far."""
     reused: int
-    """Of these, how many were in a kept cache and not read again."""
+    """Tokens of `asked` found in a cache."""
     dropped: int
-    """Conversations whose cache went because too much was kept."""
+    """Conversations dropped because of the limits."""
 
 
 class KeptCaches:
-    """Which conversation has which row of which cache, the longest unused first.
+    """Caches of conversations, least recently used first.
 
-    Conversations that were answered in one batch share a cache, which goes as a whole: what was
-    dropped is read again at the conversation's next turn.
+    Conversations of one batch share a cache, which is dropped as a whole.
     """
 
     def __init__(self) -> None:
         self.most_tokens: int | None = None
-        """Places that are kept at most; None keeps all that is in play."""
+        """Limit in slots, or None."""
         self.most_bytes: int | None = None
-        """The same in bytes."""
+        """Limit in bytes, or None."""
         self._handles: dict[int, CacheHandle] = {}
         self._asked = self._reused = self._dropped = 0
 
     def of(self, conversation: int | None) -> CacheHandle | None:
-        """The conversation's place; None where nothing of it is kept."""
+        """Return the handle of a conversation, or None."""
         return None if conversation is None else self._handles.get(conversation)
 
     def count(self, contexts: Sequence[Sequence[int]], kept: KeptCache | None) -> None:
-        """A batch with these contexts is answered, going on from `kept` where there is one."""
+        """Count the tokens of a batch."""
         self._asked += sum(map(len, contexts))
         self._reused += 0 if kept is None else sum(map(len, kept.read))
 
     def keep(self, conversations: Sequence[int | None], kept: KeptCache) -> None:
-        """The conversations' newest places; then the longest unused go while it is too much."""
+        """Store the new handles, then drop caches beyond the limits."""
         for conversation, handle in zip(conversations, kept.handles(), strict=True):
             if conversation is not None:
                 self._handles.pop(conversation, None)
@@ -280,15 +271,15 @@ class KeptCaches:
             self._dropped += len(gone)
 
     def release(self, conversation: int) -> None:
-        """Its place may go."""
+        """Forget a conversation."""
         self._handles.pop(conversation, None)
 
     def clear(self) -> None:
-        """Nothing is kept any more."""
+        """Forget all conversations."""
         self._handles.clear()
 
     def use(self) -> CacheUse:
-        """What is kept, and what it saved."""
+        """Return the statistics."""
         # A conversation may be released in another thread meanwhile: hence the copy.
         handles = list(self._handles.values())
         caches = {id(handle.kept): handle.kept for handle in handles}.values()

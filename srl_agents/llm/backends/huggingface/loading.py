@@ -1,7 +1,7 @@
 """Loading of Hugging Face models: sources, quantization to 4 or 8 bits, and progress bars.
 
-What a quantized model computes depends on its input alone, not on the rest of the batch, and not on
-whether it trains. bitsandbytes' own layers differ in two places, which `made_steady` sets.
+The output of a quantized model must not depend on the rest of the batch, nor on training mode;
+`made_steady` changes two places in bitsandbytes for that.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ with needed_by("a Hugging Face model"):
 
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """What transformers is asked to load, and how: NAME@REVISION is a revision on the hub, unless
-    a folder stands for it (srl_agents.llm.model_folders), and a GGUF file is one of its folder.
+    """Return source and arguments of `from_pretrained`.
 
-    Raises BackendError for a GGUF file that transformers would not know for one.
+    NAME@REVISION is a revision of the hub, unless a folder replaces the name. Raises
+    BackendError for a GGUF file with an extension in capitals.
     """
     source = os.fspath(name)
     if is_gguf(source):
@@ -54,11 +54,7 @@ def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
 
 
 def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """What `source_of` says, once it can be loaded from there.
-
-    Raises BackendError at once for a model that is not on this machine where the hub cannot be
-    reached: the hub's own client tries every file of it six times.
-    """
+    """Return `source_of`; raise BackendError at once if the hub is needed and unreachable."""
     source, revised = source_of(name)
     try:
         if os.path.exists(source) or any(
@@ -94,10 +90,7 @@ def not_loaded(name: str | os.PathLike[str], error: Exception) -> BackendError:
 
 
 def folder_of(name: str | os.PathLike[str]) -> Path:
-    """Where a model lies on this machine; one of the hub is downloaded first.
-
-    Raises BackendError where it cannot be, and for a GGUF file.
-    """
+    """Return the local folder of a model, downloaded if needed. Raises BackendError."""
     if is_gguf(name):
         raise BackendError(
             f"{os.fspath(name)} is a GGUF file, whose weights servers would hold as they are in "
@@ -119,11 +112,10 @@ logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 
 def loading(quantization: Quantization, device: str) -> dict[str, Any]:
-    """The arguments of `from_pretrained` that load onto `device` in 4 or 8 bits.
+    """Return the arguments of `from_pretrained` for 4 or 8 bits.
 
-    'nf4': four bits per weight with doubly quantised scales, as in QLoRA (Dettmers et al. 2023).
-    'int8': eight bits, scaled by row as in LLM.int8() (Dettmers et al. 2022). Embeddings, norms
-    and the output layer keep their type. Raises ImportError where bitsandbytes is missing.
+    'nf4' is that of QLoRA (Dettmers et al. 2023), 'int8' that of LLM.int8() (Dettmers et al.
+    2022). Raises ImportError without bitsandbytes.
     """
     _bitsandbytes()
     config = (
@@ -138,8 +130,7 @@ def loading(quantization: Quantization, device: str) -> dict[str, Any]:
 
 
 def made_steady(model: Any) -> Any:
-    """The model as it was loaded, with quantised layers that compute in the model's own type and
-    give the same whatever else is in the batch, in training as in evaluation."""
+    """Make the quantized layers of a loaded model independent of batch and training mode."""
     bnb = _bitsandbytes()
     for module in model.modules():
         if isinstance(module, bnb.nn.Linear4bit):
@@ -154,7 +145,7 @@ def made_steady(model: Any) -> Any:
 
 
 def shared_states(model: Any) -> Iterator[Any]:
-    """What quantised layers hold beside parameters and buffers: scales, and what finds them."""
+    """Yield the quantization states of layers, which are no parameters or buffers."""
     for module in model.modules():
         for name in ("quant_state", "state"):
             state = getattr(module, name, None)
@@ -164,11 +155,6 @@ def shared_states(model: Any) -> Iterator[Any]:
 
 @functools.cache
 def _weight_only_8bit() -> type:
-    """Linear8bitLt with the arithmetic that it uses itself when it trains on a CPU.
-
-    Elsewhere it rounds activations too, and tells outliers among them by the whole batch: one
-    row's answer would then depend on the others.
-    """
     bnb = _bitsandbytes()
     from bitsandbytes.autograd._functions import MatMul8bitFp
 
@@ -192,8 +178,7 @@ def _bitsandbytes() -> Any:
 
 @contextmanager
 def no_bars() -> Iterator[None]:
-    """Without the bars over weights and shards. Downloads, which may take long, keep theirs, and
-    what a user has chosen for transformers holds again afterwards."""
+    """Hide the progress bars of loading, not those of downloads."""
     before = transformers_logging.set_tqdm_hook(_hidden)
     try:
         yield

@@ -14,7 +14,7 @@ from srl_agents.llm.sampling import Sampling
 
 
 class TokenDraw:
-    """The sampling settings of a batch's rows, as tensors; made once per turn."""
+    """Sampling settings of a batch's rows as tensors."""
 
     def __init__(self, rows: Sequence[Sampling], device: torch.device):
         temperatures = [row.temperature or 1.0 for row in rows]
@@ -36,12 +36,19 @@ class TokenDraw:
         allowed: Sequence[tuple[int, ...] | None],
         rows: Sequence[int],
     ) -> tuple[list[int], list[float]]:
-        """Tokens and their log-probabilities for `rows` of the batch.
+        """Return tokens and their log-probabilities for `rows` of the batch.
 
-        `logits` has shape (batch, vocabulary); `uniforms` in [0, 1) and `allowed` (None = every
-        token) have one entry per row of `rows`. Inverse transform sampling: the same uniform and
-        the same distribution give the same token. Raises BackendError where logits are NaN or
-        infinite, so that there is no distribution.
+        Inverse transform sampling: the same uniform and the same distribution give the same
+        token.
+
+        Args:
+            logits: Shape (batch, vocabulary).
+            uniforms: Number in [0, 1) per row of `rows`.
+            allowed: Allowed ids per row of `rows`; None for all.
+            rows: Rows of the batch.
+
+        Raises:
+            BackendError: If logits are not finite.
         """
         everyone = len(rows) == len(logits)
         scores = logits.float() if everyone else logits[list(rows)].float()
@@ -76,7 +83,6 @@ def _column(values: Sequence[float], device: torch.device) -> Tensor:
 
 
 def _blocked(scores: Tensor, allowed: Sequence[tuple[int, ...] | None]) -> Tensor:
-    """True where a row may not choose the token."""
     blocked = torch.ones(scores.shape, dtype=torch.bool)
     rows = [row for row, ids in enumerate(allowed) for _ in ids or ()]
     columns = [token for ids in allowed for token in ids or ()]
@@ -88,7 +94,6 @@ def _blocked(scores: Tensor, allowed: Sequence[tuple[int, ...] | None]) -> Tenso
 
 
 def _narrow(scores: Tensor, counts: Tensor, shares: Tensor) -> Tensor:
-    """Top-k, then top-p over what is left; what falls out becomes -inf."""
     ordered, order = scores.sort(dim=-1, descending=True, stable=True)
     ranks = torch.arange(scores.shape[-1], device=scores.device)[None]
     ordered = ordered.masked_fill(ranks >= counts, -torch.inf)
@@ -101,12 +106,10 @@ def _narrow(scores: Tensor, counts: Tensor, shares: Tensor) -> Tensor:
 
 @contextmanager
 def compact_head_input(model: Any) -> Iterator[None]:
-    """Inside, the head sees hidden states that lie together in memory.
+    """Make the inputs of the head contiguous in the block.
 
-    It is given a view of the last place of longer rows. Where the head's weights do not train,
-    torch (2.13, on a CPU) takes such a view for a batch of products, and in half precision it
-    copies the whole head for every row: 53 s a token for 16 rows at a vocabulary of 262k, and
-    0.07 s for what lies together. In float32 it copies nothing, and sums in another order.
+    With a frozen head in half precision on a CPU, torch 2.13 copies the whole head for every row
+    of a view: 53 s instead of 0.07 s per token, for 16 rows and a vocabulary of 262k.
     """
     head = model.get_output_embeddings()
     if head is None or model.device.type != "cpu" or model.dtype == torch.float32:

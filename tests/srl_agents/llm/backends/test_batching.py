@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from srl_agents.errors import BackendError
+from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.token_backend import Batcher, Completion, Request
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import run, together
 
 
 class Recorder:
@@ -41,16 +41,6 @@ def test_a_batch_is_of_all_that_wait_in_the_order_of_their_conversations():
     assert recorder.batches == [[1, 2, 4]] * 3
 
 
-def test_whoever_is_over_is_not_waited_for():
-    recorder = Recorder()
-
-    async def all_of_them():
-        await together(recorder.ask(0, rounds=1), recorder.ask(1, rounds=3))
-
-    run(all_of_them())
-    assert recorder.batches == [[0, 1], [1], [1]]
-
-
 def test_a_failing_batch_fails_for_all_in_it():
     recorder = Recorder(fails=True)
 
@@ -60,14 +50,6 @@ def test_a_failing_batch_fails_for_all_in_it():
 
     assert [str(error) for error in run(all_of_them())] == ["out of memory"] * 3
     assert recorder.batches == [[0, 1, 2]]
-
-
-def test_a_fault_reaches_whoever_waits(caplog):
-    recorder = Recorder()
-    recorder.batcher = Batcher(lambda requests: [][0])
-    with pytest.raises(IndexError):
-        run(recorder.ask(0))
-    assert "Batcher" in caplog.text
 
 
 def test_a_request_that_was_cancelled_is_not_sampled():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from srl_agents.errors import BackendError
+from srl_agents.event_loop import run
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import ChatRequest
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
@@ -17,7 +18,6 @@ from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout import play_many
-from srl_agents.rollout.event_loop import run
 from srl_extensions.vllm import backend as backends
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.client import VLLMClient

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from srl_agents.errors import BackendError
+from srl_agents.event_loop import run
 from srl_agents.llm.backends import chat_backend
 from srl_agents.llm.backends.network import RetryPolicy, http_client
 from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import run
 from srl_extensions.vllm import client as endpoint
 from srl_extensions.vllm.client import VLLMClient
 from tests.servers.chat_server import chat_server

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from srl_agents.episode import AgentStep, Decision, Episode
-from srl_agents.rollout.matchmaking import Matchmaking
+from srl_agents.matchmaking import Matchmaking
 
 FIVE = tuple(f"m{number}" for number in range(5))
 PAIR = ("row", "column")
@@ -94,69 +94,12 @@ def test_models_that_are_named_keep_their_agents_and_are_not_drawn():
     assert (made.mean_held("m0"), made.mean_held("m1"), made.most_held("m1")) == (1, 0.25, 1)
 
 
-def rated(wins, seed=0):
-    """Matched by rating, after one group in which each model of a pair of `wins` beat the other."""
-    made = Matchmaking(PAIR, FIVE, {}, "rating", seed=seed)
-    for better, worse in wins:
-        games = [game({"row": 1, "column": 0}, {"row": better, "column": worse})]
-        made.record(games, None)
-    return made
-
-
-def test_near_ratings_meet_more_often():
-    strong, weak = FIVE[:2], FIVE[2:]
-    made = rated([(s, w) for s in strong for w in weak] * 30)
-    assert min(made.ratings.mu[m] for m in strong) > max(made.ratings.mu[m] for m in weak) + 10
-    seatings = [made.seatings(range(n, n + 1))[0] for n in range(600)]
-    met = Counter(frozenset(seats.values()) for seats in seatings)
-    alike = sum(n for pair, n in met.items() if pair <= {*strong} or pair <= {*weak})
-    assert alike > 0.9 * 600, "of ten pairs four are of equals: uniform draws give .4"
-    equal = rated([])
-    drawn = Counter(len({*s.values()} & {*strong}) for s in equal.seatings(range(600)))
-    assert 0.5 < drawn[1] / 600 < 0.7, "six of ten pairs are of a strong and a weak one"
-
-
-def test_by_rating_whoever_played_least_plays():
-    made = Matchmaking(FOUR, [f"m{n}" for n in range(9)], {}, "rating", seed=5)
-    seatings = []
-    for number in range(30):
-        found = made.seatings(range(2 * number, 2 * number + 2))
-        made.record([game(dict.fromkeys(FOUR, 0), seats) for seats in found], TEAMS)
-        seatings += found
-    assert all(len(set(seats.values())) == 4 for seats in seatings)
-    played = Counter(name for seats in seatings for name in seats.values())
-    assert made.ratings.games == played and min(played.values()) > 0.7 * max(played.values())
-
-
-def test_teams_are_rated_by_their_means():
-    made = Matchmaking(FOUR, [f"m{n}" for n in range(5)], {}, "rating")
-    seats = dict(zip(FOUR, ("m0", "m1", "m2", "m3"), strict=True))
-    returns = dict(zip(FOUR, (2, 2, 3, 0), strict=True))  # means 2 and 1.5: m1 wins with m0
-    made.record([game(returns, seats)], TEAMS)
-    mu = made.ratings.mu
-    assert mu["m0"] == mu["m1"] > mu["m4"] == 25 > mu["m2"] == mu["m3"]
-    again = Matchmaking(FOUR, [f"m{n}" for n in range(5)], {}, "rating")
-    again.load_state(made.state())
-    assert again.state() == made.state() and again.seatings(range(9)) == made.seatings(range(9))
-
-
-def test_a_game_with_one_rated_side_says_nothing():
-    made = Matchmaking((*PAIR, "third"), FIVE, {"third": "scripted"}, "rating")
-    made.record([game({"row": 1, "column": 0, "third": 9}, dict.fromkeys((*PAIR, "third"), "x"))],
-                None)  # fmt: skip
-    made.record([game({"row": 1, "column": 0, "third": 9},
-                      {"row": "m0", "column": "x", "third": "scripted"})], None)  # fmt: skip
-    assert set(made.ratings.mu.values()) == {25.0} and not any(made.ratings.games.values())
-
-
 @pytest.mark.parametrize(
     "models, seats, name, says",
     [
         (FIVE, {}, "fixed", "m4 plays no agent.*have models drawn"),
         (FIVE, {"up": "m0"}, "uniform", "no agent 'up'"),
         (FIVE, dict.fromkeys(FOUR, "m0"), "uniform", "and all have one: name fewer"),
-        (FIVE[:4], {}, "rating", "4 models to match by rating for 4 free agent.*give uniform"),
-        (FIVE, dict.fromkeys(FOUR[1:], "x"), "rating", "for 1 free agent"),
     ],
 )
 def test_what_cannot_be_matched_is_refused(models, seats, name, says):
@@ -165,9 +108,8 @@ def test_what_cannot_be_matched_is_refused(models, seats, name, says):
 
 
 def test_means_are_what_is_drawn():
-    for name, models in (("uniform", FIVE), ("round_robin", FIVE[:3]), ("rating", FIVE)):
-        agents = FOUR if name != "rating" else PAIR
-        made = Matchmaking(agents, models, {}, name)
+    for name, models in (("uniform", FIVE), ("round_robin", FIVE[:3])):
+        made = Matchmaking(FOUR, models, {}, name)
         seatings = made.seatings(range(600))
         for model in models:
             held = [list(seats.values()).count(model) for seats in seatings]

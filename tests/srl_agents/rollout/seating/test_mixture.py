@@ -1,14 +1,12 @@
 """A mixture plays each game as one of its policies, drawn by its chances, for all its agents."""
 
-import copy
 from collections import Counter
 
 import pytest
 
 from srl_agents.episode import Decision
+from srl_agents.partners import Mixture, WithPartners
 from srl_agents.rollout import play_many
-from srl_agents.rollout.mixture import Mixture
-from srl_agents.rollout.partners import WithPartners
 from srl_envs import team_battle_v0
 
 REDS = ("red_0", "red_1")
@@ -58,14 +56,6 @@ def test_every_game_is_played_by_one_that_was_drawn():
     assert {episode.seats["red_1"] for episode in episodes} == {"past"}
     again = played(mixture, 80)
     assert list(map(actions, again)) == list(map(actions, episodes))
-
-
-def test_memories_follow_who_was_drawn_and_can_be_copied():
-    [episode] = played(Mixture("past", {"a": Waiting(1)}, [1.0]), 1)
-    own = [int(step.decision.text.split()[1]) for step in episode.steps_of("red_0")]
-    assert own == [own[0], own[0] + 1, own[0] + 2]
-    mixture = Mixture("past", {"a": Waiting(1)}, [1.0])
-    assert copy.deepcopy(mixture.start(5)) == mixture.start(5)
 
 
 def test_a_partner_of_a_training_game_is_drawn_at_its_reset():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from srl_agents.rollout.matchmaking import assign_agents
+from srl_agents.matchmaking import assign_agents
 
 FOUR = ("a", "b", "c", "d")
 
@@ -25,12 +25,6 @@ def test_assign_agents(seats, models, fixed, dealt):
     found = assign_agents(seats, models, fixed)
     assert list(found) == list(seats)
     assert " ".join(found.values()) == dealt
-
-
-def test_four_models_meet_in_both_teams_of_eight():
-    seats = [f"red_{i}" for i in range(4)] + [f"blue_{i}" for i in range(4)]
-    found = assign_agents(seats, ["m0", "m1", "m2", "m3"], {})
-    assert [found[f"red_{i}"] for i in range(4)] == [found[f"blue_{i}"] for i in range(4)]
 
 
 @pytest.mark.parametrize(

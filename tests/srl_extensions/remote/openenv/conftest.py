@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="module")
 def url():
     """A server of two games: three agents in words, and one with a partner."""
-    from srl_agents.rollout.partners import WithPartners
+    from srl_agents.partners import WithPartners
     from srl_agents.scripted.registry import classic_policy
     from srl_extensions.remote.openenv_server import ServedGame, create_app, in_background
 

@@ -6,6 +6,7 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 
 from srl_agents.rollout import play
+from srl_agents.scripted.basic import Uniform
 from srl_envs import check_environment, make
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import TextEnv
@@ -154,7 +155,7 @@ def test_an_answer_that_no_wire_takes_is_read_without_what_it_does_not_take(url)
 
 
 def pair_with_tit_for_tat():
-    from srl_agents.rollout.partners import WithPartners
+    from srl_agents.partners import WithPartners
     from srl_agents.scripted.registry import classic_policy
 
     env = make("coop_compete_v0", variant="pair", num_agents=2, max_cycles=4)

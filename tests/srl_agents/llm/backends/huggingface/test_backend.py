@@ -15,12 +15,11 @@ from transformers import (
 )
 
 from srl_agents.errors import BackendError
+from srl_agents.event_loop import run
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.huggingface.loading import no_bars
 from srl_agents.llm.backends.token_backend import Request, answer_trie
 from srl_agents.llm.chat_format import Turn
 from srl_agents.llm.sampling import Sampling
-from srl_agents.rollout.event_loop import run
 from tests.srl_agents.llm.backends.huggingface.conversations import (
     ANSWERS,
     SAMPLING,
@@ -102,12 +101,6 @@ def test_a_free_answer_ends_where_it_must(backend):
     [short] = backend.sample([Request((1, 2, 3), cut, 0)])
     assert len(short.ids) == len(short.logprobs) == 1
     assert not short.ended
-
-
-def test_further_stop_tokens_are_taken_from_the_model(backend):
-    backend.model.generation_config.eos_token_id = [backend.chat.end_of_turn, 7]
-    again = HuggingFaceBackend(backend.model, backend.tokenizer)
-    assert again.chat.stop_ids == {backend.chat.end_of_turn, 7}
 
 
 # The second choice comes after one token, or after four of which three are forced.
@@ -214,24 +207,6 @@ def test_a_failing_model_is_a_backend_error_with_its_cause(backend):
     with pytest.raises(BackendError, match="tiny failed on 1 requests") as caught:
         run(ask(backend, asked))
     assert isinstance(caught.value.__cause__, IndexError)
-
-
-def test_loading_and_saving_draw_no_bars_and_leave_the_users_setting(
-    backend, tiny_folder, tmp_path, capsys
-):
-    from transformers.utils import logging
-
-    drawn = []
-    before = logging.set_tqdm_hook(lambda bar, args, settings: drawn.append(settings))
-    try:
-        with no_bars():
-            backend.model.save_pretrained(tmp_path)
-        HuggingFaceBackend.load(tiny_folder, device="cpu")
-        assert drawn == [] and capsys.readouterr().err == ""
-        logging.tqdm([], desc="theirs")
-    finally:
-        logging.set_tqdm_hook(before)
-    assert [settings["desc"] for settings in drawn] == ["theirs"]
 
 
 def test_a_device_that_is_not_there_is_a_backend_error(tiny_folder, monkeypatch):

@@ -33,13 +33,6 @@ def test_the_longest_unused_goes_where_too_much_is_kept(backend):
     assert backend.caches.use().tokens <= kept
 
 
-def test_a_batch_that_is_too_much_by_itself_is_not_kept(backend):
-    backend.caches.most_bytes = 1
-    ask(backend, 1, (1, 2, 3))
-    assert backend.caches.use().conversations == 0
-    assert backend.caches.use().nbytes == 0
-
-
 def test_answers_are_the_same_whatever_is_kept(backend):
     free, _ = converse(backend, rows=4, turns=4, constrained=False)
     backend.caches.clear()

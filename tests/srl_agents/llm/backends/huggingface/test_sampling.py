@@ -85,12 +85,6 @@ def test_each_row_has_its_own_settings_and_rows_may_be_left_out():
         assert logprob == pytest.approx(math.log(wanted[token]), abs=1e-5)
 
 
-def test_a_constrained_row_leaves_its_neighbour_free():
-    draw = TokenDraw([Sampling()] * 2, CPU)
-    tokens, _ = draw(LOGITS.repeat(2, 1), [0.0, 0.0], [(4,), None], [0, 1])
-    assert tokens == [4, 0]
-
-
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 @pytest.mark.parametrize("sampling", SETTINGS)
 def test_output_that_is_not_finite_is_said(sampling, wrong):

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -71,15 +69,6 @@ def test_a_window_counts_the_tokens_of_its_own_conversation(backend, family):
         own = (logits / SAMPLING.temperature).log_softmax(-1)[len(context) - 1 : -1]
         wanted = own[range(len(done.ids)), done.ids].tolist()
         assert done.logprobs == pytest.approx(wanted, abs=1e-5)
-
-
-def test_rows_of_a_windowed_model_come_back_in_any_order(backend):
-    model = windowed(backend, "gemma3_text")
-    _, requests = converse(model, rows=4, turns=3)
-    chosen = seeds_again([requests[row] for row in (3, 0, 2)])
-    kept = last_turn(model, chosen)
-    alone = last_turn(model, [replace(one, conversation=None) for one in chosen])
-    assert_same(kept, alone, atol=1e-5)
 
 
 def test_other_attention_makes_masks_of_its_own():

@@ -1,8 +1,10 @@
-"""Scripted bandit policies, on their own pulls and rewards."""
+"""Scripted policies without memory of opponents: uniform play and bandits."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +14,44 @@ from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_envs.games.bandit import OBSERVATION_FIELDS
 from srl_envs.games.base import VectorLayout
 
+
+class Uniform(PerAgentPolicy):
+    """Uniform play over the legal actions.
+
+    `actions` is the number of actions without a mask, of all agents or of each.
+    """
+
+    name = "uniform"
+
+    def __init__(self, actions: int | Mapping[str, int] = 2) -> None:
+        least = actions if isinstance(actions, int) else min(actions.values())
+        if least < 1:
+            raise ValueError(f"actions must be 1 or more, got {actions}")
+        self._actions = actions
+
+    def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
+        legal = self._legal(seen)
+        action = legal[int(state.integers(len(legal)))]
+        return Decision(action, logprob=-log(len(legal)))
+
+    def _legal(self, view: AgentObservation) -> Sequence[int]:
+        if view.action_mask is not None:
+            legal: list[int] = np.flatnonzero(view.action_mask).tolist()
+            return legal
+        own = self._actions
+        return range(own if isinstance(own, int) else own[view.agent])
+
+
 RIGHT = 1
 _LAYOUT = VectorLayout(dict.fromkeys(OBSERVATION_FIELDS, 1))
 
 
 class WinStayLoseShift(PerAgentPolicy):
-    """Pulls an arm as long as it wins, and changes after a loss (Robbins 1952); a coin begins."""
+    """Repeat the arm after a win, change after a loss (Robbins 1952)."""
 
     name = "win_stay_lose_shift"
 
     def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
-        """The arm of the last round, or the other."""
         fields = _LAYOUT(seen.observation)
         last, won = int(fields["own_right"][0]), fields["last_reward"][0] > 0.5
         if fields["first_round"][0] > 0.5:
@@ -32,28 +61,26 @@ class WinStayLoseShift(PerAgentPolicy):
 
 @dataclass
 class Tally:
-    """What one agent knows of its arms."""
+    """Memory of a bandit policy."""
 
     rng: np.random.Generator
     counts: NDArray[np.float64] = field(default_factory=lambda: np.ones((2, 2)))
-    """Per arm: wins and losses, each with one to begin with (a uniform prior)."""
+    """Wins and losses per arm, from a uniform prior."""
     switched: bool = False
 
 
 class ThompsonSampling(PerAgentPolicy):
-    """Draws a chance for each arm from what it has seen, and pulls the better (Thompson 1933).
+    """Draw a probability for each arm from its posterior, and pull the better arm (Thompson 1933).
 
-    Where the right arm's change is shown, what was known of that arm is forgotten then.
+    An announced change of the right arm resets its posterior.
     """
 
     name = "thompson_sampling"
 
     def start(self, seed: int) -> Tally:
-        """Nothing known of either arm."""
         return Tally(np.random.default_rng(seed))
 
     def decide(self, seen: AgentObservation, state: Tally) -> Decision:
-        """The arm with the better chance drawn."""
         fields = _LAYOUT(seen.observation)
         if fields["first_round"][0] < 0.5:
             lost = int(fields["last_reward"][0] < 0.5)

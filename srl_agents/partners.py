@@ -1,31 +1,32 @@
-"""Environments with partners: some agents of a game are played by policies, the others are left.
+"""Policies as partners: agents of an environment played by policies, and mixtures of policies.
 
 game = WithPartners(make("coop_compete_v0", num_agents=2), {"agent_1": TitForTat(...)})
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from pettingzoo.utils import BaseParallelWrapper
 
+from srl_agents import seeding
+from srl_agents.episode import Decision
 from srl_agents.errors import PolicyError
-from srl_agents.policy import AgentObservation, Policy, waits
-from srl_agents.rollout.event_loop import finished, run
-from srl_agents.rollout.game import asked, played_action, started
+from srl_agents.event_loop import finished, run, together
+from srl_agents.policy import AgentObservation, AsyncPolicy, Closing, Policy, waits
+from srl_agents.rollout import asked, played_action, started
 from srl_agents.seeding import of_agents
 from srl_envs.validation import Step
 
 
 class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
-    """`env` for the agents that `partners` does not name; those that it names play along.
+    """Environment whose agents in `partners` are played by policies.
 
-    A partner's randomness is from the seed of the reset, as in `play`: an episode in which the
-    agents that are left do the same is the same. Partners may be language models, which are waited
-    for. `env` may not be closed while it is used elsewhere. Raises PolicyError for an agent that
-    does not exist, and where none is left.
+    The partners' randomness comes from the seed of the reset. Partners may be language models.
+    Raises PolicyError for an unknown agent, and if no agent is left.
     """
 
     def __init__(self, env: Any, partners: Mapping[str, Policy]) -> None:
@@ -44,13 +45,12 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
 
     @property
     def agents(self) -> list[str]:
-        """The agents in the game that no partner plays."""
+        """Agents in play without a partner."""
         return [agent for agent in self.env.agents if agent not in self._partners]
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Start an episode."""
         self._leave()
         observations, infos = self.env.reset(seed=seed, options=options)
         if seed is not None or self._draws is None:
@@ -64,8 +64,6 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         return self._left(observations), self._left(infos)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round with an action for each agent that is left; nothing after the end of their
-        game."""
         if not self.agents:
             return self.env.step(actions) if not self.env.agents else ({}, {}, {}, {}, {})
         # Where none of them waits no event loop is needed.
@@ -77,18 +75,15 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         return observations, rewards, terminations, truncations, infos
 
     def close(self) -> None:
-        """Close the game."""
         self._leave()
         self.env.close()
 
     async def _asked(self) -> dict[str, Any]:
-        """The partners' actions."""
         answers = await asked(self._partners, self._seen, self._memories)
         self._memories |= {agent: memory for agent, (_, memory) in answers.items()}
         return {agent: played_action(decision) for agent, (decision, _) in answers.items()}
 
     def _keep(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> None:
-        """What the partners see before their next actions."""
         self._seen = {
             agent: AgentObservation(
                 agent, observations[agent], infos.get(agent, {}).get("action_mask")
@@ -101,9 +96,60 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         return {agent: one for agent, one in of_all.items() if agent not in self._partners}
 
     def _leave(self) -> None:
-        """Let go of the memories of the episode that was played."""
         for agent, memory in self._memories.items():
             policy = self._partners[agent]
             if waits(policy):
                 policy.leave(memory)
         self._memories = {}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Memory of an agent: the policy drawn for this episode, and its memory."""
+
+    name: str
+    own: Any
+
+
+class Mixture:
+    """Mixed strategy: in each episode one of several policies plays all agents."""
+
+    def __init__(self, name: str, policies: Mapping[str, AsyncPolicy], chances: Sequence[float]):
+        """Draw from `policies` with probabilities `chances`; raise ValueError if their numbers
+        differ."""
+        if len(policies) != len(chances) or not policies:
+            raise ValueError(f"{len(policies)} policies and {len(chances)} chances: give as many")
+        self.name = name
+        self.chances = dict(zip(policies, chances, strict=True))
+        self._policies = dict(policies)
+
+    def start(self, seed: int) -> Drawn:
+        return self.start_together([seed])[0]
+
+    def start_together(self, seeds: Sequence[int]) -> list[Drawn]:
+        rng = seeding.of_mixture(seeds[0])
+        name = str(rng.choice(list(self.chances), p=list(self.chances.values())))
+        return [Drawn(name, self._policies[name].start(seed)) for seed in seeds]
+
+    async def act(
+        self, seen: Sequence[AgentObservation], states: Sequence[Drawn]
+    ) -> tuple[list[Decision], list[Drawn]]:
+        asked: dict[str, list[int]] = {}
+        for place, state in enumerate(states):
+            asked.setdefault(state.name, []).append(place)
+        calls = [
+            self._policies[name].act([seen[n] for n in places], [states[n].own for n in places])
+            for name, places in asked.items()
+        ]
+        answers: list[Any] = [None] * len(states)
+        for (name, places), answer in zip(asked.items(), await together(*calls), strict=True):
+            for place, decision, own in zip(places, *answer, strict=True):
+                answers[place] = decision, Drawn(name, own)
+        return [decision for decision, _ in answers], [memory for _, memory in answers]
+
+    def leave(self, state: Drawn) -> None:
+        self._policies[state.name].leave(state.own)
+
+    def closing(self, seen: AgentObservation, state: Drawn) -> tuple[int, ...] | None:
+        drawn = self._policies[state.name]
+        return drawn.closing(seen, state.own) if isinstance(drawn, Closing) else None

@@ -7,8 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srl_agents.integrations.game_rows import game_of, rows
-from tests.interop.focal_games import GAME, SEED, answers_of, chat_of, our_sample, tokenizer
+from srl_extensions.bridges.focal_game import game_of, rows
+from tests.srl_extensions.bridges.focal_games import (
+    GAME,
+    SEED,
+    answers_of,
+    chat_of,
+    our_sample,
+    tokenizer,
+)
 
 pytestmark = [
     pytest.mark.areal,
@@ -50,7 +57,7 @@ def executed(made):
     from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
     from areal.utils import logging
 
-    from srl_agents.integrations.areal import SrlWorkflow
+    from srl_extensions.bridges.areal import SrlWorkflow
 
     def play(data, count, **settings):
         engine = Engine(chat_of(made))
@@ -111,7 +118,7 @@ def test_the_examples_settings_are_areals():
     from areal.utils.dynamic_import import import_from_string
     from omegaconf import OmegaConf
 
-    from srl_agents.integrations.areal import SrlWorkflow
+    from srl_extensions.bridges.areal import SrlWorkflow
 
     spec = importlib.util.spec_from_file_location("areal_games", EXAMPLE)
     example = importlib.util.module_from_spec(spec)
@@ -123,3 +130,14 @@ def test_the_examples_settings_are_areals():
     assert import_from_string(example.WORKFLOW) is SrlWorkflow
     game, seed = game_of(example.data()[4])
     assert (game, seed) == (example.GAMES[1], 1)
+
+
+def test_the_workflow_is_made_from_names_as_areals_trainer_does(made, tmp_path):
+    from areal.api.cli_args import GenerationHyperparameters
+    from areal.utils.dynamic_import import import_from_string
+
+    made.save_pretrained(tmp_path)
+    workflow = import_from_string("srl_extensions.bridges.areal.SrlWorkflow")(
+        gconfig=GenerationHyperparameters(), tokenizer=str(tmp_path)
+    )
+    assert workflow.chat.stop_ids == chat_of(made).stop_ids

@@ -6,18 +6,16 @@ from itertools import cycle
 import pytest
 
 from srl_agents.errors import BackendError, PolicyError, RolloutError
-from srl_agents.integrations.engine_backend import EngineAnswer, EngineBackend
-from srl_agents.integrations.focal_game import FocalGame
-from srl_agents.integrations.focal_sample import play_focal
+from srl_agents.event_loop import run
 from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play
-from srl_agents.rollout.event_loop import run
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
 from srl_envs.errors import UntrustedError
+from srl_extensions.bridges.focal_game import EngineAnswer, EngineBackend, FocalGame, play_focal
 from srl_train.samples import sample_of
 from srl_train.trajectory import shaped_game
 from tests.fakes import ByteTokenizer, ScriptedBackend
@@ -153,7 +151,7 @@ def test_a_partner_that_fails_fails_the_game(monkeypatch):
                 return ChatAnswer("cooperate", "stop", True, "dying")
             raise BackendError("no such server")
 
-    monkeypatch.setattr("srl_agents.integrations.focal_game.api_model", lambda name: Dying())
+    monkeypatch.setattr("srl_extensions.bridges.focal_game.api_model", lambda name: Dying())
     game = FocalGame("coop_compete_pair_v0", "agent_0", {"agent_1": "openai:dying"})
     with pytest.raises(RolloutError, match="no such server"):
         run(play_focal(game, 0, Engine(), trusted=True))

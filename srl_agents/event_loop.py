@@ -12,11 +12,10 @@ T = TypeVar("T")
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result, from synchronous code.
+    """Run a coroutine from synchronous code and return its result.
 
-    Where an event loop runs in this thread already, as in a notebook, the coroutine gets a loop in
-    a thread of its own, and the caller's loop stands still meanwhile. An interrupt (Ctrl-C) is
-    raised in whatever is at work, and cancels the rest.
+    Inside a running event loop, as in a notebook, the coroutine runs in a loop of another thread.
+    An interrupt (Ctrl-C) cancels all tasks.
     """
     loop = asyncio.new_event_loop()
     if not _is_running():
@@ -31,7 +30,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class LoopThread:
-    """An event loop in a thread of its own, for coroutines that go on while the caller works."""
+    """Event loop in a background thread."""
 
     def __init__(self, name: str) -> None:
         """`name` is the thread's."""
@@ -41,15 +40,15 @@ class LoopThread:
 
     @property
     def runs_here(self) -> bool:
-        """Whether the caller is in this loop."""
+        """True inside the thread of this loop."""
         return threading.current_thread() is self._thread
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """The coroutine's result, once the loop has run it."""
+        """Schedule a coroutine and return its future."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
-        """Cancel what is under way, wait for its end, and end the thread."""
+        """Cancel all tasks, wait for their end, and end the thread."""
         self.submit(self._end()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -68,7 +67,7 @@ class LoopThread:
 
 
 async def together(*awaitables: Awaitable[T]) -> list[T]:
-    """All results in order, once every one has come to its end; then the first error is raised."""
+    """Return all results in order. The first error is raised after all awaitables have ended."""
     if len(awaitables) < 2:
         return [await one for one in awaitables]
     results = await asyncio.gather(*awaitables, return_exceptions=True)
@@ -79,7 +78,7 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
 
 
 def finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that waits for nobody, without an event loop."""
+    """Return the result of a coroutine that never waits, without an event loop."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -90,7 +89,6 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def _is_running() -> bool:
-    """Return whether an event loop runs in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

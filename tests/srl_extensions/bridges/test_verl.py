@@ -9,8 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srl_agents.integrations.game_rows import rows, write_rows
-from tests.interop.focal_games import GAME, SEED, answers_of, chat_of, our_sample, tokenizer
+from srl_extensions.bridges.focal_game import rows, write_rows
+from tests.srl_extensions.bridges.focal_games import (
+    GAME,
+    SEED,
+    answers_of,
+    chat_of,
+    our_sample,
+    tokenizer,
+)
 
 pytestmark = [
     pytest.mark.verl,
@@ -88,6 +95,36 @@ def play(model_folder, tmp_path):
         return found, server
 
     return batch
+
+
+def test_the_plugin_is_found():
+    import verl  # noqa: F401
+    from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
+
+    assert _agent_loop_registry["srl"]["_target_"].endswith("bridges.verl.SrlAgentLoop")
+
+
+def test_a_configuration_names_the_loop_for_rows_that_name_none(play):
+    made = rows([GAME], [SEED])
+    whole, _ = play(made)
+    del made[0]["agent_name"]
+    found, _ = play(made, agent=["default_agent_loop=srl"])
+    assert found.batch["responses"].equal(whole.batch["responses"])
+    assert found.batch["rm_scores"].equal(whole.batch["rm_scores"])
+
+
+def test_a_file_names_a_loop_that_trusts_its_rows(play, tmp_path):
+    made = rows([GAME], [SEED])
+    whole, _ = play(made)
+    named = replace(GAME, environment="srl_envs.coop_compete_v0:parallel_env")
+    made[0] |= {"agent_name": "trusting"}
+    made[0]["extra_info"]["game"] = named.to_json()
+    path = tmp_path / "loops.yaml"
+    target = "srl_extensions.bridges.verl.SrlAgentLoop"
+    path.write_text(f"- {{name: trusting, _target_: {target}, trusted: true}}\n")
+    found, _ = play(made, agent=[f"agent_loop_config_path={path}"])
+    assert found.batch["responses"].equal(whole.batch["responses"])
+    assert found.batch["rm_scores"].equal(whole.batch["rm_scores"])
 
 
 def test_a_row_becomes_our_own_sample(play):

@@ -1,18 +1,23 @@
-"""One game under way: an environment, those who play it, and what was said and done so far."""
+"""Rollouts: episodes of environments played by policies, many episodes concurrently.
+
+Every episode is a coroutine. Requests to the same language model are answered in one batch.
+Scripted policies decide at once, and episodes among them need no event loop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
 from srl_agents.episode import AgentStep, Decision, End, Episode
-from srl_agents.errors import BackendError
+from srl_agents.errors import BackendError, EpisodeTimeout
+from srl_agents.evaluation.progress import LongWork
+from srl_agents.event_loop import finished, run, together
 from srl_agents.policy import AgentObservation, Closing, Policy, StartsTogether, waits
-from srl_agents.rollout.event_loop import together
 from srl_agents.seeding import of_agents
 from srl_envs.errors import EnvError
 from srl_envs.records import is_plain
@@ -23,13 +28,12 @@ SpeaksFirst = Mapping[str, Collection[str]]
 ALL_AT_ONCE: SpeaksFirst = MappingProxyType({})
 Messages = tuple[tuple[str, str], ...]
 Spectator = Callable[[Episode, bool], None]
-"""Given a game's record as far as it goes, and whether the game is over: at its start, after every
-turn, and at its end."""
+"""Callback with the record so far and True at the end: called at the start and after each step."""
 
 
 @dataclass
 class Game:
-    """One episode under way."""
+    """One running episode."""
 
     env: Any
     seats: Mapping[str, Policy]
@@ -53,7 +57,7 @@ class Game:
         self.waiting = {agent: policy for agent, policy in self.seats.items() if waits(policy)}
 
     async def play(self) -> Episode:
-        """From the environment's reset to the end."""
+        """Play from the reset to the end."""
         try:
             self.begin()
             self.show()
@@ -66,7 +70,7 @@ class Game:
         return self.episode()
 
     async def go_on(self) -> None:
-        """From where it stands to the end."""
+        """Play from the current state to the end."""
         while self.env.agents:
             decisions: dict[str, Decision] = {}
             if self.speaks_first:
@@ -77,13 +81,13 @@ class Game:
             self.show()
 
     def leave(self) -> None:
-        """Tell those that are waited for that nothing more comes."""
+        """Release the memories of policies that wait."""
         for agent, memory in self.memories.items():
             if agent in self.waiting:
                 self.waiting[agent].leave(memory)
 
     def show(self, *, over: bool = False) -> None:
-        """To whom watches, if anybody does."""
+        """Call the spectator."""
         if self.spectator is not None:
             self.spectator(self.episode(), over)
 
@@ -98,7 +102,7 @@ class Game:
         self.memories = started({agent: self.seats[agent] for agent in agents}, seeds)
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
-        """Add the decisions of the leaders, or of the others."""
+        """Add the decisions of the leaders, or of all other agents."""
         seen: dict[str, AgentObservation] = {}
         for agent in self.env.agents:
             if (agent in self.speaks_first) is leaders:
@@ -112,8 +116,7 @@ class Game:
             decisions[agent], self.memories[agent] = decision, memory
 
     def without_say(self, agent: str) -> Decision | None:
-        """What an agent plays that has no say in this turn; None for all others, which are
-        asked."""
+        """Return the only legal action of an agent that is not to move, else None."""
         info = self.infos.get(agent, {})
         mask = info.get("action_mask")
         if info.get(TO_MOVE, True) or mask is None or np.count_nonzero(mask) != 1:
@@ -121,12 +124,12 @@ class Game:
         return Decision(int(np.argmax(mask)), asked=False)
 
     def see(self, agent: str, messages: Messages) -> AgentObservation:
-        """What the agent is shown now."""
+        """Return the current observation of an agent."""
         mask = self.infos.get(agent, {}).get("action_mask")
         return AgentObservation(agent, self.observations[agent], mask, messages)
 
     def advance(self, decisions: Mapping[str, Decision]) -> None:
-        """One step of the environment."""
+        """Step the environment."""
         before, state = self.observations, self.state()
         self.observations, rewards, terminations, truncations, self.infos = self.env.step(
             {agent: played_action(decision) for agent, decision in decisions.items()}
@@ -154,11 +157,11 @@ class Game:
         )
 
     def state(self) -> np.ndarray | None:
-        """The environment's, where states are kept."""
+        """Return the state of the environment if states are recorded."""
         return None if self.states is None else np.asarray(self.env.state(), np.float32).ravel()
 
     def cut_off(self, agent: str) -> End:
-        """The end of an agent that was truncated, and how its policy reads what it saw last."""
+        """Return the end of a truncated agent."""
         seen, policy = self.see(agent, ()), self.seats[agent]
         ids = None
         if isinstance(policy, Closing):
@@ -166,7 +169,7 @@ class Game:
         return End(True, seen.observation, ids, None if ids is None else self.state())
 
     def episode(self) -> Episode:
-        """The record of what was played."""
+        """Return the record so far."""
         return Episode(
             environment=self.env.metadata["name"],
             seed=self.seed,
@@ -185,7 +188,7 @@ class Game:
 
 
 def started(policies: Mapping[str, Policy], seeds: Mapping[str, int]) -> dict[str, Any]:
-    """Agent -> its memory at the start of a game, for the agents that `policies` names."""
+    """Return the initial memory of each agent in `policies`."""
     memories: dict[str, Any] = {}
     for agent, policy in policies.items():
         if agent in memories:
@@ -204,8 +207,7 @@ async def asked(
     seen: Mapping[str, AgentObservation],
     memories: Mapping[str, Any],
 ) -> dict[str, tuple[Decision, Any]]:
-    """Agent -> its decision and its memory after it, for those in `seen`: every policy is asked
-    once, first those that decide at once."""
+    """Return decision and new memory of each agent in `seen`, with one call per policy."""
     groups: dict[int, list[str]] = {}
     for agent in seen:
         groups.setdefault(id(policies[agent]), []).append(agent)
@@ -225,7 +227,7 @@ async def asked(
 
 
 def messages_to(agent: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Messages:
-    """The words that reach an agent before it decides, as (speaker, words)."""
+    """Return the (speaker, words) pairs that an agent reads before it decides."""
     return tuple(
         (leader, _words(said[leader]))
         for leader, hearers in speaks_first.items()
@@ -234,8 +236,7 @@ def messages_to(agent: str, said: Mapping[str, Decision], speaks_first: SpeaksFi
 
 
 def played_action(decision: Decision) -> Any:
-    """The action, with the answer it was read from where there is one: some games let it be heard,
-    and rewards of one's own may judge it."""
+    """Return the action, with the text it was parsed from if there is one."""
     if decision.text is None or type(decision.action) is not int:
         return decision.action
     return TextAction(decision.action, decision.text)
@@ -244,8 +245,7 @@ def played_action(decision: Decision) -> Any:
 def is_truncated(
     terminations: Mapping[str, Any], truncations: Mapping[str, Any], agent: str
 ) -> bool | None:
-    """Whether a step cut the agent's game off; False where the game ended by its rules, which
-    outweighs a limit reached in the same step, and None where it goes on."""
+    """Return True for a truncated agent, False for a terminated one, None for one in play."""
     if terminations.get(agent):
         return False
     return True if truncations.get(agent) else None
@@ -256,12 +256,166 @@ def _words(decision: Decision) -> str:
 
 
 def _made_as(env: Any) -> Mapping[str, Any] | None:
-    """How to make the environment again; None for one that the catalogue did not make as it is."""
-    # The environment's own, never that of what it wraps.
+    # `made_as` of a wrapped environment does not count.
     made: Mapping[str, Any] | None = getattr(env, "__dict__", {}).get("made_as")
     return made if made is not None and is_plain(made) else None
 
 
 def policy_name(policy: Policy) -> str:
-    """How a policy is called in records: its `name`, or its class's."""
+    """Return the name of a policy in records: its `name`, or its class name."""
     return str(getattr(policy, "name", type(policy).__name__))
+
+
+T = TypeVar("T")
+MakeGame = Callable[..., Game]
+Seats = Mapping[str, Policy] | Sequence[Mapping[str, Policy]]
+"""Agent -> policy, of all episodes, or of each."""
+
+
+class PlaySettings(TypedDict, total=False):
+    """Settings of `play_many`."""
+
+    policy_seeds: Sequence[int] | None
+    """Seeds of the policies per episode; by default the environment's seeds."""
+    speaks_first: SpeaksFirst
+    """Leaders decide before the agents that read their words in the same step."""
+    reset_options: Sequence[Mapping[str, Any]] | None
+    """Options of the environment's reset, per episode."""
+    names: Mapping[str, str] | Sequence[Mapping[str, str]] | None
+    """Agent -> name in records, of all episodes or of each; by default the policy's `name`."""
+    extra: Mapping[str, Any] | None
+    """Plain data that is added to each episode."""
+    record_states: bool
+    """Record the environment's state() before each step."""
+    timeout: float | None
+    """Seconds for all episodes together; None has no limit."""
+    in_flight: int | asyncio.Semaphore | None
+    """Limit of concurrent episodes; a semaphore limits several calls together."""
+    spectator: Spectator | None
+    """Spectator of the first episode."""
+    make_game: MakeGame | None
+    """Constructor of the games; by default Game."""
+
+
+def play(
+    env: Any,
+    seats: Mapping[str, Policy],
+    seed: int,
+    *,
+    policy_seed: int | None = None,
+    speaks_first: SpeaksFirst = ALL_AT_ONCE,
+    at_turn: Callable[[int], None] = lambda turn: None,
+) -> Episode:
+    """Play one episode of `env` from `reset(seed)` without closing it, as in `play_many`.
+
+    `at_turn` receives the number of steps after every step. Its exceptions end the episode.
+    """
+    policy_seed = seed if policy_seed is None else policy_seed
+    game = Game(env, seats, seed, policy_seed, speaks_first, at_turn=at_turn)
+    return _from_sync(game.play(), _waits([seats]))
+
+
+def play_many(
+    make_env: Callable[[], Any],
+    seats: Seats,
+    seeds: Sequence[int],
+    **settings: Unpack[PlaySettings],
+) -> list[Episode]:
+    """Play one episode per seed and return the episodes in order.
+
+    Every environment is closed at the end. A BackendError or EnvError ends only its own episode,
+    whose `failure` is set. Inside a running event loop, as in a notebook, the loop is blocked
+    meanwhile.
+
+    Args:
+        make_env: Constructor of an environment.
+        seats: Agent -> policy, of all episodes or of each.
+        seeds: Seeds of the environments' resets.
+        settings: See PlaySettings.
+
+    Raises:
+        ValueError: If an agent has no policy.
+        EpisodeTimeout: After `timeout` seconds.
+    """
+    waiting = _waits(_by_episode(seats, len(seeds)))
+    return _from_sync(play_many_async(make_env, seats, seeds, **settings), waiting)
+
+
+async def play_many_async(
+    make_env: Callable[[], Any],
+    seats: Seats,
+    seeds: Sequence[int],
+    **settings: Unpack[PlaySettings],
+) -> list[Episode]:
+    """Play as `play_many` does; cancellation closes the environments."""
+    policy_seeds, options = settings.get("policy_seeds"), settings.get("reset_options")
+    in_flight = settings.get("in_flight")
+    if isinstance(in_flight, int) and in_flight < 1:
+        raise ValueError(f"in_flight is {in_flight}: give 1 or more, or None for all at once")
+    names = _by_episode(settings.get("names") or {}, len(seeds))
+    seated = _by_episode(seats, len(seeds))
+    make_game = settings.get("make_game") or Game
+    work, over = LongWork(f"playing {len(seeds)} episodes"), 0
+
+    async def one(index: int) -> Episode:
+        nonlocal over
+        env = make_env()
+        try:
+            game = make_game(
+                env,
+                seated[index],
+                seeds[index],
+                seeds[index] if policy_seeds is None else policy_seeds[index],
+                settings.get("speaks_first", ALL_AT_ONCE),
+                reset_options=None if options is None else dict(options[index]),
+                given_names=names[index],
+                extra=dict(settings.get("extra") or {}),
+                states=[] if settings.get("record_states") else None,
+                at_turn=lambda turn: work.at(f"step {turn}, {over} of {len(seeds)} complete"),
+                spectator=settings.get("spectator") if index == 0 else None,
+            )
+            return await game.play()
+        finally:
+            env.close()
+            over += 1
+
+    if not _waits(seated):
+        return [await one(index) for index in range(len(seeds))]
+    if not isinstance(in_flight, asyncio.Semaphore):
+        in_flight = asyncio.Semaphore(in_flight or max(1, len(seeds)))
+
+    async def bounded(index: int) -> Episode:
+        async with in_flight:
+            return await one(index)
+
+    episodes = [asyncio.create_task(bounded(index)) for index in range(len(seeds))]
+    seconds = settings.get("timeout")
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await asyncio.gather(*episodes)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise EpisodeTimeout(
+            f"Episode timeout: {len(seeds)} games were not all over after {seconds:g} seconds; "
+            "give more time (rollout.timeout, or MultiModelConfig's episode_timeout), or "
+            "fewer turns or games"
+        ) from error
+    finally:
+        for episode in episodes:
+            episode.cancel()
+        await asyncio.gather(*episodes, return_exceptions=True)
+
+
+def _by_episode(
+    given: Mapping[str, T] | Sequence[Mapping[str, T]], count: int
+) -> Sequence[Mapping[str, T]]:
+    return [given] * count if isinstance(given, Mapping) else given
+
+
+def _waits(seated: Iterable[Mapping[str, Policy]]) -> bool:
+    return any(waits(policy) for seats in seated for policy in seats.values())
+
+
+def _from_sync(coroutine: Coroutine[Any, Any, T], waiting: bool) -> T:
+    return run(coroutine) if waiting else finished(coroutine)

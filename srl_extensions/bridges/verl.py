@@ -1,7 +1,7 @@
-"""Agent loop for verl: a row of its data is one game of one focal agent, played by its servers.
+"""Agent loop for verl: a row is one game of one focal agent, played by verl's servers.
 
-The entry point `verl.plugins` imports this in every process of verl, so that rows with the
-agent_name 'srl' find the loop. Tested with verl 0.9.1.
+The entry point `verl.plugins` imports this module in every process of verl. Tested with verl
+0.9.1.
 """
 
 from __future__ import annotations
@@ -11,11 +11,17 @@ from typing import Any
 from uuid import uuid4
 
 from srl_agents.errors import RolloutError
-from srl_agents.integrations.engine_backend import EngineAnswer, EngineBackend, Generate
-from srl_agents.integrations.focal_sample import FocalSample, play_focal
-from srl_agents.integrations.game_rows import LOOP, game_of
 from srl_agents.llm.chat_format import ChatFormat
 from srl_envs.loading import needed_by
+from srl_extensions.bridges.focal_game import (
+    LOOP,
+    EngineAnswer,
+    EngineBackend,
+    FocalSample,
+    Generate,
+    game_of,
+    play_focal,
+)
 
 with needed_by("the agent loop for verl"):
     from verl.experimental.agent_loop.agent_loop import (
@@ -29,16 +35,14 @@ with needed_by("the agent loop for verl"):
 
 @register(LOOP)
 class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
-    """One game per row: verl's model plays its focal agent, and those without a partner.
+    """Agent loop with one game per row.
 
-    A response holds the agent's answers, masked 1, and what it was told between them, masked 0; the
-    reward is its whole return. A game in which a conversation would outgrow
-    `rollout.response_length` ends there, with what was earned so far. All else that goes wrong is
-    raised, as verl's own loops do.
+    Answers have mask 1, the prompts between them mask 0; the reward is the return. A
+    conversation beyond `rollout.response_length` ends the game.
     """
 
     def __init__(self, *args: Any, trusted: bool = False, **kwargs: Any) -> None:
-        """`trusted`: rows may name code, files and models behind an API (FocalGame.make)."""
+        """`trusted`: see FocalGame.make."""
         super().__init__(*args, **kwargs)
         self.trusted = trusted
         self.chat = ChatFormat(
@@ -46,11 +50,8 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         )
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
-        """The row's game as verl learns from it.
-
-        Raises PolicyError for a row without a game, RolloutError for a game that fails, or is over
-        before its agent was asked.
-        """
+        """Play the game of a row; raise PolicyError for an invalid row, RolloutError for a failed
+        game."""
         game, seed = game_of(row)
         metrics: dict[str, Any] = {}
 

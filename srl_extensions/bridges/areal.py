@@ -10,11 +10,16 @@ from typing import Any
 from uuid import uuid4
 
 from srl_agents.errors import RolloutError
-from srl_agents.integrations.engine_backend import EngineAnswer, EngineBackend, Generate
-from srl_agents.integrations.focal_sample import FocalSample, play_focal
-from srl_agents.integrations.game_rows import game_of
 from srl_agents.llm.chat_format import ChatFormat
 from srl_envs.loading import needed_by
+from srl_extensions.bridges.focal_game import (
+    EngineAnswer,
+    EngineBackend,
+    FocalSample,
+    Generate,
+    game_of,
+    play_focal,
+)
 
 with needed_by("the workflow for AReaL"):
     from areal import workflow_context
@@ -25,24 +30,20 @@ with needed_by("the workflow for AReaL"):
     import torch  # isort: skip  # what is missing first is AReaL
 
 WRITTEN_BY_THE_GAME = -1
-"""The version of tokens that no weights sampled."""
+"""Version of tokens that were not sampled."""
 
 
 class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
-    """One game per row: AReaL's model plays its focal agent, and those without a partner.
+    """Workflow with one game per row.
 
-    Every token has the version of the weights that sampled it. A game in which a conversation would
-    outgrow `gconfig.max_tokens` ends there, with what was earned so far; one in which the agent is
-    never asked is rejected. All else that goes wrong is raised: AReaL logs and rejects it.
+    Every token has the version of its weights. A conversation beyond `gconfig.max_tokens` ends
+    the game. Games in which the agent never acts are rejected.
     """
 
     def __init__(
         self, gconfig: GenerationHyperparameters, tokenizer: Any, trusted: bool = False
     ) -> None:
-        """`tokenizer` is one or what to load it from; how long an answer may be is the game's.
-
-        `trusted`: rows may name code, files and models behind an API (FocalGame.make).
-        """
+        """`tokenizer` is a tokenizer or its name; `trusted`: see FocalGame.make."""
         self.tokenizer = load_hf_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.chat = ChatFormat(self.tokenizer, gconfig.stop_token_ids)
         self.gconfig = gconfig.new(n_samples=1, stop_token_ids=sorted(self.chat.stop_ids))
@@ -51,9 +52,9 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
     async def arun_episode(
         self, engine: InferenceEngine, data: dict[str, Any]
     ) -> dict[str, torch.Tensor] | None:
-        """The row's game as AReaL learns from it, of shape (1, tokens); None where it is rejected.
+        """Return tensors of shape (1, tokens), or None for a rejected game.
 
-        Raises PolicyError for a row without a game, and RolloutError for a game that fails.
+        Raises PolicyError for an invalid row, and RolloutError for a failed game.
         """
         game, seed = game_of(data)
         played = await play_focal(

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from srl_agents.errors import PolicyError
-from srl_agents.integrations.focal_game import FocalGame
-from srl_agents.integrations.game_rows import game_of, rows, write_rows
 from srl_envs.errors import EnvConfigError
+from srl_extensions.bridges.focal_game import FocalGame, game_of, rows, write_rows
 
 OPTIONS = {"num_agents": 3, "max_cycles": 2}
 GAMES = [

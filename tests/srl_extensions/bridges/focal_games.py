@@ -2,7 +2,6 @@
 
 from itertools import cycle
 
-from srl_agents.integrations.focal_game import FocalGame
 from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
@@ -10,6 +9,7 @@ from srl_agents.llm.tiny import build_tokenizer, random_dialogues
 from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
+from srl_extensions.bridges.focal_game import FocalGame
 from srl_train.samples import sample_of
 from srl_train.trajectory import shaped_game
 from tests.fakes import ScriptedBackend

@@ -7,14 +7,12 @@ from functools import partial
 import pytest
 
 from srl_agents.errors import PolicyError
-from srl_agents.integrations.focal_game import FocalGame
-from srl_agents.integrations.focal_sample import sample_of
-from srl_agents.integrations.trl import GameAgent
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
 from srl_envs.errors import EnvError
+from srl_extensions.bridges.focal_game import FocalGame, GameAgent, sample_of
 from tests.fakes import ScriptedBackend
 
 OPTIONS = {"variant": "pair", "num_agents": 2, "max_cycles": 3}

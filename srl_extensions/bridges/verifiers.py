@@ -11,14 +11,12 @@ from functools import partial
 from typing import Any
 
 from srl_agents.errors import BackendError, PolicyError, RolloutError
-from srl_agents.integrations.focal_game import FocalGame
-from srl_agents.integrations.focal_sample import paid
-from srl_agents.integrations.game_rows import rows
 from srl_agents.llm.backends.chat_backend import ChatAnswer, ChatRequest, Usage
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout import play_many_async
 from srl_envs.loading import needed_by
+from srl_extensions.bridges.focal_game import FocalGame, paid, rows
 
 with needed_by("games as a verifiers environment"):
     import verifiers.v1 as vf
@@ -26,30 +24,25 @@ with needed_by("games as a verifiers environment"):
 
 
 class GameTasksetConfig(vf.TasksetConfig):
-    """Which game is played, by whom, and from which seeds."""
+    """Game, partners and seeds."""
 
     environment: str = "coop_compete_pair_v0"
-    """A name of the catalogue, or 'module:function' of your own."""
+    """Name in the catalogue, or 'module:function'."""
     agent: str = "agent_0"
-    """Who the model plays."""
     partners: dict[str, str] = {"agent_1": "tit_for_tat"}  # noqa: RUF012  pydantic copies it
-    """Every other agent -> a scripted policy, 'module:Class' for one of the user's own, or a model
-    behind an API ('openai:MODEL')."""
+    """Every other agent -> scripted policy, 'module:Class', or model behind an API."""
     options: dict[str, Any] = {}  # noqa: RUF012  likewise
-    """Arguments of the environment."""
     games: int = 100
-    """Tasks: games from as many seeds."""
+    """Number of tasks, with one seed each."""
     first_seed: int = 0
-    """Of the seeds, which follow one another."""
     evaluation: bool = False
-    """Whether held-out partners and levels are allowed."""
+    """Allow held-out partners and levels."""
 
 
 class GameData(vf.TaskData):
-    """A game's task: the rules as system prompt, and where the game begins."""
+    """Task with the rules as system prompt."""
 
     seed: int
-    """Of the environment and the partners."""
 
 
 class GameTask(vf.Task[GameData, vf.State, vf.TaskConfig]):
@@ -57,17 +50,16 @@ class GameTask(vf.Task[GameData, vf.State, vf.TaskConfig]):
 
 
 class GameTaskset(vf.Taskset[GameTask, GameTasksetConfig]):
-    """The games of a configuration, one for each seed."""
+    """Tasks of one game, one per seed."""
 
     @property
     def game(self) -> FocalGame:
-        """The game that all tasks play. Raises PolicyError for one that cannot be."""
+        """Game of all tasks."""
         config = self.config
         return FocalGame(config.environment, config.agent, config.partners, config.options)
 
     def load(self) -> Iterator[GameTask]:
-        """A task for every seed. Raises PolicyError and EnvConfigError for a game that cannot be
-        made, and for what is held out unless this is an `evaluation`."""
+        """Yield the tasks; raise PolicyError and EnvConfigError for an invalid or held-out game."""
         first = self.config.first_seed
         seeds = range(first, first + self.config.games)
         made = rows([self.game], seeds, evaluation=self.config.evaluation)
@@ -80,26 +72,25 @@ class GameTaskset(vf.Taskset[GameTask, GameTasksetConfig]):
 
 
 class GameEnvConfig(vf.EnvConfig):
-    """Who plays: one model, which only talks."""
+    """Configuration of one player."""
 
     player: vf.AgentConfig = vf.AgentConfig(
         harness=NullHarnessConfig(id="null"), runtime=vf.SubprocessConfig()
     )
-    """The model that is trained or evaluated. It runs no code, so it needs no sandbox."""
+    """The trained or evaluated model, which runs no code."""
 
 
 class GameEnv(vf.Env[GameEnvConfig]):
-    """A game of one focal agent among partners; its reward is that of our own training.
+    """Game of one focal agent among partners.
 
-    Recorded are the reward `episode_return` (undiscounted, less the text view's penalty for each
-    answer that could not be read) and the metric `unreadable_answers`, their share. A run that
-    ends before the game does, at a limit of the run, is paid for what was played.
+    Records the reward `episode_return` and the metric `unreadable_answers`, a share. A run that
+    ends early is paid for its part.
     """
 
     taskset: GameTaskset
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
-        """Play the task's game."""
+        """Play the game of a task."""
         game: FocalGame = self.taskset.game  # the run's own, whatever a task's data say
         make = partial(game.make, trusted=True)
         with closing(make()) as env:
