@@ -156,7 +156,7 @@ def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most:
     `credit`, episodes branch, and one with GROUP answers to every situation counts as GROUP.
     """
     rng = np.random.default_rng(seed)
-    scheme = None if credit is None else CREDIT_SCHEMES[credit.name](credit, 1.0, "group")
+    scheme = None if credit is None else CREDIT_SCHEMES.load(credit.name)(credit, 1.0, "group")
     state: Mapping[str, float] = {}
     logits = np.zeros((AGENTS, TURNS, len(COLOURS)))
     kept = 0
@@ -188,7 +188,7 @@ def dilemma(
     Returns {"cooperation": share of choices, "reward": mean per agent and turn} in the last tenth.
     """
     rng = np.random.default_rng(seed)
-    scheme = CREDIT_SCHEMES[credit.name](credit, DILEMMA_DISCOUNT, "group")
+    scheme = CREDIT_SCHEMES.load(credit.name)(credit, DILEMMA_DISCOUNT, "group")
     state: Mapping[str, float] = {}
     logits = np.zeros((2, CONTEXTS))
     seen: list[tuple[float, float]] = []

@@ -95,7 +95,7 @@ def build_run(
             )
             on_error.callback(parts.players.close)
             learners = parts.learners
-            strategy = strategy or STRATEGIES[config.updates.strategy](config.updates)
+            strategy = strategy or STRATEGIES.load(config.updates.strategy)(config.updates)
             strategy.check({name: learner.weights() for name, learner in learners.items()})
             run = Run(
                 config=config,

@@ -3,7 +3,8 @@
 Every scheme is a pure function: groups of episodes, the agents' roles and a state go in, one
 advantage per agent and step and the next state come out. Episodes of a group start from the same
 seed. To add a scheme, write its function, name it in a configuration section, and add both to
-`CREDIT_SCHEMES`. A scheme that replays episodes adds hooks to `CREDIT_HOOKS`.
+`_OWN`. A scheme of an extension is an entry of `CREDIT_SCHEMES`; one that replays episodes also has
+hooks in `CREDIT_HOOKS`.
 
 Axes are in the names of arguments: `_ET` is episodes by steps, `_T` is steps.
 """
@@ -12,9 +13,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -25,7 +26,7 @@ from srl_train.config.section import Section, chosen_by
 from srl_train.errors import ConfigError
 from srl_train.returns import discounted_return, rewards_to_go
 from srl_train.samples import TokenSample, in_groups
-from srl_train.trajectory import Game, Trajectory
+from srl_train.trajectory import Game
 
 if TYPE_CHECKING:
     from srl_train.config.run import RunConfig
@@ -411,161 +412,6 @@ def advantage_alignment(discount: float, scale: str, alignment: float) -> Credit
     return per_group(scheme)
 
 
-def difference(scale: str) -> CreditScheme:
-    """Compare difference rewards with the group's, as in `agent_turn`.
-
-    D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, less
-    that of its replay with the environment's default action at step t. Requires `Trajectory.gains`.
-    """
-    return per_agent(
-        lambda group, agent, roles: normalize_steps(
-            [_gains(game[agent]) for game in group], 0.0, scale
-        )
-    )
-
-
-def counterfactual(scale: str) -> CreditScheme:
-    """Subtract the mean over all legal actions of the step, from replays of the episode.
-
-    A_t = (G_t - mean over a' of G_t(a')) / (root mean square + 1e-4): the counterfactual advantage
-    of COMA (Foerster et al. 2018, eq. 4) with equal weights for all actions, and replays in place
-    of a critic. The root mean square is over all steps of the agent in the group. Requires
-    `Trajectory.gains`.
-    """
-
-    def scaled(group: Group, agent: str, roles: AgentRoles) -> list[list[float]]:
-        gains = [list(_gains(game[agent])) for game in group]
-        flat = [gain for own in gains for gain in own]
-        if scale == "none" or not any(flat):
-            return gains
-        size = math.sqrt(math.fsum(gain * gain for gain in flat) / len(flat)) + SCALE_FLOOR
-        return [[gain / size for gain in own] for own in gains]
-
-    return per_agent(scaled)
-
-
-def _gains(trajectory: Trajectory) -> tuple[float, ...]:
-    if trajectory.gains is None:
-        raise ValueError(f"{trajectory.agent}'s episode was not replayed")
-    return trajectory.gains
-
-
-Action = int | str
-"""Index of a discrete action, or the text of a free-text action."""
-Joint = tuple[tuple[Action, ...], tuple[Action, ...]]
-"""Actions of the teammates and of the opponents at one step, each sorted."""
-
-
-def opponent_model(discount: float, scale: str) -> CreditScheme:
-    """Apply `agent_turn` to rewards without the luck that is due to other agents' actions.
-
-    From the other episodes of a group, for each agent: pay(a, o) is the mean reward at steps where
-    it chose a and the others chose o (the mean of all steps if the pair did not occur), and p(o |
-    h) is how often the others chose o after the same history h of own and other actions. The reward
-    becomes
-
-        r_t - l_t,    l_t = pay(a_t, o_t) - sum over o of p(o | h_t) * pay(a_t, o).
-
-    l_t is a control variate as in AIVAT (Burch et al. 2018), with a baseline conditioned on the
-    others' simultaneous actions as in COMA (Foerster et al. 2018, eq. 4) and factorized baselines
-    (Wu et al. 2018). Episodes that share h_t draw the others' actions from one distribution,
-    whatever a_t is, and pay comes from other episodes: l_t has mean zero given h_t and a_t, so
-    expectations do not change. Replies to the agent's own action stay in later rewards.
-
-    Where no history is shared, the result equals `agent_turn`. Random events that both sides
-    observe are not part of h; they can correlate the actions and bias the estimate.
-    """
-    return per_agent(
-        lambda group, agent, roles: normalize_steps(
-            rewards_without_luck(group, agent, roles), discount, scale
-        )
-    )
-
-
-def rewards_without_luck(group: Group, agent: str, roles: AgentRoles) -> list[list[float]]:
-    """Return the agent's rewards r_t - l_t by episode and step, see `opponent_model`."""
-    joint = [_other_actions(game, agent, roles) for game in group]
-    tables = [
-        _RewardSums.of(game[agent].actions, others, game[agent].shaped)
-        for game, others in zip(group, joint, strict=True)
-    ]
-    total = _RewardSums.merged(tables)
-    replies: dict[tuple[tuple[Action, Joint], ...], Counter[Joint]] = defaultdict(Counter)
-    histories = []
-    for game, others in zip(group, joint, strict=True):
-        steps = tuple(zip(game[agent].actions, others, strict=True))
-        histories.append([steps[:number] for number in range(len(steps))])
-        for history, other in zip(histories[-1], others, strict=True):
-            replies[history][other] += 1
-
-    def luck(number: int, step: int) -> float:
-        seen = replies[histories[number][step]]
-        if len(seen) < 2:
-            return 0.0
-        own = group[number][agent].actions[step]
-        pay = {other: total.mean_without(tables[number], (own, other)) for other in seen}
-        expected = math.fsum(n * pay[other] for other, n in seen.items()) / seen.total()
-        return pay[joint[number][step]] - expected
-
-    return [
-        [float(reward) - luck(number, step) for step, reward in enumerate(game[agent].shaped)]
-        for number, game in enumerate(group)
-    ]
-
-
-def _other_actions(game: Game, agent: str, roles: AgentRoles) -> list[Joint]:
-    opponents = roles.opponents(agent)
-    teammates = [each for each in roles.agents if each != agent and each not in opponents]
-
-    def chosen(agents: Sequence[str], step: int) -> tuple[Action, ...]:
-        actions = [game[each].actions for each in agents]
-        return tuple(sorted((own[step] for own in actions if step < len(own)), key=str))
-
-    steps = range(len(game[agent].steps))
-    return [(chosen(teammates, step), chosen(opponents, step)) for step in steps]
-
-
-class _RewardSums(NamedTuple):
-    """Sums and counts of rewards, by (own action, other actions) and over all steps."""
-
-    by_pair: Mapping[tuple[Action, Joint], tuple[float, int]]
-    overall: tuple[float, int]
-
-    @classmethod
-    def of(
-        cls, actions: Sequence[Action], others: Sequence[Joint], rewards: Sequence[float]
-    ) -> _RewardSums:
-        pairs = zip(actions, others, strict=True)
-        steps = [({pair: (float(r), 1)}) for pair, r in zip(pairs, rewards, strict=True)]
-        return cls(_added(steps), (math.fsum(map(float, rewards)), len(rewards)))
-
-    @classmethod
-    def merged(cls, tables: Sequence[_RewardSums]) -> _RewardSums:
-        overall = math.fsum(t.overall[0] for t in tables), sum(t.overall[1] for t in tables)
-        return cls(_added([table.by_pair for table in tables]), overall)
-
-    def mean_without(self, part: _RewardSums, pair: tuple[Action, Joint]) -> float:
-        """Return the pair's mean outside `part`, else the mean of all steps there, else 0."""
-        for whole, own in (
-            (self.by_pair.get(pair, (0.0, 0)), part.by_pair.get(pair, (0.0, 0))),
-            (self.overall, part.overall),
-        ):
-            if whole[1] > own[1]:
-                return (whole[0] - own[0]) / (whole[1] - own[1])
-        return 0.0
-
-
-def _added(
-    tables: Sequence[Mapping[tuple[Action, Joint], tuple[float, int]]],
-) -> dict[tuple[Action, Joint], tuple[float, int]]:
-    sums: dict[tuple[Action, Joint], tuple[float, int]] = {}
-    for table in tables:
-        for pair, (value, count) in table.items():
-            before, number = sums.get(pair, (0.0, 0))
-            sums[pair] = (before + value, number + count)
-    return sums
-
-
 # Configuration.
 
 
@@ -625,7 +471,7 @@ CreditConfig = Annotated[
     chosen_by("name", "per_agent"),
 ]
 
-CREDIT_SCHEMES: Mapping[str, Callable[[Any, float, str], CreditScheme | None]] = {
+_OWN: Mapping[str, Callable[[Any, float, str], CreditScheme | None]] = {
     "per_agent": lambda section, discount, scale: None,
     "leave_one_out": lambda section, discount, scale: leave_one_out(discount),
     "agent_turn": lambda section, discount, scale: agent_turn(discount, scale),
@@ -636,10 +482,17 @@ CREDIT_SCHEMES: Mapping[str, Callable[[Any, float, str], CreditScheme | None]] =
     "advantage_alignment": lambda section, discount, scale: advantage_alignment(
         discount, scale, section.alignment
     ),
-    "opponent_model": lambda section, discount, scale: opponent_model(discount, scale),
-    "difference": lambda section, discount, scale: difference(scale),
-    "counterfactual": lambda section, discount, scale: counterfactual(scale),
 }
+CREDIT_SCHEMES = PluginTable(
+    "core_srl.credit_schemes",
+    {name: Plugin(build) for name, build in _OWN.items()}
+    | {
+        "opponent_model": Plugin("srl_extensions.research.opponent_model:build_scheme"),
+        "difference": Plugin("srl_extensions.research.replays:build_difference"),
+        "counterfactual": Plugin("srl_extensions.research.replays:build_counterfactual"),
+    },
+    ConfigError,
+)
 """Name to a function from (section, discount per step, algorithm.scale_rewards) to the scheme.
 
 None leaves advantages to the learner. With `per_agent` all steps of an agent share the advantage of
@@ -697,7 +550,7 @@ def build_credit(config: RunConfig, env: Any) -> Credit:
     """
     name = config.credit.name
     scale = getattr(config.algorithm_of(config.models.names[0]), "scale_rewards", "group")
-    scheme = CREDIT_SCHEMES[name](config.credit, config.rollout.discount, scale)
+    scheme = CREDIT_SCHEMES.load(name)(config.credit, config.rollout.discount, scale)
     hooks = "branching" if config.rollout.branching is not None else name
     if hooks not in CREDIT_HOOKS:
         return Credit(scheme)

@@ -25,7 +25,11 @@ from srl_train.credit import assign_credit
 from srl_train.errors import TrainingError
 from srl_train.fsdp import full
 from srl_train.learners.learner import Learned, Learner, restore, state_of
-from srl_train.metrics import round_warnings
+from srl_train.metrics.round_warnings import (
+    warn_of_equal_rewards,
+    warn_of_failed_games,
+    warn_of_unreadable_answers,
+)
 from srl_train.metrics_row import metrics_row
 from srl_train.plan import PlannedGames
 from srl_train.pools import draw_opponents, grow_pools, load_opponents
@@ -205,8 +209,8 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
         start_returns(kept, run.learners, run.roles),
         dict(run.mode_state),
         [
-            *round_warnings.warn_of_failed_games(run, episodes, len(left_out)),
-            *round_warnings.warn_of_unreadable_answers(run, kept),
+            *warn_of_failed_games(run, episodes, len(left_out)),
+            *warn_of_unreadable_answers(run, kept),
         ],
         replayed_steps,
     )
@@ -413,7 +417,7 @@ def finish(
 ) -> RoundResult:
     """Return the round's metrics row and episodes."""
     row = metrics_row(run, played, updates, seconds)
-    equal = round_warnings.warn_of_equal_rewards(run, played.number, played.samples, updates)
+    equal = warn_of_equal_rewards(run, played.number, played.samples, updates)
     if warned := [*played.warned, *equal]:
         row["warnings"] = warned
     return RoundResult(row, played.episodes)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from srl_agents.baselines.opponent_model import PartnerModel
+from srl_agents.scripted.entries import READERS
 from srl_agents.scripted.memory_one import START, SituationReader, situation_after
-from srl_agents.scripted.registry import READERS
 
 History = tuple[tuple[int, int], ...]
 """(own action, the others') per round so far; 1 cooperates."""

@@ -132,6 +132,55 @@ class Replays:
         return discounted_return(game[agent].shaped[own:], self._discount)
 
 
+def difference(scale: str) -> CreditScheme:
+    """Compare difference rewards with the group's, as in `agent_turn`.
+
+    D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, less
+    that of its replay with the environment's default action at step t. Requires `Trajectory.gains`.
+    """
+    return per_agent(
+        lambda group, agent, roles: normalize_steps(
+            [_gains(game[agent]) for game in group], 0.0, scale
+        )
+    )
+
+
+def counterfactual(scale: str) -> CreditScheme:
+    """Subtract the mean over all legal actions of the step, from replays of the episode.
+
+    A_t = (G_t - mean over a' of G_t(a')) / (root mean square + 1e-4): the counterfactual advantage
+    of COMA (Foerster et al. 2018, eq. 4) with equal weights for all actions, and replays in place
+    of a critic. The root mean square is over all steps of the agent in the group. Requires
+    `Trajectory.gains`.
+    """
+
+    def scaled(group: Group, agent: str, roles: AgentRoles) -> list[list[float]]:
+        gains = [list(_gains(game[agent])) for game in group]
+        flat = [gain for own in gains for gain in own]
+        if scale == "none" or not any(flat):
+            return gains
+        size = math.sqrt(math.fsum(gain * gain for gain in flat) / len(flat)) + SCALE_FLOOR
+        return [[gain / size for gain in own] for own in gains]
+
+    return per_agent(scaled)
+
+
+def _gains(trajectory: Trajectory) -> tuple[float, ...]:
+    if trajectory.gains is None:
+        raise ValueError(f"{trajectory.agent}'s episode was not replayed")
+    return trajectory.gains
+
+
+def build_difference(section: Any, discount: float, scale: str) -> CreditScheme:
+    """Return the scheme of `credit.name: difference` (CREDIT_SCHEMES)."""
+    return difference(scale)
+
+
+def build_counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
+    """Return the scheme of `credit.name: counterfactual` (CREDIT_SCHEMES)."""
+    return counterfactual(scale)
+
+
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
     """Return a scheme with gains from replays of each round's episodes.
 

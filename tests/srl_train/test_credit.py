@@ -21,7 +21,7 @@ def credit_section(**settings):
 
 
 def assignment(name, discount=1.0, scale="group", **settings):
-    return CREDIT_SCHEMES[name](credit_section(name=name, **settings), discount, scale)
+    return CREDIT_SCHEMES.load(name)(credit_section(name=name, **settings), discount, scale)
 
 
 def advantages(name, groups, seating=ONE, discount=1.0, **settings):

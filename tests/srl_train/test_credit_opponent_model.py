@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from srl_train.credit import CREDIT_SCHEMES, AgentRoles, CreditConfig, rewards_without_luck
+from srl_extensions.research.opponent_model import rewards_without_luck
+from srl_train.credit import CREDIT_SCHEMES, AgentRoles, CreditConfig
 from tests.srl_train.credit_games import game
 
 TWO = AgentRoles(("a", "b"))
@@ -75,7 +76,9 @@ def test_a_partner_that_follows_from_the_round_before_has_no_luck():
 
 def test_opponent_model_is_agent_turn_without_luck():
     group = group_of(([1], [1], [4.0]), ([1], [0], [0.0]), ([1], [1], [6.0]), ([0], [0], [2.0]))
-    made = CREDIT_SCHEMES["opponent_model"](credit_section(name="opponent_model"), 1.0, "group")
+    made = CREDIT_SCHEMES.load("opponent_model")(
+        credit_section(name="opponent_model"), 1.0, "group"
+    )
     [found], _ = made([group], TWO, {})
     # 1, .5, 4, 2: mean 1.875, squares .765625 + 1.890625 + 4.515625 + .015625, over 3
     deviation = math.sqrt(7.1875 / 3) + 1e-4
@@ -100,7 +103,7 @@ def played(rng, games, turns=2):
 
 def gradient(name, group):
     """Of the logit of choosing 1 in the first turn: mean of (a - 1/2) * advantage."""
-    made = CREDIT_SCHEMES[name](credit_section(name=name), 1.0, "none")
+    made = CREDIT_SCHEMES.load(name)(credit_section(name=name), 1.0, "none")
     [found], _ = made([group], TWO, {})
     pushes = [
         (one["a"].actions[0] - 0.5) * own["a"][0] for one, own in zip(group, found, strict=True)

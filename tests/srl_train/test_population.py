@@ -8,12 +8,13 @@ import torch
 from pettingzoo.utils import BaseParallelWrapper
 
 from srl_envs import registry
+from srl_extensions.research.population import PERTURBATIONS, population, significantly_better
 from srl_train.build import build_run
 from srl_train.errors import ConfigError, UpdateError
 from srl_train.metrics import read_metrics
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
-from srl_train.updates import PERTURBATIONS, RoundContext, population, significantly_better
+from srl_train.updates import RoundContext
 from tests.srl_train.run_state import everything, same, without_times
 
 

@@ -98,7 +98,7 @@ def test_chained_state_is_kept_apart_and_survives_json():
 
 @pytest.mark.parametrize("name", ["synchronized", "asynchronous", "federated", "selective"])
 def test_every_named_strategy_builds_from_the_configuration_and_leaves_inputs_alone(name):
-    strategy = STRATEGIES[name](updates_section(strategy=name))
+    strategy = STRATEGIES.load(name)(updates_section(strategy=name))
     values = {"a": {"w": tensor([1.0, 2.0])}, "b": {"w": tensor([3.0, 5.0])}}
     copies = {model: {"w": own["w"].clone()} for model, own in values.items()}
     state = strategy.init(MODELS)
