@@ -6,7 +6,6 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 
 from srl_agents.rollout import play
-from srl_agents.scripted.basic import Uniform
 from srl_envs import check_environment, make
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import TextEnv
