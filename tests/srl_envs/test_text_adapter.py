@@ -6,10 +6,8 @@ from gymnasium import spaces
 from pettingzoo.utils import BaseParallelWrapper, turn_based_aec_to_parallel
 
 from srl_agents.rollout import play
-from srl_agents.scripted.uniform import Uniform
-from srl_envs import check_environment
 from srl_agents.scripted.basic import Uniform
-from srl_envs import check_environment, make
+from srl_envs import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import TextEnv
 from srl_envs.wrappers import with_text

@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.errors import PolicyError
-from srl_agents.rollout.partners import WithPartners
-from srl_agents.llm.backends.chat_backend import ChatAnswer
-from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.partners import WithPartners
-from srl_agents.rollout import play
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
 from srl_envs.text import TextEnv
