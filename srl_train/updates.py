@@ -21,10 +21,11 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from srl_envs.tables import Plugin, PluginTable
 from srl_train import fsdp
 from srl_train.config.bounds import above, at_least, within
 from srl_train.config.learning.updates import AverageServer, Server
-from srl_train.errors import UpdateError
+from srl_train.errors import ConfigError, UpdateError
 
 Tensors = Mapping[str, Mapping[str, Tensor] | None]
 """Model to parameter name to tensor. None for a model that has no tensors or must not update:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from srl_agents import seeding
+from srl_train.config.bounds import at_least
 from srl_train.scores import standard_error
 from srl_train.updates import (
     SIGNIFICANT,

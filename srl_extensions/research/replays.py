@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from typing import Any
@@ -16,10 +17,19 @@ from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.replay import Watched, copied, played_instead, replay
 from srl_envs.errors import EnvError
 from srl_train.config.run import RunConfig
-from srl_train.credit import CounterfactualCredit, Credit, CreditScheme
+from srl_train.credit import (
+    SCALE_FLOOR,
+    AgentRoles,
+    CounterfactualCredit,
+    Credit,
+    CreditScheme,
+    Group,
+    normalize_steps,
+    per_agent,
+)
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.returns import discounted_return
-from srl_train.trajectory import Game
+from srl_train.trajectory import Game, Trajectory
 
 
 class Replays:
