@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from srl_agents.errors import BackendError
-from srl_agents.llm.backends.chat_backend import ChatModel
 from srl_envs.tables import Plugin, PluginTable
 
 BACKENDS = PluginTable(
@@ -31,8 +32,8 @@ def is_api_name(name: str) -> bool:
     return bool(colon) and backend in BACKENDS and hasattr(BACKENDS.load(backend), "open_model")
 
 
-def api_model(name: str) -> ChatModel:
-    """Open the model `name`, such as 'openai:gpt-5-mini'. Keys are read from the environment.
+def api_model(name: str) -> Any:
+    """Open the ChatModel `name`, such as 'openai:gpt-5-mini'. Keys are read from the environment.
 
     Raises:
         BackendError: If the name has no model, or an SDK or a key is missing.
@@ -40,5 +41,4 @@ def api_model(name: str) -> ChatModel:
     backend, _, model = name.partition(":")
     if not model:
         raise BackendError(f"{name!r} names no model: give {backend}:MODEL")
-    opened: ChatModel = BACKENDS.load(backend).open_model(model)
-    return opened
+    return BACKENDS.load(backend).open_model(model)

@@ -92,22 +92,6 @@ def test_the_preset_leaves_what_is_said():
     assert config.rollout.branching.follow == "drawn"
 
 
-@pytest.mark.parametrize(
-    ("tree", "message"),
-    [
-        ({"credit": {"name": "agent_turn"}}, "credit.name: got 'agent_turn' beside rollout.branch"),
-        ({"algorithm": {"name": "ppo"}}, "algorithm.name: got 'ppo' beside"),
-        ({"mode": {"name": "hierarchical"}}, "mode.name: got 'hierarchical' beside"),
-        ({"engine": {"name": "ray"}}, "engine.name: got 'ray' beside"),
-        ({"engine": {"play_ahead": True}}, "engine.play_ahead: got True beside"),
-        ({"updates": {"sample_budget": {"model_0": 8}}}, r"updates.sample_budget: got \{'model_0"),
-    ],
-)
-def test_what_does_not_fit_is_refused(tree, message):
-    with pytest.raises(ConfigError, match=message):
-        from_tree({**tree, "rollout": {"branching": {}}})
-
-
 def test_an_environment_that_cannot_be_copied_is_refused(short_run):
     class Connected(coop_compete_v0.CoopCompete):
         def reset(self, seed=None, options=None):
