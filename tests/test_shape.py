@@ -288,7 +288,7 @@ def test_constraints_pin_every_requirement():
 
 
 def test_every_example_is_run_by_a_test():
-    programs = sources("tests/examples", "tests/interop")
+    programs = sources("tests/examples", "tests/interop", "tests/srl_extensions/bridges")
     tests = "\n".join(path.read_text(encoding="utf-8") for path in programs)
     examples = [*sources("examples"), *(ROOT / "examples").rglob("*.yaml")]
     assert [path.name for path in examples if path.stem not in tests] == []

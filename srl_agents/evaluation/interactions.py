@@ -38,6 +38,11 @@ TURNS = 12
 """Maximum number of turns per game with other actions, drawn at random."""
 PERMUTATIONS = 20
 """Number of permutations of the games in the baseline of `information`."""
+MOST_MESSAGES = 16
+"""Number of different messages up to which whole messages are compared. Above it, the messages are
+compared by the single most informative word, chosen again in each permutation."""
+MOST_WORDS = 100
+"""Number of words that are candidates, the most frequent ones."""
 ABSENT = -1
 """Code of a turn that a game does not have."""
 
@@ -341,33 +346,59 @@ def information(games: Sequence[Sequence[Heard]], rng: np.random.Generator) -> F
             said[place, turns[one.turn]] = numbers[one.words]
             done[place, turns[one.turn]] = kinds[one.action]
     there = done != ABSENT
-    counts = _joint(said[there], done[there])
-    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / max(1.0, counts.sum())
-    bits = np.log2(counts[said[there], done[there]] / expected[said[there], done[there]])
+    classes = _readings(messages, np.bincount(said[there], minlength=len(messages)))
+    bits = _pointwise(classes, said[there], done[there])
     baseline = []
     for _ in range(PERMUTATIONS):
         order = rng.permutation(len(games))
         others = np.empty_like(said)
         others[order] = said[np.roll(order, 1)]  # Each game receives the words of another game.
         both = there & (others != ABSENT)
-        baseline.append(_information(_joint(others[both], done[both])))
-    return np.asarray(bits - float(np.mean(baseline)))
+        joint = _joint(classes, others[both], done[both])
+        baseline.append(_information(joint).max(initial=0.0))
+    return bits - float(np.mean(baseline))
 
 
-def _joint(said: Numbers, done: Numbers) -> Floats:
-    """Count (message, action)."""
-    counts = np.zeros((said.max(initial=0) + 1, done.max(initial=0) + 1))
-    np.add.at(counts, (said, done), 1.0)
-    return counts
+def _readings(messages: Sequence[str], counts: Numbers) -> Numbers:
+    if len(messages) <= MOST_MESSAGES:
+        return np.arange(len(messages))[:, None]
+    words = [set(message.split()) for message in messages]
+    total: dict[str, int] = {}
+    for own, count in zip(words, counts.tolist(), strict=True):
+        for word in own:
+            total[word] = total.get(word, 0) + count
+    frequent = sorted(total, key=lambda word: (-total[word], word))[:MOST_WORDS]
+    return np.array([[int(word in own) for word in frequent] for own in words])
 
 
-def _information(joint: Floats) -> float:
-    """Return bits of mutual information."""
-    total = max(float(joint.sum()), 1.0)
-    own = _n_log_n(joint) + total * math.log2(total)
-    own -= _n_log_n(joint.sum(axis=1)) + _n_log_n(joint.sum(axis=0))
-    return own / total
+def _joint(classes: Numbers, said: Numbers, done: Numbers) -> Floats:
+    read = classes[said]
+    readings, kinds, actions = classes.shape[1], classes.max() + 1, done.max(initial=0) + 1
+    flat = (np.arange(readings) * kinds + read) * actions + done[:, None]
+    counts = np.bincount(flat.ravel(), minlength=readings * kinds * actions)
+    joint: Floats = counts.reshape(readings, kinds, actions).astype(np.float64)
+    return joint
 
 
-def _n_log_n(counts: Floats) -> float:
-    return float((counts * np.log2(np.maximum(counts, 1.0))).sum())
+def _information(joint: Floats) -> Floats:
+    """Return bits of mutual information under each reading."""
+    total = np.maximum(joint.sum(axis=(1, 2)), 1.0)
+    own = _n_log_n(joint).sum(axis=(1, 2)) + _n_log_n(total)
+    own -= _n_log_n(joint.sum(axis=2)).sum(axis=1) + _n_log_n(joint.sum(axis=1)).sum(axis=1)
+    bits: Floats = own / total
+    return bits
+
+
+def _n_log_n(counts: Floats) -> Floats:
+    found: Floats = counts * np.log2(np.maximum(counts, 1.0))
+    return found
+
+
+def _pointwise(classes: Numbers, said: Numbers, done: Numbers) -> Floats:
+    """Return log2 p(m, a) / (p(m) p(a)) of each turn, under the most informative reading."""
+    joint = _joint(classes, said, done)
+    best = int(_information(joint).argmax())
+    counts, read = joint[best], classes[said, best]
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
+    bits: Floats = np.log2(counts[read, done] / expected[read, done])
+    return bits

@@ -49,16 +49,17 @@ def interactions(run: Run, *, trusted: bool = False) -> list[Block]:
             except (EpisodeError, OSError) as error:
                 notes.append(f"{path.name}: {error}")
         found.append((f"{_period(chosen)} · {len(games)} games", graphs(games)))
-    notes += [reason for _, one in found for reason in one.not_replayed]
+    reasons = [reason for _, one in found for reason in one.not_replayed]
     drawings = [
         drawing(measure, [(label, one.graph(measure.name)) for label, one in found])
         for measure in MEASURES.values()
         if any(one.graph(measure.name) for _, one in found)
     ]
-    if not drawings:
+    if not drawings and not reasons:
         return []
-    missing = Notes("Not all games could be played again.", list(dict.fromkeys(notes)))
-    return [Figure(drawings, READING), *([missing] if notes else [])]
+    lines = list(dict.fromkeys(notes + reasons))
+    missing = [Notes("Not all games could be played again.", lines)] if lines else []
+    return [*([Figure(drawings, READING)] if drawings else []), *missing]
 
 
 def _period(files: Sequence[Path]) -> str:
