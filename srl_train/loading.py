@@ -353,13 +353,6 @@ def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> R
         raise ConfigError(f"unknown models {sorted(unknown)}; allowed: {models.names}")
     if len({id(model) for model, _ in given.values()}) < len(given):
         raise ConfigError("the same object is passed for two models")
-    for setting, chosen in (
-        ("models.adapters", models.adapters is not None),
-        (f"backend.name {config.backend.name!r}", not config.backend.IN_PROCESS),
-        ("engine.name 'ray'", config.engine.name == "ray"),
-    ):
-        if chosen:
-            raise ConfigError(f"{setting} cannot be combined with model objects: use models.base")
     bases = models.bases
     for name, (model, _) in given.items():
         bases[name] = str(getattr(model.config, "_name_or_path", ""))

@@ -126,11 +126,6 @@ class VLLMBackendConfig(BackendSection):
                 f"backend.servers: got {len(self.servers)} where {models.count} whole models "
                 "train: give one for each, in order, or models.adapters for models on one base"
             )
-        if models.adapters is None and config.engine.play_ahead:
-            raise ConfigError(
-                "engine.play_ahead: got true where whole models sample in vLLM servers, which "
-                "change in place: give models.adapters"
-            )
         drawn = [name for name, own in config.opponent_pools.items() if own.draw == "nash"]
         if drawn and self.publish_every > 1:
             raise ConfigError(

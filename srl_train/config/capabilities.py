@@ -113,7 +113,7 @@ PARTS = (
         "backend with served models, without models.adapters",
         lambda c: not c.backend.IN_PROCESS and c.models.adapters is None,
         "whole_servers",
-        "pools",
+        "pools overlap",
     ),
     _part(
         "parallel fsdp",

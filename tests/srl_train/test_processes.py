@@ -274,20 +274,6 @@ def test_a_trainer_reports_its_processes():
     processes.check_started({"model_0": found}, 1, "fsdp")  # One process shares nothing.
 
 
-@pytest.mark.parametrize(
-    "settings, told",
-    [
-        ({"models__adapters": {}}, "which models.adapters cannot"),
-        ({"algorithm": {"name": "ppo"}}, "which the algorithm ppo cannot"),
-        ({"sft": {}}, "which sft cannot"),
-        ({"algorithm": {"beta": 0.1, "reference": "moving"}}, "which a moving reference cannot"),
-    ],
-)
-def test_what_cannot_be_sliced_is_refused(short_run, settings, told):
-    with pytest.raises(ConfigError, match=f"parallel: got 'fsdp', {told}"):
-        short_run(parallel="fsdp", **settings)
-
-
 def test_samples_that_cannot_be_divided_are_refused(monkeypatch, short_run):
     config = short_run(algorithm={"minibatches": 2})
     check_shares(config, 2)
