@@ -183,7 +183,7 @@ def ray(request: Request) -> Result:
 
 def _timed_run(config: RunConfig) -> dict[str, float]:
     run = build_run(config)
-    context = ScheduleContext(run, None, lambda number: False)
+    context = ScheduleContext(run, lambda number: False)
     found = []
     with closing(run.players), closing(build_schedule(context)) as schedule:
         for number in range(config.rounds):

@@ -111,7 +111,7 @@ def test_rounds_are_played_ahead(short_run, monkeypatch, staleness, oldest):
     _, expected = played(config, rounds=4)
     bound = 2 if staleness else None
     run = build_run(on_ray(config, play_ahead=True, in_flight=bound))
-    with closing(build_schedule(ScheduleContext(run, None, lambda number: False))) as schedule:
+    with closing(build_schedule(ScheduleContext(run, lambda number: False))) as schedule:
         rows = without_times([schedule.next_round().row for _ in range(4)])
     run.players.close()
     ages = [own["staleness"]["max"] for row in rows for own in row["models"].values()]

@@ -154,7 +154,7 @@ def test_rounds_are_played_ahead(served, adapters, staleness):
         updates__max_staleness=staleness,
         rounds=4,
     )
-    with closing(build_schedule(ScheduleContext(run, None, lambda number: False))) as schedule:
+    with closing(build_schedule(ScheduleContext(run, lambda number: False))) as schedule:
         results = [schedule.next_round() for _ in range(4)]
     for model, buffer in run.buffers.items():
         # A model that is slower than the other by more than its room drops samples.

@@ -298,7 +298,7 @@ def said(episodes):
         (1, {"updates__sample_budget": {"model_0": 4}, "rollout__groups_per_round": 2}, 0),
         (3, {"updates__sample_budget": {"model_0": 4}, "rollout__groups_per_round": 2}, 1),
         (2, {"updates__sample_budget": {"model_0": 8}}, 2),
-        (2, {"backend": SERVED}, 1),
+        (2, {"backend": SERVED, "models__adapters": {}}, 1),
     ],
 )
 def test_room_is_what_the_bound_on_staleness_leaves(bound, settings, expected, short_run):

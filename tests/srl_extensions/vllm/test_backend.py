@@ -260,7 +260,7 @@ def test_games_go_on_at_another_server_when_one_dies(tiny_folder, stub, adapters
         policy = TextPolicy(backend, view, constrained=True)
         stub.dies_after = 3
         episodes = play_many(
-            make_env, dict.fromkeys(make_env().possible_agents, policy), range(2), in_flight=1
+            make_env, dict.fromkeys(make_env().possible_agents, policy), range(12), in_flight=1
         )
         assert not any(episode.failure for episode in episodes)
         assert len(stub.bodies) == 3 and len(other.bodies) > 3
