@@ -92,7 +92,7 @@ def soak(address: str, process: psutil.Process, sessions: int, minutes: float) -
             for name, count in counts.items()
         }
         remotes: dict[str, Any] = {}
-        while (past := time.monotonic() - start) < 60 * minutes:
+        while time.monotonic() - start < 60 * minutes:
             if rounds % REOPENED == 0:
                 for remote in remotes.values():
                     remote.close()
@@ -100,14 +100,14 @@ def soak(address: str, process: psutil.Process, sessions: int, minutes: float) -
                     name: connection.vector(name, count, **PLAYED[name])
                     for name, count in counts.items()
                 }
-            if not found["early"] and past > WARM * 60 * minutes:
-                found["early"] = process.memory_info().rss / 2**20
             for name, local in locals_.items():
                 same, steps = _play_both(local, remotes[name], int(rng.integers(2**31)), rng)
                 found["trajectories"] += len(same)
                 found["different"] += int((~same).sum())
                 found["steps"] += steps
             rounds += 1
+            if not found["early"] and time.monotonic() - start > WARM * 60 * minutes:
+                found["early"] = process.memory_info().rss / 2**20
         found["late"] = process.memory_info().rss / 2**20
     return found
 

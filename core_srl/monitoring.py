@@ -14,7 +14,7 @@ from core_srl.settings import settings
 from srl_agents.episode import Episode
 from srl_train.errors import ConfigError
 from srl_train.metrics import JsonlSink, page, read_metrics
-from srl_train.metrics.document import Document, Figure, Line, Panel, Section, smoothing_window
+from srl_train.metrics.document import Document, Figure, Line, PageSection, Panel, smoothing_window
 from srl_train.metrics.errors import MetricsError
 from srl_train.metrics.run_folder import number_at
 
@@ -172,7 +172,9 @@ class GraphVisualizer:
             raise ConfigError(f"out must end in .html, got {str(place)!r}")
         rows = self.rows()
         runs = dict.fromkeys(str(row.get("run", "")) for row in rows)
-        sections = [Section(f"Run {run[-40:]}", [Figure(_rewards(rows, run), "")]) for run in runs]
+        sections = [
+            PageSection(f"Run {run[-40:]}", [Figure(_rewards(rows, run), "")]) for run in runs
+        ]
         return page.write(Document("Monitored", str(self.log_file), [], sections), place)
 
 

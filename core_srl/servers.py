@@ -34,7 +34,7 @@ from srl_agents.llm.backends.huggingface.backend import evaluating
 from srl_agents.llm.backends.huggingface.loading import folder_of
 from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.backends.openai import OpenAIModel
-from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.model_folders import folder_for
 from srl_agents.llm.sampling import Sampling
 from srl_envs.validation import check_choice, whole_number
@@ -45,7 +45,7 @@ from srl_extensions.vllm.fleet import CONCURRENCY, Fleet
 from srl_extensions.vllm.models import TokenFacts
 from srl_extensions.vllm.placement import Placement, find_gpus, place
 from srl_extensions.vllm.publisher import PROBES, PROBING, HeldWeights, ServedPublisher
-from srl_extensions.vllm.routing import MAX_WAIT, Task
+from srl_extensions.vllm.routing import MAX_WAIT, RoutedTask
 from srl_extensions.vllm.server import logs_folder
 from srl_train.errors import ConfigError
 
@@ -251,7 +251,7 @@ class UnifiedScheduler(_Servers):
             return LLMResponse(**vars(await self._clients[endpoint].answer(request)))
 
         cost = len(prompt) // CHARACTERS_PER_TOKEN + request.sampling.max_new_tokens
-        task = Task(owner=model_id, cost=cost, prefix=prompt)
+        task = RoutedTask(owner=model_id, cost=cost, prefix=prompt)
         return await background_loop.await_(fleet.routers[base].run(task, call))
 
 
@@ -365,7 +365,7 @@ class DistributedLoRAScheduler(_Servers):
             specs = [self._spec(port, dtype) for port in self._ports]
             fleet = self._fleet = await asyncio.to_thread(Fleet.managed, specs)
             self._backends = {p: facts.backend(fleet, f"base-{p}") for p in self._ports}
-            turn = Turn("Round 1. What do you choose? " * PROBES)
+            turn = ChatTurn("Round 1. What do you choose? " * PROBES)
             held = HeldWeights(
                 {one.name: self._backends[one.port] for one in self._configs.values()},
                 fleet,

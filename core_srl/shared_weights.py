@@ -23,7 +23,7 @@ from srl_agents.episode import Tokens
 from srl_agents.event_loop import run
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Request
-from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.sampling import Sampling
 from srl_envs import registry
 from srl_train.config.models import AdapterConfig
@@ -93,7 +93,7 @@ class SharedWeights:
         chat, settings = self.backend.chat, state.settings
         rules = None if state.context else settings.system_prompt.strip()
         last = state.context[-1] if state.context else None
-        [read] = chat.prompts([Turn(prompt, rules=rules, last=last)])
+        [read] = chat.prompts([ChatTurn(prompt, rules=rules, last=last)])
         context = state.context + read
         request = Request(
             context,

@@ -13,7 +13,7 @@ from typing import Any
 
 from srl_agents.episode import AgentStep, Episode, from_json
 from srl_agents.errors import EpisodeError
-from srl_agents.llm.chat_format import ChatFormat, Turn
+from srl_agents.llm.chat_format import ChatFormat, ChatTurn
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
@@ -228,7 +228,7 @@ def words_of(step: AgentStep, view: TextView) -> str:
 
 def turns_of(
     steps: Sequence[AgentStep], view: TextView, last: Sequence[int], notes: PartnerNotes | None
-) -> list[Turn]:
+) -> list[ChatTurn]:
     """Return the prompts of each turn as in rollouts; `last` are the answers' final tokens."""
     turns = []
     failure: ParseFailure | None = None
@@ -300,7 +300,9 @@ def lesson(chat: Chat, form: ChatFormat) -> Demonstration:
     system = chat[0]["content"] if chat[0]["role"] == "system" else ""
     spoken = chat[1:] if chat[0]["role"] == "system" else chat
     for user, assistant in zip(spoken[::2], spoken[1::2], strict=True):
-        turn = Turn(user["content"], rules=None if ids else system, last=ids[-1] if ids else None)
+        turn = ChatTurn(
+            user["content"], rules=None if ids else system, last=ids[-1] if ids else None
+        )
         [prompt] = form.prompts([turn])
         answer = (*form.answer(assistant["content"]), form.end_of_turn)
         observations += [int(bool(ids))] * len(prompt) + [0] * len(answer)

@@ -96,7 +96,7 @@ class Coin(Scripted):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MatchOutcome:
     """Mean rewards per round of two players."""
 
     rewards_2NE: Floats
@@ -147,7 +147,7 @@ def play_match(
     episodes: int,
     horizon: int,
     seed: Sequence[int],
-) -> Outcome:
+) -> MatchOutcome:
     """Play `episodes` episodes of `horizon` rounds in each of `runs` independent runs.
 
     Rewards are the payoffs plus normal noise, at least 0. Each player and each noise has one
@@ -170,7 +170,7 @@ def play_match(
                 for other in (0, 1):
                     here_NT = (a_NT == own) & (b_NT == other)
                     late_N22[:, own, other] += here_NT.mean(axis=1) / late
-    return Outcome(rewards, late_N22)
+    return MatchOutcome(rewards, late_N22)
 
 
 def _play_episode(a: Player, b: Player, runs: int, horizon: int) -> tuple[Actions, Actions]:
@@ -257,7 +257,7 @@ def cross_play(
         progress(f"best learning rate of SimplePG: {rate:g}")
     makers = {name: maker(name, rate) for name in players}
     cells: dict[str, dict[str, dict[str, float]]] = {name: {} for name in players}
-    mirrors: dict[str, Outcome] = {}
+    mirrors: dict[str, MatchOutcome] = {}
     for index, row in enumerate(players):
         for column in players[index:]:
             outcome = play_match(
@@ -342,7 +342,7 @@ def _cell(value_N: Floats) -> dict[str, float]:
     return {"avg": average, "std": deviation, "worst": float(value_N.min())}
 
 
-def runs_in_the_worse_agreement(outcome: Outcome, payoff_22: Floats) -> int:
+def runs_in_the_worse_agreement(outcome: MatchOutcome, payoff_22: Floats) -> int:
     """Count the runs with mostly the lower-paying agreement in their last episodes."""
     gap = payoff_22[1, 1] - payoff_22[0, 0]
     if abs(gap) < 1e-12:

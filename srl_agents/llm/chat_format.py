@@ -98,7 +98,7 @@ Render = Callable[[Sequence[tuple[str, str]]], str]
 
 
 @dataclass(frozen=True)
-class Turn:
+class ChatTurn:
     """Next message to the model."""
 
     words: str
@@ -183,7 +183,7 @@ class ChatFormat:
             ) from error
         return str(rendered)
 
-    def prompts(self, turns: Sequence[Turn]) -> list[tuple[int, ...]]:
+    def prompts(self, turns: Sequence[ChatTurn]) -> list[tuple[int, ...]]:
         """Return the tokens that each turn appends, up to the next answer.
 
         They begin with the end of the previous answer if the model did not write it.
@@ -233,7 +233,7 @@ class ChatFormat:
         )
         return text
 
-    def _pieces(self, turn: Turn) -> tuple[str, ...]:
+    def _pieces(self, turn: ChatTurn) -> tuple[str, ...]:
         words = turn.words.strip()
         if turn.rules is None:
             return self._between, words, self._next_tail

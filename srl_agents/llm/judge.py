@@ -11,7 +11,7 @@ from srl_agents.errors import BackendError, PolicyError
 from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, seed_from
 from srl_agents.llm.backends.token_backend import Backend, Request
-from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.sampling import Sampling
 from srl_envs.tasks.debate.judging import CON, PRO, TIE, Debate, JudgeError, Verdict, other
 
@@ -87,7 +87,7 @@ class LLMJudge:
             ]
             return [answer.text for answer in await together(*map(backend.answer, asked))]
         chat = backend.chat
-        prompts = chat.prompts([Turn(words, rules=RULES) for words in questions])
+        prompts = chat.prompts([ChatTurn(words, rules=RULES) for words in questions])
         requests = [
             Request(prompt, self._sampling, seed, adapter=self._adapter)
             for prompt, seed in zip(prompts, seeds, strict=True)

@@ -13,7 +13,7 @@ from srl_agents.episode import Decision, Tokens
 from srl_agents.errors import PolicyError
 from srl_agents.event_loop import together
 from srl_agents.llm.backends.token_backend import Backend, Completion, Request
-from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import AgentObservation
@@ -182,7 +182,7 @@ class TextPolicy:
             for one, state in zip(seen, states, strict=True)
         ]
 
-    def _turn(self, seen: AgentObservation, state: Conversation) -> Turn:
+    def _turn(self, seen: AgentObservation, state: Conversation) -> ChatTurn:
         last = state.context[-1] if state.context else None
         note = "" if self._notes is None else self._notes.line(state.history)
         return turn_of(self._view, seen, state.failure, last, note)
@@ -213,10 +213,10 @@ def turn_of(
     failure: ParseFailure | None = None,
     last: int | None = None,
     note: str = "",
-) -> Turn:
+) -> ChatTurn:
     """Return the next turn; `last` is the final token of the last answer, None at the beginning."""
     rules = rules_for(view, seen) if last is None else None
-    return Turn(situation(view, seen, failure, note), rules=rules, last=last)
+    return ChatTurn(situation(view, seen, failure, note), rules=rules, last=last)
 
 
 def _tokens(prompt: tuple[int, ...], completion: Completion) -> Tokens:

@@ -23,7 +23,7 @@ import numpy as np
 from srl_agents.errors import PolicyError
 from srl_agents.evaluation.progress import LongWork, watched
 from srl_agents.llm.backends.token_backend import answer_trie
-from srl_agents.llm.chat_format import ChatFormat, Turn
+from srl_agents.llm.chat_format import ChatFormat, ChatTurn
 from srl_agents.llm.model_folders import cache_folder
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_envs.loading import needed_by
@@ -47,7 +47,7 @@ HEARD_SHARE = 0.1  # of turns that begin with another agent's words
 
 
 @dataclass(frozen=True)
-class Line:
+class TextLine:
     """One turn of a dialogue."""
 
     words: str
@@ -63,7 +63,7 @@ class Dialogue:
     """One agent's episode."""
 
     rules: str
-    lines: tuple[Line, ...]
+    lines: tuple[TextLine, ...]
 
 
 def random_dialogues(
@@ -102,7 +102,7 @@ def _play(
 ) -> list[Dialogue]:
     observations, infos = env.reset(seed=int(rng.integers(2**31)))
     rules = {agent: view_for(view, seen).rules(agent) for agent, seen in observations.items()}
-    lines: dict[str, list[Line]] = {agent: [] for agent in env.possible_agents}
+    lines: dict[str, list[TextLine]] = {agent: [] for agent in env.possible_agents}
     feedbacks = dict.fromkeys(env.possible_agents, "")
     histories: dict[str, History] = dict.fromkeys(env.possible_agents, ())
     for _ in range(turns):
@@ -136,7 +136,7 @@ def _play(
                 answer = answers[chosen]
                 actions[agent] = answer if free else chosen
             lines[agent].append(
-                Line(words, tuple(answers[i] for i in legal), answer, failure is None)
+                TextLine(words, tuple(answers[i] for i in legal), answer, failure is None)
             )
         observations, _, _, _, infos = env.step(actions)
     return [Dialogue(rules[agent], tuple(said)) for agent, said in lines.items() if said]
@@ -348,7 +348,7 @@ class _Lesson:
 def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
     lesson = _Lesson([], [], [])
     for line in dialogue.lines:
-        turn = Turn(
+        turn = ChatTurn(
             line.words,
             rules=None if lesson.ids else dialogue.rules,
             last=lesson.ids[-1] if lesson.ids else None,

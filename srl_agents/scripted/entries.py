@@ -37,7 +37,7 @@ READERS: Mapping[str, Callable[[Any], SituationReader]] = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class PolicyEntry:
     """Scripted policy."""
 
     name: str
@@ -65,7 +65,7 @@ def _actions(env: Any) -> dict[str, int]:
     return {a: int(s.n) if isinstance(s, Discrete) else 0 for a, s in spaces.items()}
 
 
-def _memory_one(name: str, chances: Sequence[float] = (), *, holdout: bool = False) -> Entry:
+def _memory_one(name: str, chances: Sequence[float] = (), *, holdout: bool = False) -> PolicyEntry:
     chances = chances or STRATEGIES[name]
     blind = len(set(chances)) == 1
 
@@ -73,7 +73,7 @@ def _memory_one(name: str, chances: Sequence[float] = (), *, holdout: bool = Fal
         reader = None if blind else READERS[env.metadata["name"]](env.unwrapped)
         return MemoryOne(name, chances, reader)
 
-    return Entry(name, BINARY, make, holdout, blind)
+    return PolicyEntry(name, BINARY, make, holdout, blind)
 
 
 def _walker(kind: Callable[[int, int, int], SyncPolicy], env: Any) -> SyncPolicy:
@@ -94,7 +94,7 @@ def _negotiator(name: str, beta: float, env: Any) -> SyncPolicy:
 
 
 _OWN = (
-    Entry("uniform", (), lambda env: Uniform(_actions(env))),
+    PolicyEntry("uniform", (), lambda env: Uniform(_actions(env))),
     _memory_one("always_cooperate", [1.0] * SITUATIONS),
     _memory_one("always_compete", [0.0] * SITUATIONS),
     _memory_one("tit_for_tat"),
@@ -114,48 +114,48 @@ _OWN = (
         "generous_tit_for_tat", holdout=True
     ),
     _memory_one("alternator", holdout=True),
-    Entry(
+    PolicyEntry(
         "win_stay_lose_shift", BANDIT, lambda env: WinStayLoseShift(),
     ),
-    Entry(
+    PolicyEntry(
         "thompson_sampling", BANDIT, lambda env: ThompsonSampling(),
     ),
-    Entry("random_walker", MAZE, partial(_walker, RandomWalker)),
-    Entry(
+    PolicyEntry("random_walker", MAZE, partial(_walker, RandomWalker)),
+    PolicyEntry(
         "greedy_walker", MAZE, partial(_walker, GreedyWalker),
     ),
-    Entry(
+    PolicyEntry(
         "explorer", MAZE, _explorer,
     ),
-    Entry(
+    PolicyEntry(
         "wall_follower", MAZE, partial(_walker, WallFollower),
         holdout=True,
     ),
-    Entry(
+    PolicyEntry(
         "truthful_trader", TRADING, partial(_trader, "truthful_trader"),
     ),
-    Entry(
+    PolicyEntry(
         "defaulting_trader", TRADING, partial(_trader, "defaulting_trader", honest_until=0.0),
     ),
-    Entry(
+    PolicyEntry(
         "hard_bargainer", TRADING,
         partial(_trader, "hard_bargainer", bargains_hard=True, least_gain=4), holdout=True,
     ),
-    Entry(
+    PolicyEntry(
         "late_defaulter", TRADING, partial(_trader, "late_defaulter", honest_until=0.6),
         holdout=True,
     ),
-    Entry(
+    PolicyEntry(
         "conceder", NEGOTIATION, partial(_negotiator, "conceder", 2.0),
     ),
-    Entry(
+    PolicyEntry(
         "reciprocator", NEGOTIATION,
         lambda env: Reciprocator(env.unwrapped.rules, env.unwrapped.max_cycles),
     ),
-    Entry(
+    PolicyEntry(
         "boulware", NEGOTIATION, partial(_negotiator, "boulware", 0.2), holdout=True,
     ),
-    Entry(
+    PolicyEntry(
         "stubborn", NEGOTIATION, partial(_negotiator, "stubborn", 0.0), holdout=True,
     ),
 )  # fmt: skip

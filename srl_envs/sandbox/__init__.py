@@ -4,30 +4,30 @@ from srl_envs.sandbox.guest.serialization import NotPlainError
 from srl_envs.sandbox.records import (
     FEATURES,
     LEVELS,
-    Call,
+    CallOutcome,
     Limits,
-    Outcome,
+    ProgramRun,
     Protections,
-    Run,
+    SandboxCall,
     SandboxError,
+    SandboxVerdict,
     Test,
     TestReport,
-    Verdict,
 )
 from srl_envs.sandbox.sandbox import Sandbox
 
 __all__ = [
     "FEATURES",
     "LEVELS",
-    "Call",
+    "CallOutcome",
     "Limits",
     "NotPlainError",
-    "Outcome",
+    "ProgramRun",
     "Protections",
-    "Run",
     "Sandbox",
+    "SandboxCall",
     "SandboxError",
+    "SandboxVerdict",
     "Test",
     "TestReport",
-    "Verdict",
 ]

@@ -103,7 +103,7 @@ class Protections:
         return f"level {self.level}: {active}" + (f"; {absent}" if absent else "")
 
 
-class Verdict(StrEnum):
+class SandboxVerdict(StrEnum):
     """Verdict on a run, a call or a test."""
 
     OK = "ok"
@@ -127,7 +127,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Call:
+class SandboxCall:
     """Call of a function of the program, with plain data."""
 
     function: str
@@ -141,10 +141,10 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallOutcome:
     """Outcome of one call."""
 
-    verdict: Verdict
+    verdict: SandboxVerdict
     value: Any = None
     """Returned value, if the verdict is OK."""
     error: str = ""
@@ -152,12 +152,12 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Run:
+class ProgramRun:
     """Outcome of one run."""
 
-    verdict: Verdict
+    verdict: SandboxVerdict
     """OK if the program was loaded and every call ended, also with exceptions."""
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[CallOutcome, ...] = ()
     """Outcome of each call."""
     stdout: str = ""
     """Standard output and standard error, cut at the limit."""
@@ -174,17 +174,17 @@ class Test:
 
     __test__ = False  # This is no test of pytest.
 
-    call: Call
+    call: SandboxCall
     expected: Any
     tolerance: float | None = None
     """Tolerance of floats: absolute, and relative for floats above 1."""
 
-    def verdict(self, outcome: Outcome) -> Verdict:
+    def verdict(self, outcome: CallOutcome) -> SandboxVerdict:
         """Return OK or WRONG for a call that returned, else the verdict of the outcome."""
-        if outcome.verdict is not Verdict.OK:
+        if outcome.verdict is not SandboxVerdict.OK:
             return outcome.verdict
         right = serialization.same(self.expected, outcome.value, self.tolerance)
-        return Verdict.OK if right else Verdict.WRONG
+        return SandboxVerdict.OK if right else SandboxVerdict.WRONG
 
 
 @dataclass(frozen=True)
@@ -193,14 +193,14 @@ class TestReport:
 
     __test__ = False
 
-    run: Run
-    verdicts: tuple[Verdict, ...]
+    run: ProgramRun
+    verdicts: tuple[SandboxVerdict, ...]
     """Verdict of each test."""
 
     @property
     def passed(self) -> int:
         """Number of passed tests."""
-        return sum(verdict is Verdict.OK for verdict in self.verdicts)
+        return sum(verdict is SandboxVerdict.OK for verdict in self.verdicts)
 
     @property
     def all_passed(self) -> bool:

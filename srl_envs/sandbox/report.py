@@ -14,18 +14,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from srl_envs.sandbox.guest import serialization, zygote
 from srl_envs.sandbox.guest.serialization import NotPlainError
-from srl_envs.sandbox.records import Outcome, Run, Verdict
+from srl_envs.sandbox.records import CallOutcome, ProgramRun, SandboxVerdict
 from srl_envs.sandbox.worker import Running
 from srl_envs.untrusted import printable
 
 WORDS = 400  # characters of an error
-NONSENSE = Outcome(Verdict.KILLED, error="what it reported cannot be read")
-OF_A_CALL = {each.value: each for each in (Verdict.ERROR, Verdict.MEMORY)}
+NONSENSE = CallOutcome(SandboxVerdict.KILLED, error="what it reported cannot be read")
+OF_A_CALL = {each.value: each for each in (SandboxVerdict.ERROR, SandboxVerdict.MEMORY)}
 """Verdicts that a program may report for a failed call; for its loading, also SYNTAX."""
-OF_A_PROGRAM = {**OF_A_CALL, Verdict.SYNTAX.value: Verdict.SYNTAX}
+OF_A_PROGRAM = {**OF_A_CALL, SandboxVerdict.SYNTAX.value: SandboxVerdict.SYNTAX}
 
 
-def run_calls(running: Running, calls: Sequence[bytes]) -> Run:
+def run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:
     """Send a started program its calls, each after the answer to the one before.
 
     So no answer can depend on a later call.
@@ -33,8 +33,8 @@ def run_calls(running: Running, calls: Sequence[bytes]) -> Run:
     if not calls:
         running.hang_up()
     said = reported(running, OF_A_PROGRAM)
-    outcomes: list[Outcome] = []
-    if said is not None and said.verdict is Verdict.OK:
+    outcomes: list[CallOutcome] = []
+    if said is not None and said.verdict is SandboxVerdict.OK:
         for call in calls:
             running.send(call + b"\n")
             said = reported(running)
@@ -42,38 +42,42 @@ def run_calls(running: Running, calls: Sequence[bytes]) -> Run:
                 break
             outcomes.append(said)
         else:
-            said = Outcome(Verdict.OK)
+            said = CallOutcome(SandboxVerdict.OK)
     running.hang_up()
     if said is NONSENSE:
         running.stop()
     running.finish()
     if said is None:
         said = unanswered(running)
-    elif said.verdict is Verdict.OK:
+    elif said.verdict is SandboxVerdict.OK:
         said = NONSENSE if running.received else ending(running)
     missing = len(calls) - len(outcomes)
     if missing:
-        outcomes += [said, *[Outcome(Verdict.NOT_RUN)] * (missing - 1)]
-    return Run(
+        outcomes += [said, *[CallOutcome(SandboxVerdict.NOT_RUN)] * (missing - 1)]
+    return ProgramRun(
         said.verdict, tuple(outcomes), printed(running), said.error, running.wall, running.cpu
     )
 
 
-def reported(running: Running, failures: Mapping[str, Verdict] = OF_A_CALL) -> Outcome | None:
+def reported(
+    running: Running, failures: Mapping[str, SandboxVerdict] = OF_A_CALL
+) -> CallOutcome | None:
     """Return the next outcome of a run: NONSENSE if unreadable, None if the run ended."""
     line = running.line()
     return None if line is None else outcome_of(line, failures) or NONSENSE
 
 
-def unanswered(running: Running) -> Outcome:
+def unanswered(running: Running) -> CallOutcome:
     """Return the outcome of a run that ended early."""
     ended = ending(running)
-    if ended.verdict is Verdict.OK:
-        return Outcome(Verdict.KILLED, error="it ended before its calls were done")
+    if ended.verdict is SandboxVerdict.OK:
+        return CallOutcome(SandboxVerdict.KILLED, error="it ended before its calls were done")
     return ended
 
 
-def outcome_of(line: bytes, failures: Mapping[str, Verdict] = OF_A_CALL) -> Outcome | None:
+def outcome_of(
+    line: bytes, failures: Mapping[str, SandboxVerdict] = OF_A_CALL
+) -> CallOutcome | None:
     """Parse one line of a report; return None if it is invalid."""
     try:
         said = json.loads(line)
@@ -86,31 +90,35 @@ def outcome_of(line: bytes, failures: Mapping[str, Verdict] = OF_A_CALL) -> Outc
     if "error" in said:
         verdict = failures.get(said.get("verdict", "error"))
         error = printable(said["error"], multiline=False)[:WORDS]
-        return None if verdict is None else Outcome(verdict, error=error)
+        return None if verdict is None else CallOutcome(verdict, error=error)
     if "value" not in said:
-        return Outcome(Verdict.OK)
+        return CallOutcome(SandboxVerdict.OK)
     try:
-        return Outcome(Verdict.OK, serialization.loads(said["value"].encode()))
+        return CallOutcome(SandboxVerdict.OK, serialization.loads(said["value"].encode()))
     except (NotPlainError, UnicodeEncodeError):
         return None
 
 
-def ending(running: Running) -> Outcome:
+def ending(running: Running) -> CallOutcome:
     """Return the outcome of the process of a finished run."""
     limits, status = running.worker.limits, running.status or 0
     if running.flooded:
         most = limits.output if running.flooded == "output" else limits.results
-        return Outcome(Verdict.OUTPUT, error=f"more than {most} bytes of {running.flooded}")
+        return CallOutcome(
+            SandboxVerdict.OUTPUT, error=f"more than {most} bytes of {running.flooded}"
+        )
     if running.cause == zygote.TIME_UP:
-        return Outcome(Verdict.TIMEOUT, error="its time was up")
+        return CallOutcome(SandboxVerdict.TIMEOUT, error="its time was up")
     if not os.WIFSIGNALED(status):
-        return Outcome(Verdict.OK)
+        return CallOutcome(SandboxVerdict.OK)
     number = os.WTERMSIG(status)
     # The kernel enforces the limit in ticks and reports exact times, so the two may differ.
     if number == signal.SIGXCPU or (number == signal.SIGKILL and running.cpu >= limits.cpu * 0.5):
-        return Outcome(Verdict.TIMEOUT, error=f"more than {limits.cpu} seconds of computing")
+        return CallOutcome(
+            SandboxVerdict.TIMEOUT, error=f"more than {limits.cpu} seconds of computing"
+        )
     names = {each.value: each.name for each in signal.Signals}
-    return Outcome(Verdict.KILLED, error=f"ended by signal {names.get(number, number)}")
+    return CallOutcome(SandboxVerdict.KILLED, error=f"ended by signal {names.get(number, number)}")
 
 
 def printed(running: Running) -> str:
@@ -118,22 +126,24 @@ def printed(running: Running) -> str:
     return printable(running.printed.decode(errors="replace"))[: running.worker.limits.output]
 
 
-def judged(program: Running, start_trial: Callable[[], Running], functions: Collection[str]) -> Run:
+def judged(
+    program: Running, start_trial: Callable[[], Running], functions: Collection[str]
+) -> ProgramRun:
     """Run a test on a program that is being loaded, and end both processes."""
     with program:
         said = reported(program, OF_A_PROGRAM) or unanswered(program)
-        if said.verdict is Verdict.OK:
+        if said.verdict is SandboxVerdict.OK:
             with start_trial() as trial:
                 said = _tried(program, trial, functions)
                 trial.stop()
                 trial.finish()
         program.stop()
         program.finish()
-    return Run(said.verdict, (), printed(program), said.error, program.wall, program.cpu)
+    return ProgramRun(said.verdict, (), printed(program), said.error, program.wall, program.cpu)
 
 
-def _tried(program: Running, trial: Running, functions: Collection[str]) -> Outcome:
-    failed: Outcome | None = None
+def _tried(program: Running, trial: Running, functions: Collection[str]) -> CallOutcome:
+    failed: CallOutcome | None = None
     while (line := trial.line()) is not None:
         asked = _asked(line, functions)
         if asked is None:
@@ -141,14 +151,14 @@ def _tried(program: Running, trial: Running, functions: Collection[str]) -> Outc
             break
         program.send(asked + b"\n")
         answer = reported(program) or unanswered(program)
-        failed = None if answer.verdict is Verdict.OK else answer
+        failed = None if answer.verdict is SandboxVerdict.OK else answer
         trial.send(answered(answer) + b"\n")
     else:
         said = unanswered(trial)
-    if said.verdict is Verdict.ERROR and said.error.startswith("AssertionError"):
-        return Outcome(Verdict.WRONG, error=said.error)
+    if said.verdict is SandboxVerdict.ERROR and said.error.startswith("AssertionError"):
+        return CallOutcome(SandboxVerdict.WRONG, error=said.error)
     # A test that fails because a call failed has the verdict of that call.
-    return failed if failed is not None and said.verdict is not Verdict.OK else said
+    return failed if failed is not None and said.verdict is not SandboxVerdict.OK else said
 
 
 def _asked(line: bytes, functions: Collection[str]) -> bytes | None:
@@ -161,8 +171,8 @@ def _asked(line: bytes, functions: Collection[str]) -> bytes | None:
         return None
 
 
-def answered(answer: Outcome) -> bytes:
+def answered(answer: CallOutcome) -> bytes:
     """Return the answer to a trial for the outcome of a call."""
-    if answer.verdict is not Verdict.OK:
+    if answer.verdict is not SandboxVerdict.OK:
         return json.dumps({"error": answer.error}).encode()
     return json.dumps({"value": serialization.dumps(answer.value).decode()}).encode()

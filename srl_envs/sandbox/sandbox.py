@@ -19,15 +19,15 @@ from srl_envs.sandbox.guest import serialization
 from srl_envs.sandbox.records import (
     FEATURES,
     LEVELS,
-    Call,
+    CallOutcome,
     Limits,
-    Outcome,
+    ProgramRun,
     Protections,
-    Run,
+    SandboxCall,
     SandboxError,
+    SandboxVerdict,
     Test,
     TestReport,
-    Verdict,
 )
 from srl_envs.sandbox.report import judged, run_calls
 from srl_envs.sandbox.worker import Pool, WorkerLostError
@@ -36,7 +36,7 @@ from srl_envs.validation import check_choice, number_between, whole_number
 SOLUTION, PROGRAM = "solution", "__main__"
 """`__name__` of a program whose functions are called, and of a program that is only run."""
 
-_LOST = Outcome(Verdict.KILLED, error="the run took its worker with it")
+_LOST = CallOutcome(SandboxVerdict.KILLED, error="the run took its worker with it")
 
 
 class Sandbox:
@@ -77,12 +77,12 @@ class Sandbox:
     def run(
         self,
         source: str,
-        calls: Sequence[Call] = (),
+        calls: Sequence[SandboxCall] = (),
         *,
         stdin: str = "",
         name: str = SOLUTION,
         wall: float | None = None,
-    ) -> Run:
+    ) -> ProgramRun:
         """Run a program, then the calls in order.
 
         Raises:
@@ -98,7 +98,7 @@ class Sandbox:
         except WorkerLostError:
             return _lost(len(calls))
 
-    def evaluate(self, source: str, stdin: str = "", *, wall: float | None = None) -> Run:
+    def evaluate(self, source: str, stdin: str = "", *, wall: float | None = None) -> ProgramRun:
         """Run a program as `__main__`; its output is in `stdout`."""
         return self.run(source, stdin=stdin, name=PROGRAM, wall=wall)
 
@@ -108,7 +108,7 @@ class Sandbox:
         pairs = zip(tests, run.outcomes, strict=True)
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
 
-    def judge(self, source: str, trial: str, functions: Collection[str]) -> Run:
+    def judge(self, source: str, trial: str, functions: Collection[str]) -> ProgramRun:
         """Run a test written as code in another process than the program.
 
         Args:
@@ -160,9 +160,9 @@ def _request(source: str, *, name: str = SOLUTION, asks: Sequence[str] = ()) -> 
     return json.dumps({"source": source, "name": name, "asks": asks}).encode()
 
 
-def _call(call: Call) -> bytes:
+def _call(call: SandboxCall) -> bytes:
     return serialization.dumps((call.function, tuple(call.args), dict(call.kwargs)))
 
 
-def _lost(calls: int) -> Run:
-    return Run(_LOST.verdict, (_LOST,) * calls, error=_LOST.error)
+def _lost(calls: int) -> ProgramRun:
+    return ProgramRun(_LOST.verdict, (_LOST,) * calls, error=_LOST.error)

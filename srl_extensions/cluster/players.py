@@ -40,7 +40,7 @@ class Access(Protocol):
 
 
 @dataclass(frozen=True)
-class Publication:
+class PlayerPublication:
     """Weights, or a version on model servers, that a model plays from."""
 
     number: int
@@ -49,7 +49,7 @@ class Publication:
     arguments: tuple[Any, ...]
 
 
-Publications = Mapping[str, Publication]
+Publications = Mapping[str, PlayerPublication]
 """Latest publication of each model, opponent pool and frozen model."""
 
 
@@ -128,7 +128,7 @@ class PlayerPool:
         self.usage: dict[str, Usage] = {}
         self._actors, self._group_size = actors, group_size
         self._threads = [ThreadPoolExecutor(1, actor.name) for actor in actors]
-        self._publications: dict[str, Publication] = {}
+        self._publications: dict[str, PlayerPublication] = {}
         self._published = 0
         self._open: dict[Future[list[Episode]], Publications] = {}
         self._changed = threading.Condition()
@@ -147,7 +147,7 @@ class PlayerPool:
         """
         with self._changed:
             self._published += 1
-            publication = Publication(self._published, method, arguments)
+            publication = PlayerPublication(self._published, method, arguments)
             self._publications = {**self._publications, name: publication}
 
     def play(self, games: PlannedGames) -> list[Future[list[Episode]]]:

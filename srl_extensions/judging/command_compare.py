@@ -24,7 +24,7 @@ from srl_train.errors import ConfigError
 from srl_train.metrics.document import aligned
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.headline import headline, position
-from srl_train.metrics.run_folder import Run, load
+from srl_train.metrics.run_folder import RecordedRun, load
 from srl_train.metrics.seeds import entries, labels, settings
 from srl_train.run_files import refuse_unwritable
 
@@ -96,12 +96,12 @@ def _split(word: str) -> tuple[str | None, Path]:
     return method, Path(folder)
 
 
-def methods_of(runs: Sequence[tuple[str | None, str, Run]]) -> dict[str, list[Run]]:
+def methods_of(runs: Sequence[tuple[str | None, str, RecordedRun]]) -> dict[str, list[RecordedRun]]:
     """Return method to runs, of (method or None, label, run).
 
     Runs without a method are one method if they differ only in the seed.
     """
-    found: dict[str, list[Run]] = {}
+    found: dict[str, list[RecordedRun]] = {}
     for method, _, own in runs:
         if method is not None:
             found.setdefault(method, []).append(own)
@@ -110,7 +110,7 @@ def methods_of(runs: Sequence[tuple[str | None, str, Run]]) -> dict[str, list[Ru
     return found
 
 
-def scores_of(methods: Mapping[str, Sequence[Run]]) -> tuple[str, bool, dict[str, Scores]]:
+def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, bool, dict[str, Scores]]:
     """Return a description of scores, whether scores are normalised, and the scores by method.
 
     A score is the mean raw reward per agent and turn, evaluated after training if each run was,
@@ -160,10 +160,10 @@ def scores_of(methods: Mapping[str, Sequence[Run]]) -> tuple[str, bool, dict[str
     return f"mean raw reward {when}{scale}", normalised, ordered
 
 
-def _task_of(run: Run, among: Sequence[Run]) -> str:
+def _task_of(run: RecordedRun, among: Sequence[RecordedRun]) -> str:
     """Return the run's environment, with the options that differ between runs."""
 
-    def options(one: Run) -> dict[str, object]:
+    def options(one: RecordedRun) -> dict[str, object]:
         environment = one.config.get("environment")
         return settings(environment) if isinstance(environment, Mapping) else {}
 

@@ -19,8 +19,8 @@ from srl_train.metrics.document import (
     HeatMap,
     Line,
     Notes,
+    PageSection,
     Panel,
-    Section,
     Text,
     Transcript,
     aligned,
@@ -59,7 +59,7 @@ def page(
         title = f"{len(failed)} games failed and are not counted; the first {SHOWN_FAILURES}"
         notes = [Notes(title, failed[:SHOWN_FAILURES])]
     sections = [
-        Section(
+        PageSection(
             arena["name"],
             [
                 _matrix(arena),
@@ -71,7 +71,7 @@ def page(
     ]
     if record["overall"] is not None:
         title = "Ratings over all environments"
-        sections.insert(0, Section(title, ratings(record["overall"], None)))
+        sections.insert(0, PageSection(title, ratings(record["overall"], None)))
     return Document(f"Cross-play of {len(names)} players", " · ".join(names), notes, sections)
 
 

@@ -15,7 +15,7 @@ from srl_train.metrics.document import (
     Block,
     Details,
     Document,
-    Section,
+    PageSection,
     Table,
     Text,
     number,
@@ -24,8 +24,8 @@ from srl_train.metrics.document import (
 )
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.headline import edges, headline
-from srl_train.metrics.run_folder import Run, load, number_at
-from srl_train.metrics.seeds import Entry, entries, labels, settings
+from srl_train.metrics.run_folder import RecordedRun, load, number_at
+from srl_train.metrics.seeds import SeedEntry, entries, labels, settings
 
 
 def compare(runs: Sequence[Path], out: Path | None = None) -> Path:
@@ -46,7 +46,7 @@ def compare(runs: Sequence[Path], out: Path | None = None) -> Path:
     return page.write(comparison(named), path)
 
 
-def comparison(runs: Sequence[tuple[str, Run]]) -> Document:
+def comparison(runs: Sequence[tuple[str, RecordedRun]]) -> Document:
     """Return the comparison of the labelled runs as a document."""
     compared = entries(runs)
     caption = how_drawn(max(len(run.rows) for _, run in runs))
@@ -56,7 +56,7 @@ def comparison(runs: Sequence[tuple[str, Run]]) -> Document:
             " Of runs that differ only in their seed: the mean over them, and as the band its 95 % "
             "interval."
         )
-        alone = [Entry(label, (run,)) for label, run in runs]
+        alone = [SeedEntry(label, (run,)) for label, run in runs]
         tables += [
             Text(
                 "Several seeds: the mean of their runs and, after ±, half its 95 % interval "
@@ -71,26 +71,26 @@ def comparison(runs: Sequence[tuple[str, Run]]) -> Document:
         " · ".join(label for label, _ in runs),
         [note for label, run in runs for note in notes(run, label)],
         [
-            Section("Reward and cooperation", drawn),
-            Section("Where they end", tables),
-            Section("Differences in configuration", [_differences(runs)]),
+            PageSection("Reward and cooperation", drawn),
+            PageSection("Where they end", tables),
+            PageSection("Differences in configuration", [_differences(runs)]),
         ],
     )
 
 
-def final_values(compared: Sequence[Entry]) -> Table:
+def final_values(compared: Sequence[SeedEntry]) -> Table:
     """Return the table of final values with a column per entry."""
 
-    def edge(key: str, end: int) -> Callable[[Run], float]:
+    def edge(key: str, end: int) -> Callable[[RecordedRun], float]:
         return lambda run: edges(run.series("environment", key))[end]
 
-    def won_by(name: str) -> Callable[[Run], float]:
+    def won_by(name: str) -> Callable[[RecordedRun], float]:
         return lambda run: last_won(run).get(name, 0.0) if last_won(run) else math.nan
 
     def capped(value: float) -> str:
         return share(min(value, 1.0))  # More than the optimum is noise.
 
-    described: list[tuple[str, Callable[[Run], object]]] = [
+    described: list[tuple[str, Callable[[RecordedRun], object]]] = [
         ("environment", lambda run: run.environment),
         ("mode", lambda run: run.mode),
         ("updates", lambda run: run.strategy),
@@ -98,7 +98,7 @@ def final_values(compared: Sequence[Entry]) -> Table:
         ("rounds", lambda run: len(run.rows)),
     ]
     names = sorted({name for entry in compared for run in entry.runs for name in last_won(run)})
-    measured: list[tuple[str, Callable[[Run], float], Callable[[float], str]]] = [
+    measured: list[tuple[str, Callable[[RecordedRun], float], Callable[[float], str]]] = [
         ("raw reward, first tenth", lambda run: headline(run).start, number),
         ("raw reward, last tenth", lambda run: headline(run).end, number),
         ("raw reward, evaluated before", lambda run: headline(run).before, number),
@@ -127,13 +127,13 @@ def final_values(compared: Sequence[Entry]) -> Table:
     return table(["", *(entry.label for entry in compared)], rows)
 
 
-def last_won(run: Run) -> dict[str, float]:
+def last_won(run: RecordedRun) -> dict[str, float]:
     """Return the share of episodes that each winner won in the last tenth of the rounds."""
     count = games_won(run.rows[-max(1, len(run.rows) // 10) :])
     return {name: games / count.total() for name, games in count.items()}
 
 
-def _differences(runs: Sequence[tuple[str, Run]]) -> Table | Text:
+def _differences(runs: Sequence[tuple[str, RecordedRun]]) -> Table | Text:
     flat = [settings(run.config) for _, run in runs]
     keys = dict.fromkeys(key for own in flat for key in own)
     differing = [key for key in keys if len({repr(own.get(key)) for own in flat}) > 1]

@@ -19,8 +19,8 @@ from srl_train.metrics.document import (
     running_means,
     smoothing_window,
 )
-from srl_train.metrics.run_folder import Run, load, number_at
-from srl_train.metrics.seeds import Entry
+from srl_train.metrics.run_folder import RecordedRun, load, number_at
+from srl_train.metrics.seeds import SeedEntry
 
 SHOWN_ELSEWHERE = frozenset(
     {"raw_reward", "raw_return", "shaped_return", "parse_failures", "cooperation_rate",
@@ -45,7 +45,7 @@ TITLES = {
 }
 
 
-def stages(run: Run) -> list[Panel]:
+def stages(run: RecordedRun) -> list[Panel]:
     """Return the loss of every stage by step, and other metrics of TRL by pass."""
     panels = []
     for stage, rows in run.stages.items():
@@ -66,7 +66,7 @@ def stages(run: Run) -> list[Panel]:
     return panels
 
 
-def reward(run: Run) -> list[Panel]:
+def reward(run: RecordedRun) -> list[Panel]:
     """Return the raw reward between its baselines, the shaped reward and the success."""
 
     def line(key: str, label: str) -> list[Line]:
@@ -80,7 +80,7 @@ def reward(run: Run) -> list[Panel]:
     ]
 
 
-def environments(run: Run) -> list[Panel]:
+def environments(run: RecordedRun) -> list[Panel]:
     """Return the return, success and parse failures by environment."""
     labels = sorted(run.names("by_environment"))
 
@@ -97,12 +97,12 @@ def environments(run: Run) -> list[Panel]:
     ]
 
 
-def per_model(run: Run, titles: dict[str, str], percent: bool = False) -> list[Panel]:
+def per_model(run: RecordedRun, titles: dict[str, str], percent: bool = False) -> list[Panel]:
     """Return a panel for each key in a model's row, with a line per model."""
     return [_smooth(title, _of_models(run, key), percent=percent) for key, title in titles.items()]
 
 
-def updates(run: Run) -> list[Raster]:
+def updates(run: RecordedRun) -> list[Raster]:
     """Return the rounds in which each model was updated."""
     rows = []
     for model in run.models:
@@ -111,7 +111,7 @@ def updates(run: Run) -> list[Raster]:
     return [Raster("Rounds in which each model's weights were updated", rows, run.rounds)]
 
 
-def weights(run: Run) -> list[Panel]:
+def weights(run: RecordedRun) -> list[Panel]:
     """Return the weight change of each model per update and in total."""
 
     def moved(line: Line) -> Line:
@@ -127,13 +127,13 @@ def weights(run: Run) -> list[Panel]:
     ]
 
 
-def change_per_update(run: Run, model: str) -> list[float]:
+def change_per_update(run: RecordedRun, model: str) -> list[float]:
     """Return the weight change of each row, per update if the row combines several rounds."""
     both = (run.series("models", model, key) for key in ("weight_change", "updated"))
     return [change / max(1.0, updated) for change, updated in zip(*both, strict=True)]
 
 
-def versions(run: Run) -> list[Panel]:
+def versions(run: RecordedRun) -> list[Panel]:
     """Return the staleness of the samples, and the number of updates of each model."""
     staleness = _of_models(run, "staleness", "mean")
     return [
@@ -142,7 +142,7 @@ def versions(run: Run) -> list[Panel]:
     ]
 
 
-def learning(run: Run) -> list[Panel | Raster]:
+def learning(run: RecordedRun) -> list[Panel | Raster]:
     """Return the other metrics of the learners, such as loss, gradient norm and entropy."""
     names = dict.fromkeys(key for model in run.models for key in run.names("models", model))
     titles = {name: TITLES.get(name, name.replace("_", " ").capitalize())
@@ -154,7 +154,7 @@ def learning(run: Run) -> list[Panel | Raster]:
     return not_empty([*per_model(run, titles), *state])
 
 
-FIGURES: dict[str, Callable[[Run], Sequence[Panel | Raster]]] = {
+FIGURES: dict[str, Callable[[RecordedRun], Sequence[Panel | Raster]]] = {
     "stages": stages,
     "reward": reward,
     "environments": environments,
@@ -216,7 +216,7 @@ def save_plots(run_dir: Path, folder: Path) -> list[Path]:
     ]
 
 
-def side_by_side(entries: Sequence[Entry]) -> list[Panel]:
+def side_by_side(entries: Sequence[SeedEntry]) -> list[Panel]:
     """Return raw reward and cooperation rate of several entries in the same axes."""
     guides = dict.fromkeys(
         item for entry in entries for run in entry.runs for item in run.baselines.items()
@@ -229,7 +229,7 @@ def side_by_side(entries: Sequence[Entry]) -> list[Panel]:
     ]
 
 
-def _of_entry(entry: Entry, key: str) -> Line:
+def _of_entry(entry: SeedEntry, key: str) -> Line:
     """Return the values of a run, or the mean and interval of several seeds' running means."""
     if len(entry.runs) == 1:
         return Line(entry.label, entry.runs[0].rounds, entry.runs[0].series("environment", key))
@@ -255,7 +255,7 @@ def _smooth(
     return Panel(title, lines, guides, percent, window, across)
 
 
-def _of_models(run: Run, *keys: str) -> list[Line]:
+def _of_models(run: RecordedRun, *keys: str) -> list[Line]:
     return [Line(model, run.rounds, run.series("models", model, *keys)) for model in run.models]
 
 

@@ -14,7 +14,7 @@ from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.interaction_graphs import MEASURES, Graph, Measure
 from srl_agents.evaluation.interactions import Interactions, Observed, graphs, observe
 from srl_train.metrics.document import Arrow, Block, Figure, InteractionGraph, Notes, Period
-from srl_train.metrics.run_folder import Run, sample_label
+from srl_train.metrics.run_folder import RecordedRun, sample_label
 
 PERIODS = 6
 """Number of graphs over time at most; fewer if a graph would have fewer than FILES files."""
@@ -26,7 +26,7 @@ READING = (
 )
 
 
-def interactions(run: Run, *, trusted: bool = False) -> list[Block]:
+def interactions(run: RecordedRun, *, trusted: bool = False) -> list[Block]:
     """Return a drawing per measure with a slider over time, and what could not be measured.
 
     Args:

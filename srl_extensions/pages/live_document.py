@@ -15,16 +15,16 @@ from srl_train.metrics.document import (
     Cards,
     Document,
     Games,
-    Progress,
+    PageSection,
+    RoundProgress,
     RunLine,
     Runs,
-    Section,
     Text,
     number,
 )
 from srl_train.metrics.headline import edges
 from srl_train.metrics.run_folder import number_at, sample_label
-from srl_train.metrics.seeds import Entry
+from srl_train.metrics.seeds import SeedEntry
 from srl_train.metrics.transcript import newest
 
 MOST_COMPARED = 12
@@ -37,10 +37,10 @@ def of_run(name: str, run: WatchedRun, *, trusted: bool = False) -> Document:
     thinned = [Text(f"Each point is the mean of {stride} rounds.")] if stride > 1 else []
     files = [(file, sample_label(Path(file))) for file in run.files]
     parts = [
-        Section("Currently running episode", list(_running_episode(run, trusted))),
-        Section("Sample games", [Games(name, files)] if files else []),
+        PageSection("Currently running episode", list(_running_episode(run, trusted))),
+        PageSection("Sample games", [Games(name, files)] if files else []),
         *report.sections(run),
-        Section("Configuration", report.configuration(run)),
+        PageSection("Configuration", report.configuration(run)),
     ]
     return Document(
         report.title(run),
@@ -68,7 +68,7 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path], left_out: in
         reward = f" · raw reward {number(first)} → {number(last)}" if run.rows else ""
         about = f"{report.title(run)} · {run.mode}, {run.strategy}{reward}"
         lines.append(RunLine(name, about, progress(run)))
-    compared = [Entry(name, (run,)) for name, run in list(runs.items())[-MOST_COMPARED:]]
+    compared = [SeedEntry(name, (run,)) for name, run in list(runs.items())[-MOST_COMPARED:]]
     drawn = figures.figure(figures.side_by_side(compared), "The number after a name is its last "
                            "value.")  # fmt: skip
     more = [Text(f"{left_out} older runs are not shown.")] if left_out else []
@@ -76,11 +76,11 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path], left_out: in
         f"{len(runs)} runs" if len(runs) > 1 else "One run",
         folders,
         [Runs(lines[::-1]), *more],
-        [Section("Side by side", drawn)],
+        [PageSection("Side by side", drawn)],
     )
 
 
-def progress(run: WatchedRun) -> Progress:
+def progress(run: WatchedRun) -> RoundProgress:
     """Return the number of rounds that were completed, the pace and the time left."""
     done, planned = _completed(run), number_at(run.config, "rounds")
     words = [f"round {done} of {planned:.0f}" if math.isfinite(planned) else f"round {done}"]
@@ -97,7 +97,7 @@ def progress(run: WatchedRun) -> Progress:
         words.append(f"{number(seconds, 3)} s a round")
         if left := _time_left(run):
             words.append(f"{left} left")
-    return Progress(done / planned if planned > 0 else math.nan, words)
+    return RoundProgress(done / planned if planned > 0 else math.nan, words)
 
 
 def _cards(run: WatchedRun) -> Cards:

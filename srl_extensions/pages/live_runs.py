@@ -21,7 +21,14 @@ from srl_envs.errors import DocumentError
 from srl_envs.loading import MAX_YAML
 from srl_envs.untrusted import MAX_BYTES, printable, read_json
 from srl_train.metrics.errors import MetricsError, RunFolderError
-from srl_train.metrics.run_folder import LARGEST, Run, by_stage, check_row, config_of, summary_of
+from srl_train.metrics.run_folder import (
+    LARGEST,
+    RecordedRun,
+    by_stage,
+    check_row,
+    config_of,
+    summary_of,
+)
 
 CHUNK = 2**20
 """Number of bytes that are read at once. A longer line is counted as damaged."""
@@ -249,7 +256,7 @@ def _mapping(line: bytes) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchedRun(Run):
+class WatchedRun(RecordedRun):
     """Run as far as its files were read. `rows` are combined rows of at most MOST_ROWS."""
 
     root: Path

@@ -22,7 +22,7 @@ from srl_train.metrics.document import (
     Details,
     Document,
     Notes,
-    Section,
+    PageSection,
     Table,
     Text,
     Transcript,
@@ -33,7 +33,7 @@ from srl_train.metrics.document import (
     table,
 )
 from srl_train.metrics.headline import FOR_THE_OPTIMUM, edges, ends, headline, in_words, mean
-from srl_train.metrics.run_folder import Run, load, number_at, sample_label
+from srl_train.metrics.run_folder import RecordedRun, load, number_at, sample_label
 from srl_train.metrics.transcript import transcript, view_of
 
 MOST_NAMED = 12
@@ -57,7 +57,7 @@ def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = Fals
     return page.write(document, run_dir / "report.html" if out is None else out)
 
 
-def report(run: Run, *, trusted: bool = False) -> Document:
+def report(run: RecordedRun, *, trusted: bool = False) -> Document:
     """Return the report as a document."""
     episodes: list[Block] = []
     for sample in run.samples:
@@ -69,9 +69,9 @@ def report(run: Run, *, trusted: bool = False) -> Document:
     per_round = [Details("Weight change per round", [_weight_changes(run)])] if run.rows else []
     parts = [
         *sections(run, per_round),
-        Section("Who did what to whom", interactions(run, trusted=trusted)),
-        Section("Sample episodes", episodes),
-        Section("Configuration", configuration(run)),
+        PageSection("Who did what to whom", interactions(run, trusted=trusted)),
+        PageSection("Sample episodes", episodes),
+        PageSection("Configuration", configuration(run)),
     ]
     return Document(
         title(run),
@@ -81,26 +81,26 @@ def report(run: Run, *, trusted: bool = False) -> Document:
     )
 
 
-def sections(run: Run, per_round: Sequence[Block] = ()) -> list[Section]:
+def sections(run: RecordedRun, per_round: Sequence[Block] = ()) -> list[PageSection]:
     """Return the sections with figures and tables; `per_round` is added to those about updates."""
     return [
-        Section("Learned from data", _stages(run)),
-        Section("Reward", _reward(run)),
-        Section("The models", _models(run)),
-        Section("How they played", _behaviour(run)),
-        Section("Who updated when", [*_updates(run), *per_round]),
-        Section("What the learners measured", curves(run, "learning")),
+        PageSection("Learned from data", _stages(run)),
+        PageSection("Reward", _reward(run)),
+        PageSection("The models", _models(run)),
+        PageSection("How they played", _behaviour(run)),
+        PageSection("Who updated when", [*_updates(run), *per_round]),
+        PageSection("What the learners measured", curves(run, "learning")),
     ]
 
 
-def terminal_summary(run: Run) -> str:
+def terminal_summary(run: RecordedRun) -> str:
     """Return the headline of a run and its main tables as lines of text."""
     tables = [_stage_table(run) if run.stages else None, _evaluations(run), _performance(run),
               _environments(run)]  # fmt: skip
     return "\n".join([*in_words(run), *as_lines(filter(None, tables))])
 
 
-def title(run: Run) -> str:
+def title(run: RecordedRun) -> str:
     """Return the environment, the number of models and the stages of a run."""
     configured = number_at(run.config, "models", "count")
     count = len(run.models) or (int(configured) if math.isfinite(configured) else 0)
@@ -112,7 +112,7 @@ def title(run: Run) -> str:
     return f"{run.environment}: {models}, {stages or 'nothing learned yet'}"
 
 
-def settings_line(run: Run) -> str:
+def settings_line(run: RecordedRun) -> str:
     """Return the mode, the update strategy and the seed of a run."""
     return f"mode {run.mode} · updates {run.strategy} · seed {run.seed}"
 
@@ -128,20 +128,22 @@ def how_drawn(rounds: int) -> str:
     )
 
 
-def notes(run: Run, label: str = "", partial: str = "This report is partial.") -> list[Notes]:
+def notes(
+    run: RecordedRun, label: str = "", partial: str = "This report is partial."
+) -> list[Notes]:
     """Return boxes with the warnings of the run and with its missing files."""
     before = f"{label}: " if label else ""
     boxes = (("Warnings of the run.", run.warnings), (partial, run.notes))
     return [Notes(before + name, lines) for name, lines in boxes if lines]
 
 
-def curves(run: Run, name: str, caption: str = "") -> list[Block]:
+def curves(run: RecordedRun, name: str, caption: str = "") -> list[Block]:
     """Return the figure of that name with its caption."""
     drawn = f"{caption} {how_drawn(len(run.rounds))}".strip()
     return figures.figure(figures.FIGURES[name](run), drawn)
 
 
-def measured_cards(run: Run) -> list[Card]:
+def measured_cards(run: RecordedRun) -> list[Card]:
     """Return cards with the reward, the way to the optimum, cooperation and parse failures."""
     head = headline(run)
     in_training = f"{number(head.start)} → {number(head.end)}" if run.rows else ""
@@ -161,7 +163,7 @@ def measured_cards(run: Run) -> list[Card]:
     ]
 
 
-def _optimum_card(run: Run) -> Card:
+def _optimum_card(run: RecordedRun) -> Card:
     head = headline(run)
     known = " · ".join(f"{name} {number(value)}" for name, value in run.baselines.items())
     if not known:
@@ -177,7 +179,7 @@ def _optimum_card(run: Run) -> Card:
     return "Between uniform play and optimum", share(min(head.position, 1)), known + no_rise
 
 
-def _size_cards(run: Run) -> list[Card]:
+def _size_cards(run: RecordedRun) -> list[Card]:
     cards: list[Card] = []
     if run.stages:
         passes = ", ".join(f"{stage.upper()} {len(rows)}" for stage, rows in run.stages.items())
@@ -195,7 +197,7 @@ def _size_cards(run: Run) -> list[Card]:
 
 def sample_episode(
     episode: Episode,
-    run: Run,
+    run: RecordedRun,
     *,
     trusted: bool,
     drawn: Callable[[Episode, TextView | None], Transcript] = transcript,
@@ -211,7 +213,7 @@ def sample_episode(
     return (drawn(episode, view),)
 
 
-def configuration(run: Run) -> list[Block]:
+def configuration(run: RecordedRun) -> list[Block]:
     """Return the configuration of a run and the package versions."""
     versions = run.summary.get("versions")
     blocks: list[Block] = [Text(run.config_text, "listing")] if run.config_text else []
@@ -227,7 +229,7 @@ def _headed(heading: str, found: Table | None) -> list[Block]:
     return [] if found is None else [Text(heading, "heading"), found]
 
 
-def _stages(run: Run) -> list[Block]:
+def _stages(run: RecordedRun) -> list[Block]:
     if not run.stages:
         return []
     return [
@@ -244,7 +246,7 @@ def _stages(run: Run) -> list[Block]:
     ]
 
 
-def _reward(run: Run) -> list[Block]:
+def _reward(run: RecordedRun) -> list[Block]:
     several = curves(run, "environments", "Rounds that played the environment.")
     return [
         *curves(
@@ -258,7 +260,7 @@ def _reward(run: Run) -> list[Block]:
     ]  # fmt: skip
 
 
-def _models(run: Run) -> list[Block]:
+def _models(run: RecordedRun) -> list[Block]:
     if not run.models:
         return []
     return [
@@ -271,7 +273,7 @@ def _models(run: Run) -> list[Block]:
     ]
 
 
-def _behaviour(run: Run) -> list[Block]:
+def _behaviour(run: RecordedRun) -> list[Block]:
     if not run.rows:
         return []
     rows = [
@@ -283,7 +285,7 @@ def _behaviour(run: Run) -> list[Block]:
     return [*curves(run, "behaviour"), *(failed or [Text("No episode failed.")])]
 
 
-def _updates(run: Run) -> list[Block]:
+def _updates(run: RecordedRun) -> list[Block]:
     if not run.rows:
         return []
     idle = [
@@ -311,7 +313,7 @@ def _updates(run: Run) -> list[Block]:
 # Tables
 
 
-def _performance(run: Run) -> Table:
+def _performance(run: RecordedRun) -> Table:
     last = run.rows[-1]["models"] if run.rows else {}
 
     def edge(key: str, end: int) -> Callable[[str], float]:
@@ -331,7 +333,7 @@ def _performance(run: Run) -> Table:
     })  # fmt: skip
 
 
-def _stage_table(run: Run) -> Table:
+def _stage_table(run: RecordedRun) -> Table:
     listed = run.summary.get("stages")
     known = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
     reports = {str(one.get("stage")): one for one in known}
@@ -353,7 +355,7 @@ def _stage_table(run: Run) -> Table:
     return table(headers, rows)
 
 
-def _evaluations(run: Run) -> Table | None:
+def _evaluations(run: RecordedRun) -> Table | None:
     found = run.summary.get("evaluation")
     if not isinstance(found, Mapping) or not found:
         return None
@@ -372,7 +374,7 @@ def _evaluations(run: Run) -> Table | None:
     })  # fmt: skip
 
 
-def _environments(run: Run) -> Table | None:
+def _environments(run: RecordedRun) -> Table | None:
     labels = sorted({label for row in run.rows for label in row.get("by_environment") or ()})
 
     def of(when: str, key: str, written: Callable[[float], str] = number) -> Cell:
@@ -392,7 +394,7 @@ def _environments(run: Run) -> Table | None:
     return _table_of("environment", labels, columns) if labels else None
 
 
-def _winners(run: Run) -> Table | None:
+def _winners(run: RecordedRun) -> Table | None:
     tenth = max(1, len(run.rows) // 10)
     parts = {"first tenth": run.rows[:tenth], "last tenth": run.rows[-tenth:], "all": run.rows}
     counts = {part: games_won(rows) for part, rows in parts.items()}
@@ -413,7 +415,7 @@ def games_won(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
     return count
 
 
-def _update_table(run: Run) -> Table:
+def _update_table(run: RecordedRun) -> Table:
     def changes(model: str) -> list[float]:
         return [change for change in figures.change_per_update(run, model) if change > 0]
 
@@ -445,7 +447,7 @@ def _update_table(run: Run) -> Table:
     })  # fmt: skip
 
 
-def _weight_changes(run: Run) -> Table:
+def _weight_changes(run: RecordedRun) -> Table:
     def change(own: Mapping[str, Any]) -> str:
         return number(number_at(own, "weight_change")) if own.get("updated") else ""
 
@@ -456,7 +458,7 @@ def _weight_changes(run: Run) -> Table:
     return table(["round", *run.models], rows)
 
 
-def _copies(run: Run) -> Table | None:
+def _copies(run: RecordedRun) -> Table | None:
     rows = []
     for row in run.rows:
         for model, own in row["models"].items():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from srl_envs.loading import needed_by
-from srl_extensions.remote.sessions import Limits
+from srl_extensions.remote.sessions import SessionLimits
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_command
 
@@ -48,7 +48,7 @@ def add_arguments(servers: Any) -> None:
         help="one token per line, one for each client (default: SRL_ENV_TOKEN)",
     )  # fmt: skip
     for name, meaning in LIMITS.items():
-        default = getattr(Limits, name)
+        default = getattr(SessionLimits, name)
         parser.add_argument(
             f"--{name.replace('_', '-')}", type=type(default), default=default,
             help=f"{meaning} (default: {default:g})",

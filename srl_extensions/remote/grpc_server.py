@@ -53,7 +53,7 @@ OPTIONS = {
 }
 
 
-class Gate:
+class Admission:
     """Admission of calls: authenticates, counts and limits them before their message is read.
 
     Clients are distinguished by their tokens, compared in constant time; without tokens, by host.
@@ -198,7 +198,7 @@ class Serving:
     address: str
     """host:port, with the port in use."""
     service: Service
-    gate: Gate
+    gate: Admission
 
     @property
     def refused(self) -> Counter[str]:
@@ -215,7 +215,7 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
     Raises:
         EnvConfigError: If the address is not available, or the certificate cannot be read.
     """
-    gate = Gate(tuple(settings.tokens))
+    gate = Admission(tuple(settings.tokens))
     # gRPC's own limit, maximum_concurrent_rpcs, counts calls that are not authenticated yet.
     server = grpc.aio.server(options=list(OPTIONS.items()))
     service = Service(settings, gate.refused)

@@ -25,7 +25,7 @@ from srl_envs.records import encode, is_plain
 from srl_envs.scenarios import refuse_levels
 from srl_envs.text import TextEnv
 from srl_envs.validation import is_loopback, is_own_request, nearest, shown, whole_number
-from srl_extensions.remote.sessions import Limits, Session, Sessions, Turn, unless_refused
+from srl_extensions.remote.sessions import Session, SessionLimits, Sessions, Turn, unless_refused
 
 with needed_by("an OpenEnv server"):
     import openenv.core.env_server.http_server as http_server
@@ -241,7 +241,7 @@ def create_app(
     described = {name: (game, _state(name, game, list(games))) for name, game in games.items()}
     # OpenEnv frees the place of a connection shortly before its session ends here.
     most = 2 * max_sessions
-    limits = Limits(
+    limits = SessionLimits(
         max_sessions=most, max_sessions_per_client=most, lease=idle, step_seconds=step_seconds
     )
     app = http_server.create_app(

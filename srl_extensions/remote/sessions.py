@@ -29,7 +29,7 @@ MOST_STEPS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class SessionLimits:
     """Limits of a server. Raises EnvConfigError for values that are not allowed."""
 
     max_sessions: int = 1024
@@ -91,7 +91,7 @@ class Sessions:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: SessionLimits,
         share: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -15,14 +15,14 @@ from srl_envs.untrusted import read_bytes
 from srl_envs.validation import entries_of, is_loopback, nearest, set_fields, whole_number
 from srl_extensions.remote.client import TOKEN_VARIABLE
 from srl_extensions.remote.errors import Refused
-from srl_extensions.remote.sessions import Limits
+from srl_extensions.remote.sessions import SessionLimits
 
 SHORTEST_TOKEN = 16
 MOST_TOKENS_BYTES = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerSettings(Limits):
+class ServerSettings(SessionLimits):
     """Settings of a gRPC server of environments.
 
     Raises:

@@ -19,17 +19,17 @@ from srl_agents.errors import BackendError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.network import RejectedError
 from srl_agents.llm.backends.token_backend import (
-    AnswerTrie,
     Batcher,
     Completion,
     Request,
+    TokenTrie,
     check_room,
     check_version,
     known_trie,
 )
 from srl_agents.llm.chat_format import ChatFormat
 from srl_extensions.vllm.client import Sampled, VLLMClient
-from srl_extensions.vllm.routing import Router, Task
+from srl_extensions.vllm.routing import RoutedTask, Router
 
 PROMPTS_PER_CALL = 64
 """Most prompts in one call. Servers share a large group, and a failed call concerns few episodes.
@@ -229,7 +229,7 @@ class VLLMBackend:
                 answers=answers,
             )
 
-        task = Task(
+        task = RoutedTask(
             owner=first.adapter or self.name,
             cost=sum(len(one.request.context) + first.longest for one in group),
             # The conversations of a group stay together on the server that caches them.
@@ -248,7 +248,7 @@ def check_vocabulary(sampled: Sampled, vocabulary: int, served_as: str) -> None:
 
 
 def completion(
-    sampled: Sampled, request: Request, trie: AnswerTrie | None, version: ModelVersion
+    sampled: Sampled, request: Request, trie: TokenTrie | None, version: ModelVersion
 ) -> Completion:
     """Return the completion in the form that all backends share.
 
@@ -269,7 +269,7 @@ def completion(
     return Completion(sampled.ids, logprobs, ended, version, allowed)
 
 
-def _allowed(ids: Sequence[int], trie: AnswerTrie) -> tuple[tuple[int, ...], ...]:
+def _allowed(ids: Sequence[int], trie: TokenTrie) -> tuple[tuple[int, ...], ...]:
     """Return the legal token ids at each token."""
     allowed, node = [], trie
     for token in ids:

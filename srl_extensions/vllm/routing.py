@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Task:
+class RoutedTask:
     """Properties of a request that routing depends on."""
 
     owner: str
@@ -101,7 +101,7 @@ class Router(Generic[S]):
         self.owners: dict[str, OwnerStats] = {}
         self._by_score, self._max_wait = sharing == "priority", max_wait
         self._lanes: dict[S, _Lane[S]] = {}
-        self._queues: dict[str, deque[tuple[Task, asyncio.Future[_Lane[S]]]]] = {}
+        self._queues: dict[str, deque[tuple[RoutedTask, asyncio.Future[_Lane[S]]]]] = {}
         self._used: dict[str, float] = {}
         """Tokens of each owner divided by the owner's share; the smallest is next."""
         self._clock = 0.0
@@ -145,7 +145,7 @@ class Router(Generic[S]):
             raise ServingError(f"score of {owner} must be {limit}, got {score}")
         self._stats_of(owner).score = score
 
-    async def run(self, task: Task, call: Callable[[S], Awaitable[T]]) -> T:
+    async def run(self, task: RoutedTask, call: Callable[[S], Awaitable[T]]) -> T:
         """Return the result of `call` for the server that the task is sent to.
 
         Raises:
@@ -183,7 +183,7 @@ class Router(Generic[S]):
             owner.failed += 1
             raise
 
-    async def _turn(self, task: Task) -> _Lane[S]:
+    async def _turn(self, task: RoutedTask) -> _Lane[S]:
         """Wait until the request is sent to a server."""
         turn: asyncio.Future[_Lane[S]] = asyncio.get_running_loop().create_future()
         queue = self._queues.setdefault(task.owner, deque())

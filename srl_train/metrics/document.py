@@ -169,7 +169,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Turn:
+class ShownTurn:
     """One turn of an episode; `frame` is a PNG file."""
 
     number: int
@@ -184,13 +184,13 @@ class Transcript:
     summary: str
     failure: str | None
     rules: Sequence[tuple[str, str]]
-    turns: Sequence[Turn]
+    turns: Sequence[ShownTurn]
     left_out: int = 0
     seconds: float | None = None
 
 
 @dataclass(frozen=True)
-class Progress:
+class RoundProgress:
     """Progress of a run: a share from 0 to 1, or NaN if unknown, and words."""
 
     share: float
@@ -203,7 +203,7 @@ class RunLine:
 
     name: str
     about: str
-    progress: Progress
+    progress: RoundProgress
 
 
 @dataclass(frozen=True)
@@ -222,12 +222,22 @@ class Games:
 
 
 Block = (
-    Progress | Runs | Games | Figure | Table | HeatMap | Cards | Notes | Text | Details | Transcript
+    RoundProgress
+    | Runs
+    | Games
+    | Figure
+    | Table
+    | HeatMap
+    | Cards
+    | Notes
+    | Text
+    | Details
+    | Transcript
 )
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """Part of the page with a heading."""
 
     title: str
@@ -241,7 +251,7 @@ class Document:
     title: str
     subtitle: str
     blocks: Sequence[Block]
-    sections: Sequence[Section] = ()
+    sections: Sequence[PageSection] = ()
     schema_version: int = SCHEMA_VERSION
 
 

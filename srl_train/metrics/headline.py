@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srl_train.metrics.run_folder import Run, number_at
+from srl_train.metrics.run_folder import RecordedRun, number_at
 
 FOR_THE_OPTIMUM = ("cooperative", "hierarchical")
 """Modes that train for the mean of all rewards, which the optimum maximizes."""
@@ -59,7 +59,7 @@ class Headline:
     it."""
 
 
-def headline(run: Run) -> Headline:
+def headline(run: RecordedRun) -> Headline:
     """Compute the run's headline."""
     start, end = edges(run.series("environment", "raw_reward"))
     before, after = (
@@ -137,7 +137,7 @@ def edges(values: Sequence[float]) -> tuple[float, float]:
     return mean(values[:tenth]), mean(values[-tenth:])
 
 
-def ends(run: Run, key: str) -> tuple[float, float]:
+def ends(run: RecordedRun, key: str) -> tuple[float, float]:
     """Return an environment number from both evaluations, else from the first and last rounds."""
     evaluated = tuple(number_at(run.summary, "evaluation", w, key) for w in ("before", "after"))
     if all(map(math.isfinite, evaluated)):
@@ -158,7 +158,7 @@ def position(value: float, baselines: Mapping[str, float]) -> float:
     return (value - uniform) / distance if distance else math.nan
 
 
-def in_words(run: Run) -> list[str]:
+def in_words(run: RecordedRun) -> list[str]:
     """Return the headline as lines for a terminal."""
     head = headline(run)
     evaluated = math.isfinite(head.before) and math.isfinite(head.after)

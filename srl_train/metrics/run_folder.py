@@ -42,7 +42,7 @@ def sample_label(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Run:
+class RecordedRun:
     """Records of a run."""
 
     folder: Path
@@ -152,7 +152,7 @@ def number_at(tree: Any, *keys: str) -> float:
     return float(tree)
 
 
-def load(folder: Path) -> Run:
+def load(folder: Path) -> RecordedRun:
     """Load the run in `folder`, without incomplete parts.
 
     Raises RunFolderError if there is no run, or its records are damaged or cannot be read.
@@ -163,7 +163,7 @@ def load(folder: Path) -> Run:
         raise RunFolderError(f"cannot read {error.filename}: {error.strerror}") from error
 
 
-def _loaded(folder: Path) -> Run:
+def _loaded(folder: Path) -> RecordedRun:
     if not folder.is_dir():
         raise RunFolderError(f"no run at {folder}: give a folder that `srl train` wrote")
     notes: list[str] = []
@@ -180,7 +180,7 @@ def _loaded(folder: Path) -> Run:
     rows = _rows(metrics, notes, planned)
     if rows and len(rows) < planned:
         notes.append(f"{len(rows)} of {planned:.0f} rounds have been played.")
-    return Run(
+    return RecordedRun(
         folder=folder,
         rows=rows,
         stages=_stages(folder / "stages.jsonl", tree, notes),

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from srl_train.metrics.errors import RunFolderError
-from srl_train.metrics.run_folder import Run
+from srl_train.metrics.run_folder import RecordedRun
 
 _SEED = re.compile(r"[_\-./ ]*(seed)?[_\-= ]*\d+$")
 """End of a folder's name that contains the seed: run_3, run-seed3, run/3."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class SeedEntry:
     """Run, or several runs that differ only in their seed, under one label."""
 
     label: str
-    runs: tuple[Run, ...]
+    runs: tuple[RecordedRun, ...]
 
 
 def labels(folders: Sequence[Path]) -> list[str]:
@@ -37,23 +37,23 @@ def labels(folders: Sequence[Path]) -> list[str]:
     raise RunFolderError(f"the same run was given twice: {', '.join(map(str, folders))}")
 
 
-def entries(runs: Sequence[tuple[str, Run]]) -> list[Entry]:
+def entries(runs: Sequence[tuple[str, RecordedRun]]) -> list[SeedEntry]:
     """Return the labelled runs; runs with equal settings and different seeds share an entry."""
-    alike: dict[str, list[tuple[str, Run]]] = {}
+    alike: dict[str, list[tuple[str, RecordedRun]]] = {}
     for label, run in runs:
         # A run without a configuration has nothing known in common with another run.
         same = sorted((key, value) for key, value in settings(run.config).items() if key != "seed")
         alike.setdefault(repr(same) if run.config else label, []).append((label, run))
-    found: list[Entry] = []
+    found: list[SeedEntry] = []
     for members in alike.values():
         seeds = {run.seed for _, run in members}
         if len(seeds) == len(members) > 1:
             bare = {_SEED.sub("", label) for label, _ in members}
             label = (bare.pop() if len(bare) == 1 else "") or members[0][0]
             name = f"{label} ({len(members)} seeds)"
-            found.append(Entry(name, tuple(run for _, run in members)))
+            found.append(SeedEntry(name, tuple(run for _, run in members)))
         else:  # The same seed twice is the same run again, not a second sample.
-            found += [Entry(label, (run,)) for label, run in members]
+            found += [SeedEntry(label, (run,)) for label, run in members]
     return found
 
 

@@ -14,7 +14,7 @@ from srl_envs import registry
 from srl_envs.errors import EnvError, UntrustedError
 from srl_envs.text import TextView
 from srl_envs.untrusted import cut
-from srl_train.metrics.document import Step, Transcript, Turn
+from srl_train.metrics.document import ShownTurn, Step, Transcript
 
 SHOWN_TURNS = 40
 NEWEST_TURNS = 2
@@ -83,7 +83,7 @@ def _transcript(
         failure=None if episode.failure is None else cut(episode.failure, SHOWN_CHARACTERS),
         rules=[] if view is None else _rules(episode, view),
         turns=[
-            Turn(number, [_step(episode, step, view) for step in turns[number]], frame)
+            ShownTurn(number, [_step(episode, step, view) for step in turns[number]], frame)
             for number, frame in frames.items()
         ],
         left_out=0 if seconds else len(episode.turns) - len(frames),

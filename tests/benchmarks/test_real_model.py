@@ -11,7 +11,7 @@ from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import registry
 from srl_train.config import yaml_file
-from srl_train.metrics.run_folder import Run
+from srl_train.metrics.run_folder import RecordedRun
 
 CONFIGS = sorted((records.ROOT / "benchmarks" / "configs").glob("gemma_*.yaml"))
 
@@ -66,7 +66,7 @@ def finished(rose):
     """Return a run whose reward rose by that much, with standard errors of .03 and .04."""
     found = {"standard_error": 0.03, "raw_reward": 0.5, "success": None, "episodes": 4}
     after = {**found, "standard_error": 0.04, "raw_reward": 0.5 + rose}
-    return Run(
+    return RecordedRun(
         folder=Path("run"), rows=(), stages={}, config_text="", samples=(), notes=(),
         summary={"evaluation": {"before": found, "after": after}, "seconds": 7.0},
         config={"environment": {"name": "coop_compete_v0", "options": {}}, "seed": 3},

@@ -14,7 +14,7 @@ from core_srl import (
 from srl_agents.errors import BackendError, ServingError
 from srl_agents.event_loop import together
 from srl_agents.llm.backends.token_backend import Request
-from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.sampling import Sampling
 from srl_extensions.vllm import fleet as fleets
 from srl_extensions.vllm.fleet import Fleet
@@ -74,7 +74,7 @@ def other_weights(manager, lora_id, seed):
 
 
 async def asked(backend, *adapters):
-    [prompt] = backend.chat.prompts([Turn("Round 1.", rules="Choose.")])
+    [prompt] = backend.chat.prompts([ChatTurn("Round 1.", rules="Choose.")])
     sampling = Sampling(temperature=1.5, max_new_tokens=6)
     requests = [Request(prompt, sampling, 0, adapter=adapter) for adapter in adapters]
     return prompt, await together(*map(backend.complete, requests))

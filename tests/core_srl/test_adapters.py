@@ -10,7 +10,7 @@ from srl_agents.errors import BackendError
 from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Request
-from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.sampling import Sampling
 from srl_train.adapters import attach
 from srl_train.errors import ConfigError
@@ -42,7 +42,7 @@ def other_weights(manager, lora_id, seed):
 
 def asked(manager, *adapters, seed=0):
     backend = manager.backend
-    [prompt] = backend.chat.prompts([Turn("Round 1.", rules="Choose.")])
+    [prompt] = backend.chat.prompts([ChatTurn("Round 1.", rules="Choose.")])
     requests = [Request(prompt, SAMPLING, seed, adapter=adapter) for adapter in adapters]
 
     async def course():

@@ -16,10 +16,10 @@ from srl_agents.llm.sampling import Sampling
 
 
 @dataclass(frozen=True, eq=False)
-class AnswerTrie:
+class TokenTrie:
     """Trie of legal answers; a leaf allows no more tokens."""
 
-    children: Mapping[int, AnswerTrie]
+    children: Mapping[int, TokenTrie]
     """Next token -> subtrie, in the order of the answers."""
     allowed: tuple[int, ...]
     """Keys of `children`."""
@@ -28,7 +28,7 @@ class AnswerTrie:
     longest: int
 
 
-def answer_trie(answers: Sequence[Sequence[int]], end_of_turn: int) -> AnswerTrie:
+def answer_trie(answers: Sequence[Sequence[int]], end_of_turn: int) -> TokenTrie:
     """Return the trie of the answers' token ids, each closed by `end_of_turn`.
 
     Raises:
@@ -48,12 +48,12 @@ def answer_trie(answers: Sequence[Sequence[int]], end_of_turn: int) -> AnswerTri
 known_trie = functools.lru_cache(maxsize=1024)(answer_trie)
 
 
-def _grow(tails: Sequence[tuple[int, ...]]) -> AnswerTrie:
+def _grow(tails: Sequence[tuple[int, ...]]) -> TokenTrie:
     by_token: dict[int, list[tuple[int, ...]]] = {}
     for tail in tails:
         if tail:
             by_token.setdefault(tail[0], []).append(tail[1:])
-    return AnswerTrie(
+    return TokenTrie(
         children={token: _grow(rest) for token, rest in by_token.items()},
         allowed=tuple(by_token),
         answers=len(tails),

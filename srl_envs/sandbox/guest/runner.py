@@ -25,12 +25,12 @@ NOTHING = b'{"source": "", "name": "solution", "asks": []}'
 DONE = b"{}\n"
 
 
-class Attempt:
+class CodeAttempt:
     """A `with` block whose failure, of whatever kind, is kept instead of raised."""
 
     failure: dict[str, str] | None = None
 
-    def __enter__(self) -> Attempt:
+    def __enter__(self) -> CodeAttempt:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
@@ -54,7 +54,7 @@ def run(request: bytes) -> None:
     sys.argv = [asked["name"]]
     gc.enable()
     code: Any = None
-    with Attempt() as compiling:
+    with CodeAttempt() as compiling:
         code = compile(asked["source"], "<program>", "exec", dont_inherit=True)
     if compiling.failure:
         compiling.failure.setdefault("verdict", "syntax")
@@ -63,14 +63,14 @@ def run(request: bytes) -> None:
     if asked["asks"]:
         elsewhere = {name: Elsewhere(name) for name in asked["asks"]}
         module.__dict__.update(elsewhere, elsewhere=elsewhere)
-    with Attempt() as loading:
+    with CodeAttempt() as loading:
         exec(code, module.__dict__)
     _report(loading.failure or {})
     if loading.failure is None:
         with os.fdopen(CALLS, "rb") as calls:
             for line in calls:
                 _answer(module, line)
-    with Attempt():
+    with CodeAttempt():
         sys.stdout.flush()
         sys.stderr.flush()
 
@@ -99,7 +99,7 @@ class Elsewhere:
 
 def _answer(module: types.ModuleType, call: bytes) -> None:
     report: dict[str, str] = {}
-    with Attempt() as calling:
+    with CodeAttempt() as calling:
         name, args, kwargs = serialization.loads(call)
         if name not in module.__dict__:
             raise NameError(f"name {name!r} is not defined")
@@ -127,7 +127,7 @@ def _words(kind: Any, error: Any, trace: Any) -> str:
             line = trace.tb_lineno
         trace = trace.tb_next
     said = ""
-    with Attempt():  # the program may have written its own __str__
+    with CodeAttempt():  # the program may have written its own __str__
         said = str(error)[:MESSAGE]
     where = f" (line {line})" if line is not None and not issubclass(kind, SyntaxError) else ""
     return f"{kind.__name__}: {said}{where}" if said else f"{kind.__name__}{where}"

@@ -19,7 +19,7 @@ import numpy as np
 
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.sandbox import LEVELS, Limits, Run, Sandbox, Test, TestReport, Verdict
+from srl_envs.sandbox import LEVELS, Limits, ProgramRun, Sandbox, SandboxVerdict, Test, TestReport
 from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
 from srl_envs.tasks.programming import datasets
 from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
@@ -103,15 +103,15 @@ class Programming(Task):
     def _judged(self, problem: Problem, program: str) -> Grade:
         """Grade by tests that are code, each in a separate run."""
         data = problem.data
-        runs: list[Run] = []
+        runs: list[ProgramRun] = []
         trials = (*data["visible"], *data["hidden"])
         for trial in trials:
             runs.append(self.sandbox.judge(program, trial, data["functions"]))
-            if runs[-1].verdict is Verdict.SYNTAX:
-                return _graded(runs[-1], [], [Verdict.SYNTAX] * len(trials), "")
+            if runs[-1].verdict is SandboxVerdict.SYNTAX:
+                return _graded(runs[-1], [], [SandboxVerdict.SYNTAX] * len(trials), "")
         shown, verdicts, said = len(data["visible"]), [run.verdict for run in runs], ""
         for test, run in zip(data["shown"], runs, strict=False):
-            if run.verdict is not Verdict.OK:
+            if run.verdict is not SandboxVerdict.OK:
                 said = f"{test} fails: {run.error or run.verdict}."
                 break
         return _graded(runs[0], verdicts[:shown], verdicts[shown:], said)
@@ -129,15 +129,20 @@ def _program(problem: Problem, answer: str) -> str:
     return f"{begun}{answer}" if prompt else f"{begun}{answer.strip()}"
 
 
-def _graded(run: Run, visible: Sequence[Verdict], hidden: Sequence[Verdict], failing: str) -> Grade:
-    parsed = run.verdict is not Verdict.SYNTAX
+def _graded(
+    run: ProgramRun,
+    visible: Sequence[SandboxVerdict],
+    hidden: Sequence[SandboxVerdict],
+    failing: str,
+) -> Grade:
+    parsed = run.verdict is not SandboxVerdict.SYNTAX
     shares = [_passed(tests) / len(tests) for tests in (visible, hidden) if tests]
     if len(shares) == 2:
         score = SYNTAX * parsed + VISIBLE * shares[0] + HIDDEN * shares[1]
     else:
         score = SYNTAX * parsed + (VISIBLE + HIDDEN) * shares[0]
     every = [*visible, *hidden]
-    correct = all(verdict is Verdict.OK for verdict in every)
+    correct = all(verdict is SandboxVerdict.OK for verdict in every)
     if correct:
         feedback = "All tests pass."
     elif not parsed:
@@ -159,18 +164,18 @@ def _graded(run: Run, visible: Sequence[Verdict], hidden: Sequence[Verdict], fai
     return Grade(1.0 if correct else min(score, 1.0), correct, feedback, info=info)
 
 
-def _passed(verdicts: Sequence[Verdict]) -> int:
-    return sum(verdict is Verdict.OK for verdict in verdicts)
+def _passed(verdicts: Sequence[SandboxVerdict]) -> int:
+    return sum(verdict is SandboxVerdict.OK for verdict in verdicts)
 
 
 def _first_failure(report: TestReport, visible: Sequence[Test]) -> str:
     """Describe the first visible test that fails: call, expected and returned value."""
     for test, verdict, outcome in zip(visible, report.verdicts, report.run.outcomes, strict=False):
-        if verdict is Verdict.WRONG:
+        if verdict is SandboxVerdict.WRONG:
             got = repr(outcome.value)
             got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
             return f"{test.call} gave {got}, expected {test.expected!r}."
-        if verdict is not Verdict.OK:
+        if verdict is not SandboxVerdict.OK:
             why = outcome.error or verdict
             return f"{test.call} should give {test.expected!r}, but: {why}."
     return ""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from srl_envs.sandbox import Call, Test
+from srl_envs.sandbox import SandboxCall, Test
 from srl_envs.sandbox.guest.serialization import dumps
 from srl_envs.tasks.base import Problem, pick
 
@@ -24,7 +24,7 @@ Arguments = Callable[[np.random.Generator], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnProblem:
     """Parts of a problem."""
 
     words: str
@@ -37,7 +37,7 @@ class Drawn:
     """Expression instead of a body."""
 
 
-Template = Callable[[np.random.Generator], Drawn]
+Template = Callable[[np.random.Generator], DrawnProblem]
 
 
 def problem(family: str, template: Template, rng: np.random.Generator, difficulty: int) -> Problem:
@@ -51,7 +51,7 @@ def problem(family: str, template: Template, rng: np.random.Generator, difficult
     tests: dict[bytes, Test] = {}
     for _ in range(TRIES):
         arguments = drawn.arguments(rng)
-        call = Call("f", arguments)
+        call = SandboxCall("f", arguments)
         tests.setdefault(dumps(arguments), Test(call, scope["f"](*arguments)))
         if len(tests) == VISIBLE + HIDDEN:
             break
@@ -105,10 +105,10 @@ RETURNS = MappingProxyType(
 """Question -> expression, of the smallest family."""
 
 
-def _returns(rng: np.random.Generator) -> Drawn:
+def _returns(rng: np.random.Generator) -> DrawnProblem:
     words, expression = _pick(rng, RETURNS)
     pair: Arguments = lambda rng: tuple(rng.integers(-9, 10, 2).tolist())  # noqa: E731
-    return Drawn(words, "a, b", "", pair, returns=expression)
+    return DrawnProblem(words, "a, b", "", pair, returns=expression)
 
 
 def _condition(rng: np.random.Generator) -> tuple[str, str]:
@@ -124,24 +124,26 @@ def _condition(rng: np.random.Generator) -> tuple[str, str]:
     )
 
 
-def _total(rng: np.random.Generator) -> Drawn:
+def _total(rng: np.random.Generator) -> DrawnProblem:
     which, test = _condition(rng)
     what, function = _pick(rng, {"sum": "sum", "number": "len"})
     words = f"give the {what} of those of the numbers that are {which}."
-    return Drawn(words, "numbers", f"return {function}([n for n in numbers if {test}])", _numbers())
+    return DrawnProblem(
+        words, "numbers", f"return {function}([n for n in numbers if {test}])", _numbers()
+    )
 
 
-def _kept(rng: np.random.Generator) -> Drawn:
+def _kept(rng: np.random.Generator) -> DrawnProblem:
     which, test = _condition(rng)
     k = int(rng.integers(2, 9))
     change, done = _pick(
         rng, {f"times {k}": f"n * {k}", f"plus {k}": f"n + {k}", "squared": "n * n"}
     )
     words = f"give the list of the numbers that are {which}, in order, each {change}."
-    return Drawn(words, "numbers", f"return [{done} for n in numbers if {test}]", _numbers())
+    return DrawnProblem(words, "numbers", f"return [{done} for n in numbers if {test}]", _numbers())
 
 
-def _letters(rng: np.random.Generator) -> Drawn:
+def _letters(rng: np.random.Generator) -> DrawnProblem:
     letters = "".join(sorted(rng.choice(list("abcdeo"), 2, replace=False).tolist()))
     words, body = _pick(
         rng,
@@ -157,10 +159,10 @@ def _letters(rng: np.random.Generator) -> Drawn:
             ),
         },
     )
-    return Drawn(words, "text", body, _text)
+    return DrawnProblem(words, "text", body, _text)
 
 
-def _words(rng: np.random.Generator) -> Drawn:
+def _words(rng: np.random.Generator) -> DrawnProblem:
     k = int(rng.integers(1, 5))
     words, body = _pick(
         rng,
@@ -177,10 +179,10 @@ def _words(rng: np.random.Generator) -> Drawn:
             ),
         },
     )
-    return Drawn(words, "text", body, _text)
+    return DrawnProblem(words, "text", body, _text)
 
 
-def _sorted(rng: np.random.Generator) -> Drawn:
+def _sorted(rng: np.random.Generator) -> DrawnProblem:
     m = int(rng.integers(2, 8))
     key, code = _pick(
         rng,
@@ -193,10 +195,10 @@ def _sorted(rng: np.random.Generator) -> Drawn:
     order, sign = _pick(rng, {"smallest first": "", "largest first": "-"})
     words = f"sort the numbers by {key}, {order}; equal ones by their values, smallest first."
     body = f"return sorted(numbers, key=lambda n: ({sign}({code}), n))"
-    return Drawn(words, "numbers", body, _numbers(-30, 31))
+    return DrawnProblem(words, "numbers", body, _numbers(-30, 31))
 
 
-def _groups(rng: np.random.Generator) -> Drawn:
+def _groups(rng: np.random.Generator) -> DrawnProblem:
     k = int(rng.integers(1, 4))
     words, body = _pick(
         rng,
@@ -212,57 +214,57 @@ def _groups(rng: np.random.Generator) -> Drawn:
             ),
         },
     )
-    return Drawn(words, "text", body, _text)
+    return DrawnProblem(words, "text", body, _text)
 
 
-def _window(rng: np.random.Generator) -> Drawn:
+def _window(rng: np.random.Generator) -> DrawnProblem:
     k = int(rng.integers(2, 5))
     what, function = _pick(rng, {"largest": "max", "smallest": "min"})
     words = f"give the {what} sum of {k} neighbouring numbers; 0 if there are fewer than {k}."
     sums = f"[sum(numbers[i:i + {k}]) for i in range(len(numbers) - {k} + 1)]"
-    return Drawn(words, "numbers", f"return {function}({sums}, default=0)", _numbers())
+    return DrawnProblem(words, "numbers", f"return {function}({sums}, default=0)", _numbers())
 
 
-def _pairs(rng: np.random.Generator) -> Drawn:
+def _pairs(rng: np.random.Generator) -> DrawnProblem:
     k = int(rng.integers(-3, 8))
     relation, code = _pick(rng, {"add up to": "a + b", "differ by": "abs(a - b)"})
     k = abs(k) if relation == "differ by" else k
     words = f"count the pairs of positions i < j whose numbers {relation} {k}."
     body = f"return sum({code} == {k} for i, a in enumerate(numbers) for b in numbers[i + 1:])"
-    return Drawn(words, "numbers", body, _numbers(-5, 6))
+    return DrawnProblem(words, "numbers", body, _numbers(-5, 6))
 
 
-def _runs(rng: np.random.Generator) -> Drawn:
+def _runs(rng: np.random.Generator) -> DrawnProblem:
     k = int(rng.integers(1, 4))
     words = f"give the length of the longest run of neighbours that each differ by at most {k}."
     body = (
         "best = now = 1\nfor a, b in zip(numbers, numbers[1:]):\n"
         f"    now = now + 1 if abs(a - b) <= {k} else 1\n    best = max(best, now)\nreturn best"
     )
-    return Drawn(words, "numbers", body, _numbers(-5, 6, 12))
+    return DrawnProblem(words, "numbers", body, _numbers(-5, 6, 12))
 
 
-def _base(rng: np.random.Generator) -> Drawn:
+def _base(rng: np.random.Generator) -> DrawnProblem:
     base = int(rng.integers(3, 10))
     words = f"write the number n, 0 or more, in base {base}, as a string."
     body = (
         f"digits = ''\nwhile n:\n    digits = str(n % {base}) + digits\n    n //= {base}\n"
         "return digits or '0'"
     )
-    return Drawn(words, "n", body, lambda rng: (int(rng.integers(0, 5000)),))
+    return DrawnProblem(words, "n", body, lambda rng: (int(rng.integers(0, 5000)),))
 
 
-def _stairs(rng: np.random.Generator) -> Drawn:
+def _stairs(rng: np.random.Generator) -> DrawnProblem:
     steps = sorted(rng.choice(range(1, 6), int(rng.integers(2, 4)), replace=False).tolist())
     words = f"count the ways to climb n stairs with steps of {steps}, in any order."
     body = (
         "ways = [1] + [0] * n\nfor i in range(1, n + 1):\n"
         f"    ways[i] = sum(ways[i - s] for s in {steps} if s <= i)\nreturn ways[n]"
     )
-    return Drawn(words, "n", body, lambda rng: (int(rng.integers(1, 30)),))
+    return DrawnProblem(words, "n", body, lambda rng: (int(rng.integers(1, 30)),))
 
 
-def _coins(rng: np.random.Generator) -> Drawn:
+def _coins(rng: np.random.Generator) -> DrawnProblem:
     coins = sorted(rng.choice(range(2, 12), 3, replace=False).tolist())
     words = f"give the fewest coins of {coins} that make n, or -1 if none do."
     body = (
@@ -270,20 +272,20 @@ def _coins(rng: np.random.Generator) -> Drawn:
         f"    found = [few[i - c] for c in {coins} if c <= i and few[i - c] is not None]\n"
         "    few[i] = min(found) + 1 if found else None\nreturn -1 if few[n] is None else few[n]"
     )
-    return Drawn(words, "n", body, lambda rng: (int(rng.integers(1, 60)),))
+    return DrawnProblem(words, "n", body, lambda rng: (int(rng.integers(1, 60)),))
 
 
-def _apart(rng: np.random.Generator) -> Drawn:
+def _apart(rng: np.random.Generator) -> DrawnProblem:
     k = int(rng.integers(2, 5))
     words = f"give the largest sum of numbers whose positions are at least {k} apart; 0 for none."
     body = (
         "best = [0]\nfor i, n in enumerate(numbers):\n"
         f"    best.append(max(best[-1], n + best[max(0, i + 1 - {k})]))\nreturn best[-1]"
     )
-    return Drawn(words, "numbers", body, _numbers(-9, 10, 12))
+    return DrawnProblem(words, "numbers", body, _numbers(-9, 10, 12))
 
 
-def _rising(rng: np.random.Generator) -> Drawn:
+def _rising(rng: np.random.Generator) -> DrawnProblem:
     k = int(rng.integers(1, 5))
     words = (
         f"give the length of the longest subsequence in which each number is at least {k} more "
@@ -295,7 +297,7 @@ def _rising(rng: np.random.Generator) -> Drawn:
         "    best.append(1 + max(before, default=0))\n"
         "return max(best, default=0)"
     )
-    return Drawn(words, "numbers", body, _numbers(-9, 10, 12))
+    return DrawnProblem(words, "numbers", body, _numbers(-9, 10, 12))
 
 
 FAMILIES: Mapping[str, Mapping[int, tuple[Template, ...]]] = MappingProxyType(

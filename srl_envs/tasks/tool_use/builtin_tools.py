@@ -203,7 +203,7 @@ class PythonRepl:
         Raises:
             ToolError: The cell failed.
         """
-        from srl_envs.sandbox import Verdict
+        from srl_envs.sandbox import SandboxVerdict
 
         if len(code) > LONGEST_CELL:
             raise ToolError(f"a cell may have {LONGEST_CELL} characters")
@@ -213,7 +213,7 @@ class PythonRepl:
         # A copy of an episode may run in another process.
         sandbox = self._sandbox or _shared_sandbox(os.getpid())
         run = sandbox.evaluate(_REPEATED.format(cells=self._cells, newest=newest))
-        if run.verdict is not Verdict.OK:
+        if run.verdict is not SandboxVerdict.OK:
             error = run.error.strip() or f"the program ended: {run.verdict}"
             raise ToolError(f"{error}\n{run.stdout[-500:]}".strip())
         self._cells = (*self._cells, newest)

@@ -22,7 +22,7 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, TaskView, pick
 from srl_envs.tasks.grading import same_value, words_of
 from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, MemoryFiles, Toolbox
-from srl_envs.tasks.tool_use.generators import FAMILIES, Step
+from srl_envs.tasks.tool_use.generators import FAMILIES, CallStep
 from srl_envs.tasks.tool_use.parsing import CLOSE, OPEN, ToolCall, read_turn
 from srl_envs.tasks.tool_use.search import SearchProvider
 from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolResult
@@ -57,7 +57,7 @@ _ECHOING = ("write_file", "list_files")  # tools whose results contain names cho
 
 
 @dataclass
-class Session:
+class ToolSession:
     """Tool calls of one agent in one episode.
 
     A needed call counts only if the agent could know its arguments: a file as it was given, numbers
@@ -68,7 +68,7 @@ class Session:
     """
 
     box: Toolbox
-    steps: Sequence[Step]
+    steps: Sequence[CallStep]
     question: str
     made: set[int] = field(default_factory=set)
     """Indices of the steps that were made."""
@@ -228,12 +228,12 @@ class ToolUse(Task):
         said = read_turn(text)
         return said if isinstance(said, ParseFailure) else text
 
-    def begin(self, problem: Problem) -> Session:
+    def begin(self, problem: Problem) -> ToolSession:
         box = self._toolbox(MemoryFiles(problem.data.get("files")))
-        return Session(box, problem.data.get("steps", ()), problem.question)
+        return ToolSession(box, problem.data.get("steps", ()), problem.question)
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
-        session: Session = attempt.memory
+        session: ToolSession = attempt.memory
         said = read_turn(answer)
         if isinstance(said, tuple):
             results = session.turn(said)
@@ -253,7 +253,7 @@ class ToolUse(Task):
         """Keep the session, for the last observation."""
 
     def question(self, attempt: Attempt) -> str:
-        session: Session = attempt.memory
+        session: ToolSession = attempt.memory
         earlier = session.turns[:-1][-self.history :] if self.history else []
         lines = [attempt.problem.question]
         for calls, results in earlier:
@@ -270,7 +270,7 @@ class ToolUse(Task):
         question before the first result. There are up to OF_A_KIND calls of each tool, and as many
         answers.
         """
-        session: Session = attempt.memory
+        session: ToolSession = attempt.memory
         results = [result.content for _, made in session.turns for result in made if result.ok]
         known = {call.written() for calls, _ in session.turns for call in calls}
         sight = [attempt.problem.question, *results]

@@ -34,7 +34,7 @@ FACTS = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Step:
+class CallStep:
     """Needed call, with the evidence of an equivalent call."""
 
     call: ToolCall
@@ -72,7 +72,7 @@ class Draft:
 
     def __init__(self, files: Mapping[str, str] | None = None) -> None:
         self.files = dict(files or {})
-        self.steps: list[Step] = []
+        self.steps: list[CallStep] = []
         self._box = Toolbox(files=MemoryFiles(self.files))
 
     def use(self, tool: str, *, evidence: str | None = None, **arguments: Any) -> str:
@@ -81,7 +81,7 @@ class Draft:
         result = self._box.registry.call(call)
         if not result.ok:
             raise ValueError(f"a generator's own call failed: {call}: {result.content}")
-        self.steps.append(Step(call, result.content if evidence is None else evidence))
+        self.steps.append(CallStep(call, result.content if evidence is None else evidence))
         return result.content
 
     def problem(
@@ -246,7 +246,7 @@ def count(rng: np.random.Generator, difficulty: int) -> Problem:
         answer,
         difficulty,
         key=f"count: {question}",
-        data={"files": {}, "steps": (Step(ToolCall("python", {"code": code}), answer),)},
+        data={"files": {}, "steps": (CallStep(ToolCall("python", {"code": code}), answer),)},
         info={"family": "count", "calls_needed": 1},
     )
 
@@ -260,7 +260,7 @@ def asked(
     difficulty: int = 1,
 ) -> Problem:
     """Return a user-defined problem that needs each function of `required_tools` once."""
-    steps = tuple(Step(ToolCall(name, {}), "") for name in required_tools)
+    steps = tuple(CallStep(ToolCall(name, {}), "") for name in required_tools)
     return Problem(
         question,
         str(answer),

@@ -21,7 +21,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
-class Document:
+class SearchDocument:
     """Searchable document."""
 
     title: str
@@ -32,7 +32,7 @@ class Document:
 class SearchProvider(Protocol):
     """Search provider; any object with this method."""
 
-    def search(self, query: str, count: int) -> Sequence[Document]:
+    def search(self, query: str, count: int) -> Sequence[SearchDocument]:
         """Return up to `count` documents, the best first; raise ToolError on failure."""
         ...
 
@@ -47,7 +47,7 @@ class BM25Search:
         ImportError: bm25s is missing.
     """
 
-    def __init__(self, documents: Iterable[Document]) -> None:
+    def __init__(self, documents: Iterable[SearchDocument]) -> None:
         with needed_by("search"):
             import bm25s
         self.documents = tuple(documents)
@@ -59,7 +59,7 @@ class BM25Search:
             show_progress=False,
         )
 
-    def search(self, query: str, count: int) -> Sequence[Document]:
+    def search(self, query: str, count: int) -> Sequence[SearchDocument]:
         """Return up to `count` documents, the best first."""
         words = _words(query)
         if not words:
@@ -69,7 +69,7 @@ class BM25Search:
         return [self.documents[place] for place in order[:count] if scores[place] > 0]
 
 
-def as_text(documents: Sequence[Document]) -> str:
+def as_text(documents: Sequence[SearchDocument]) -> str:
     """Return documents as text, one paragraph each."""
     if not documents:
         return "Nothing was found."
@@ -79,7 +79,7 @@ def as_text(documents: Sequence[Document]) -> str:
     )
 
 
-def load_documents(path: Path) -> tuple[Document, ...]:
+def load_documents(path: Path) -> tuple[SearchDocument, ...]:
     """Load documents from a JSONL file: an object with "title" and "text" on every line.
 
     Raises:
@@ -98,7 +98,7 @@ def _words(text: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(text)]
 
 
-def _document(said: Any, number: int) -> Document:
+def _document(said: Any, number: int) -> SearchDocument:
     if not isinstance(said, Mapping) or not {"title", "text"} <= set(said):
         raise EnvConfigError(f"give an object with 'title' and 'text', got {said!r:.40}")
-    return Document(str(said["title"]), str(said["text"]))
+    return SearchDocument(str(said["title"]), str(said["text"]))

@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_agents.llm.backends.token_backend import AnswerTrie, answer_trie
+from srl_agents.llm.backends.token_backend import TokenTrie, answer_trie
 
 END = 99
 
 
-def written(tree: AnswerTrie) -> list[tuple[int, ...]]:
+def written(tree: TokenTrie) -> list[tuple[int, ...]]:
     """Every token sequence that the tree lets through."""
     if not tree.allowed:
         return [()]

@@ -4,7 +4,7 @@ import logging
 import pytest
 
 from srl_agents.errors import BackendError
-from srl_agents.llm.chat_format import TEMPLATES, ChatFormat, Turn, fill_in, template_of
+from srl_agents.llm.chat_format import TEMPLATES, ChatFormat, ChatTurn, fill_in, template_of
 
 
 @pytest.fixture
@@ -24,9 +24,9 @@ def test_without_a_template_the_error_names_the_setting(bare):
 def test_conversations_are_appended_to_as_the_template_writes_them(bare, name):
     fill_in(bare, name)
     chat = ChatFormat(bare)
-    [first] = chat.prompts([Turn("Round 1.", rules="Choose.")])
+    [first] = chat.prompts([ChatTurn("Round 1.", rules="Choose.")])
     answer = (*chat.answer("compete"), chat.end_of_turn)
-    [more] = chat.prompts([Turn("Round 2.", last=chat.end_of_turn)])
+    [more] = chat.prompts([ChatTurn("Round 2.", last=chat.end_of_turn)])
     system = [] if name == "gemma" else [("system", "Choose.")]
     words = "Choose.\n\nRound 1." if name == "gemma" else "Round 1."
     whole = chat.render([*system, ("user", words), ("assistant", "compete"), ("user", "Round 2.")])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_envs.sandbox import Call, Limits, Sandbox, SandboxError, Test, Verdict
+from srl_envs.sandbox import Limits, Sandbox, SandboxCall, SandboxError, SandboxVerdict, Test
 from tests.srl_envs.sandbox.attacks import ATTACKS, KINDS
 
 WALL, CPU = 0.3, 1  # seconds that an attack gets; an honest run gets more
@@ -165,7 +165,7 @@ def sandbox(request):
         yield None, set()
         return
     with made:
-        assert made.check("def f(x): return x", [Test(Call("f", (1,)), 1)]).all_passed
+        assert made.check("def f(x): return x", [Test(SandboxCall("f", (1,)), 1)]).all_passed
         yield made, processes(set())
 
 
@@ -180,18 +180,20 @@ def test_fails_in_time_and_leaves_nothing(sandbox, surroundings, kind, name):
     source = surroundings.filled_in(KINDS[kind][name])
 
     started = time.monotonic()
-    report = sandbox.check(source, [Test(Call("f", (1,)), surroundings.expected)], wall=WALL)
+    report = sandbox.check(source, [Test(SandboxCall("f", (1,)), surroundings.expected)], wall=WALL)
     taken = time.monotonic() - started
 
     run = report.run
     assert report.passed == 0
     assert taken < LATE, f"held its caller for {taken:.1f} s"
-    assert all(isinstance(verdict, Verdict) for verdict in report.verdicts)
+    assert all(isinstance(verdict, SandboxVerdict) for verdict in report.verdicts)
     assert len(run.stdout) <= sandbox.limits.output and len(run.error) <= 400
     said = f"{run.stdout} {run.error} {[(o.value, o.error) for o in run.outcomes]!r}"
     surroundings.check_unharmed(said)
     assert "\x1b" not in run.stdout + run.error + run.outcomes[0].error
-    honest = sandbox.check("def f(x): return x", [Test(Call("f", ("still here",)), "still here")])
+    honest = sandbox.check(
+        "def f(x): return x", [Test(SandboxCall("f", ("still here",)), "still here")]
+    )
     assert honest.all_passed, f"the sandbox is spoilt: {honest}"
     deadline = time.monotonic() + 10.0
     while (left := processes(before)) and time.monotonic() < deadline:

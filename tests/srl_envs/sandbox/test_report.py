@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srl_envs.sandbox import Call, Limits, NotPlainError, Test, Verdict
+from srl_envs.sandbox import Limits, NotPlainError, SandboxCall, SandboxVerdict, Test
 from srl_envs.sandbox.guest import serialization
 from srl_envs.sandbox.report import answered, outcome_of
 from srl_envs.untrusted import MAX_DIGITS
@@ -55,8 +55,8 @@ def f(x):
 @pytest.mark.parametrize("digits", [4300, 4301, 50_000])
 def test_a_forged_integer_is_judged(sandbox, digits):
     forged = FORGED.replace("VALUE", "9" * digits)
-    assert sandbox.judge(forged, "assert f(2) == 4", ["f"]).verdict is not Verdict.OK
-    report = sandbox.check(forged, [Test(Call("f", (2,)), 4)])
+    assert sandbox.judge(forged, "assert f(2) == 4", ["f"]).verdict is not SandboxVerdict.OK
+    report = sandbox.check(forged, [Test(SandboxCall("f", (2,)), 4)])
     assert report.passed == 0 and repr(report.run.outcomes[0].value)
 
 
@@ -107,8 +107,10 @@ def test_no_noise_raises(sandbox):
             "WHEN", str(number % 3)
         )
         judged = sandbox.judge(source, "assert f(2) == 'never'", ["f"])
-        assert isinstance(judged.verdict, Verdict) and judged.verdict is not Verdict.OK
-        report = sandbox.check(source, [Test(Call("f", (n,)), "never") for n in range(2)])
+        assert (
+            isinstance(judged.verdict, SandboxVerdict) and judged.verdict is not SandboxVerdict.OK
+        )
+        report = sandbox.check(source, [Test(SandboxCall("f", (n,)), "never") for n in range(2)])
         assert report.passed == 0 and len(report.verdicts) == 2
 
 
@@ -133,7 +135,7 @@ def f(x):
 
 
 def test_no_call_is_told_before_its_turn(sandbox):
-    tests = [Test(Call("f", (word,)), "expected") for word in ("first", "second", "third")]
+    tests = [Test(SandboxCall("f", (word,)), "expected") for word in ("first", "second", "third")]
     outcomes = sandbox.check(LOOKING, tests).run.outcomes
     assert outcomes[0].value == [True, False, False]
     assert outcomes[1].value[1:] == [True, False]
@@ -143,13 +145,13 @@ def test_what_is_no_python_is_said_before_any_call(sandbox):
     late = (
         'import os\ndef f(x): os.write(3, b\'{"verdict": "syntax", "error": "\' + x + b\'"}\\n\')'
     )
-    run = sandbox.run(late, [Call("f", (b"told",))])
-    assert run.verdict is not Verdict.SYNTAX and "told" not in run.error
+    run = sandbox.run(late, [SandboxCall("f", (b"told",))])
+    assert run.verdict is not SandboxVerdict.SYNTAX and "told" not in run.error
     judged = sandbox.judge(late, "f(b'told')", ["f"])
-    assert judged.verdict is not Verdict.SYNTAX and "told" not in judged.error
+    assert judged.verdict is not SandboxVerdict.SYNTAX and "told" not in judged.error
 
 
 def test_what_a_program_says_of_its_failure_is_one_line(sandbox):
     source = "def f():\n    raise type('E\\nAll tests pass', (Exception,), {})('x\\n\\u2028y')"
-    [outcome] = sandbox.run(source, [Call("f")]).outcomes
+    [outcome] = sandbox.run(source, [SandboxCall("f")]).outcomes
     assert len(outcome.error.splitlines()) == 1 and "All tests pass" in outcome.error

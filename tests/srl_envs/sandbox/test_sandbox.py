@@ -13,17 +13,17 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.sandbox import (
     FEATURES,
     LEVELS,
-    Call,
     Limits,
     Protections,
     Sandbox,
+    SandboxCall,
     SandboxError,
+    SandboxVerdict,
     Test,
-    Verdict,
 )
 from tests.srl_envs.sandbox.sandboxes import any_sandbox, children_of
 
-OK, WRONG, ERROR = Verdict.OK, Verdict.WRONG, Verdict.ERROR
+OK, WRONG, ERROR = SandboxVerdict.OK, SandboxVerdict.WRONG, SandboxVerdict.ERROR
 ROOT = Path(__file__).parents[3]
 
 
@@ -36,7 +36,9 @@ def sandbox():
 
 def test_calls_return_plain_data(sandbox):
     values = (None, True, 1, 1.5, "é\ud800", b"\x00", 2j, [1, (2,)], {(1, 2): {3}}, frozenset({4}))
-    run = sandbox.run("def f(x, *, y=0): return x", [Call("f", (v,), {"y": 1}) for v in values])
+    run = sandbox.run(
+        "def f(x, *, y=0): return x", [SandboxCall("f", (v,), {"y": 1}) for v in values]
+    )
     assert run.verdict is OK
     assert [(type(o.value), o.value) for o in run.outcomes] == [(type(v), v) for v in values]
 
@@ -61,34 +63,34 @@ def test_calls_return_plain_data(sandbox):
     ],
 )
 def test_verdicts_of_calls(sandbox, body, expected, verdict):
-    report = sandbox.check(f"def f(x): {body}", [Test(Call("f", (1,)), expected)])
+    report = sandbox.check(f"def f(x): {body}", [Test(SandboxCall("f", (1,)), expected)])
     assert report.verdicts == (verdict,)
     assert report.all_passed is (verdict is OK)
 
 
 def test_tolerance(sandbox):
     source = "def f(): return [0.1 + 0.2, 1e9 + 1]"
-    assert sandbox.check(source, [Test(Call("f"), [0.3, 1e9], tolerance=1e-6)]).all_passed
-    assert not sandbox.check(source, [Test(Call("f"), [0.3, 1e9])]).all_passed
+    assert sandbox.check(source, [Test(SandboxCall("f"), [0.3, 1e9], tolerance=1e-6)]).all_passed
+    assert not sandbox.check(source, [Test(SandboxCall("f"), [0.3, 1e9])]).all_passed
 
 
 @pytest.mark.parametrize(
     ("source", "verdict", "words"),
     [
-        ("def f(:", Verdict.SYNTAX, "SyntaxError"),
+        ("def f(:", SandboxVerdict.SYNTAX, "SyntaxError"),
         ("1 / 0", ERROR, "ZeroDivisionError: division by zero (line 1)"),
-        ("while True: pass", Verdict.TIMEOUT, "time"),
-        ("x = bytearray(2**40)", Verdict.MEMORY, "MemoryError"),
-        ("while True: print('x' * 1000)", Verdict.OUTPUT, "output"),
-        ("import os; os._exit(3)", Verdict.KILLED, "ended"),
-        ("import ctypes; ctypes.string_at(0)", Verdict.KILLED, "SIGSEGV"),
+        ("while True: pass", SandboxVerdict.TIMEOUT, "time"),
+        ("x = bytearray(2**40)", SandboxVerdict.MEMORY, "MemoryError"),
+        ("while True: print('x' * 1000)", SandboxVerdict.OUTPUT, "output"),
+        ("import os; os._exit(3)", SandboxVerdict.KILLED, "ended"),
+        ("import ctypes; ctypes.string_at(0)", SandboxVerdict.KILLED, "SIGSEGV"),
     ],
 )
 def test_verdicts_of_programs(sandbox, source, verdict, words):
-    wall = 0.5 if verdict is Verdict.TIMEOUT else None
-    run = sandbox.run(source, [Call("f", (1,)), Call("f", (2,))], wall=wall)
+    wall = 0.5 if verdict is SandboxVerdict.TIMEOUT else None
+    run = sandbox.run(source, [SandboxCall("f", (1,)), SandboxCall("f", (2,))], wall=wall)
     assert run.verdict is verdict and words in run.error
-    assert [outcome.verdict for outcome in run.outcomes] == [verdict, Verdict.NOT_RUN]
+    assert [outcome.verdict for outcome in run.outcomes] == [verdict, SandboxVerdict.NOT_RUN]
 
 
 def test_whoever_ignores_that_its_time_is_up_is_killed_for_it(sandbox):
@@ -96,8 +98,8 @@ def test_whoever_ignores_that_its_time_is_up_is_killed_for_it(sandbox):
         "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"
         "def f(x):\n    while True: pass"
     )
-    report = sandbox.check(source, [Test(Call("f", (1,)), 1)])
-    assert report.verdicts == (Verdict.TIMEOUT,)
+    report = sandbox.check(source, [Test(SandboxCall("f", (1,)), 1)])
+    assert report.verdicts == (SandboxVerdict.TIMEOUT,)
 
 
 def test_a_program_reads_and_prints(sandbox):
@@ -114,11 +116,14 @@ def test_runs_share_nothing_and_repeat_exactly(sandbox):
         "import math, random\n"
         "def f(): return [len('ab'), math.pi, random.random(), 'x' in globals()]"
     )
-    first, second = (sandbox.run(source, [Call("f")]).outcomes[0].value for _ in range(2))
+    first, second = (sandbox.run(source, [SandboxCall("f")]).outcomes[0].value for _ in range(2))
     assert first == second and first[0] == 2 and first[1] > 3.1 and first[3] is False
     order = "def f(): return list({'a', 'b', 'c', 'd', 'e'})"
     with any_sandbox() as other:
-        assert other.run(order, [Call("f")]).outcomes == sandbox.run(order, [Call("f")]).outcomes
+        assert (
+            other.run(order, [SandboxCall("f")]).outcomes
+            == sandbox.run(order, [SandboxCall("f")]).outcomes
+        )
 
 
 def test_a_test_that_is_code_is_kept_apart(sandbox):
@@ -127,8 +132,11 @@ def test_a_test_that_is_code_is_kept_apart(sandbox):
     run = sandbox.judge("def f(x): return x", trial, ["f"])
     assert run.verdict is WRONG and run.error == "AssertionError (line 1)"
     assert sandbox.judge("def f(x): return 1 / 0", trial, ["f"]).error.startswith("ZeroDivision")
-    assert sandbox.judge("def f(", trial, ["f"]).verdict is Verdict.SYNTAX
-    assert sandbox.judge("def f(x):\n    while True: pass", trial, ["f"]).verdict is Verdict.TIMEOUT
+    assert sandbox.judge("def f(", trial, ["f"]).verdict is SandboxVerdict.SYNTAX
+    assert (
+        sandbox.judge("def f(x):\n    while True: pass", trial, ["f"]).verdict
+        is SandboxVerdict.TIMEOUT
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,7 +156,7 @@ def test_a_test_that_is_code_cannot_be_forged(sandbox, program):
 
 
 def test_a_lost_worker_is_replaced(sandbox):
-    run = sandbox.run("def f(): return 1", [Call("f")])
+    run = sandbox.run("def f(): return 1", [SandboxCall("f")])
     assert run.verdict is OK
     started = children_of(os.getpid())
     workers = [p for p in started if b"srl_envs.sandbox" in Path(f"/proc/{p}/cmdline").read_bytes()]
@@ -160,12 +168,12 @@ def test_a_lost_worker_is_replaced(sandbox):
     while any(_alive(str(process)) for process in every):  # the kernel takes its time
         assert time.monotonic() < until
         time.sleep(0.01)
-    assert sandbox.run("def f(): return 1", [Call("f")]).verdict is OK
+    assert sandbox.run("def f(): return 1", [SandboxCall("f")]).verdict is OK
 
 
 def test_threads_may_share_it(sandbox):
     def squares(x):
-        return sandbox.check("def f(x): return x * x", [Test(Call("f", (x,)), x * x)]).passed
+        return sandbox.check("def f(x): return x * x", [Test(SandboxCall("f", (x,)), x * x)]).passed
 
     def judged(x):
         return int(
@@ -301,6 +309,6 @@ def f():
 def test_whether_further_processes_can_be_started_is_said(without):
     with Sandbox(minimum="limits", workers=1, without=without) as sandbox:
         active = sandbox.protections()
-        started = sandbox.run(FORKS, [Call("f")]).outcomes[0].value
+        started = sandbox.run(FORKS, [SandboxCall("f")]).outcomes[0].value
     assert (started is True) is not active.alone
     assert ("no further processes" in str(active)) is active.alone

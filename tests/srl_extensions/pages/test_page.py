@@ -23,15 +23,15 @@ from srl_train.metrics.document import (
     InteractionGraph,
     Line,
     Notes,
+    PageSection,
     Panel,
     Period,
     Raster,
-    Section,
+    ShownTurn,
     Step,
     Table,
     Text,
     Transcript,
-    Turn,
     to_json,
 )
 from tests.srl_extensions.pages.pages import Drawn, document, in_a_browser, words
@@ -46,9 +46,10 @@ def everywhere(text: str) -> Document:
     """A document of all blocks, with the text in every place that takes one."""
     line = Line(text, [0, 1, 2], [0.1, 0.5, float("nan")])
     step = Step(text, text, text, [(text, text)], text, True, text, text, text)
-    turns = [Turn(number, [step], None) for number in range(1, 7)]
+    turns = [ShownTurn(number, [step], None) for number in range(1, 7)]
     arrows = [Arrow(0, 1, 0.5, 0.1, 0.9, 3, True), Arrow(1, 1, -0.5, nan, nan, 1, False)]
     graph = InteractionGraph(text, text, text, [text, text], [Period(text, arrows)] * 2)
+    pictured = [ShownTurn(0, [], b"\x89PNG"), ShownTurn(1, [step], b"\x89PNG")]
     blocks = [
         Figure([graph], text),
         Figure([Panel(text, [line, Line(text, [0], [1.0])], [(text, 0.7)], window=2, across=text),
@@ -61,9 +62,9 @@ def everywhere(text: str) -> Document:
         Text(text), Text(text, "heading"), Text(text, "listing"), Text(text, "bad"),
         Details(text, [Text(text)]),
         Transcript(text, text, [(text, text)], turns, left_out=3),
-        Transcript(text, None, [], [Turn(0, [], b"\x89PNG"), Turn(1, [step], b"\x89PNG")], 0, 1.0),
+        Transcript(text, None, [], pictured, 0, 1.0),
     ]  # fmt: skip
-    return Document(text, text, blocks, [Section(text, [Text(text)])])
+    return Document(text, text, blocks, [PageSection(text, [Text(text)])])
 
 
 @pytest.mark.browser
@@ -122,7 +123,7 @@ def test_what_is_not_the_pages_own_is_not_run(tmp_path):
 
 @pytest.mark.browser
 def test_frames_are_played_and_stepped_through(tmp_path):
-    turns = [Turn(number, [], b"%d" % number) for number in range(4)]
+    turns = [ShownTurn(number, [], b"%d" % number) for number in range(4)]
     text = page.html(Document("", "", [Transcript("", None, [], turns, 0, 0.001)]))
     clicks = """
       const [play, back, on] = document.querySelectorAll("button");

@@ -12,7 +12,7 @@ from srl_envs import make
 from srl_envs.errors import EnvConfigError
 from srl_extensions.remote import sessions as layer
 from srl_extensions.remote.errors import Refused, WireError
-from srl_extensions.remote.sessions import Limits, Sessions, Turn
+from srl_extensions.remote.sessions import SessionLimits, Sessions, Turn
 from tests.srl_extensions.remote import misbehaving
 
 ENV = partial(make, "coop_compete_v0", num_agents=2, max_cycles=10**9)
@@ -36,7 +36,7 @@ def scenario(test):
 
             def sessions(clock=None, share=None, **limits):
                 given = {} if clock is None else {"clock": clock}
-                made.append(Sessions(Limits(**limits), share, **given))
+                made.append(Sessions(SessionLimits(**limits), share, **given))
                 return made[-1]
 
             try:
@@ -218,7 +218,7 @@ async def test_no_exception_of_an_environment_costs_a_thread_or_a_session(make_s
 @pytest.mark.parametrize("wrong", [{"threads": 0}, {"lease": 0}, {"step_seconds": float("inf")}])
 def test_limits_are_checked(wrong):
     with pytest.raises(EnvConfigError, match=next(iter(wrong))):
-        Limits(**wrong)
+        SessionLimits(**wrong)
 
 
 @scenario

@@ -13,7 +13,7 @@ from srl_agents.llm.backends import background_loop
 from srl_agents.llm.sampling import Sampling
 from srl_extensions.vllm import fleet as fleets
 from srl_extensions.vllm.fleet import Fleet, wait_ready
-from srl_extensions.vllm.routing import Task
+from srl_extensions.vllm.routing import RoutedTask
 from tests.srl_extensions.vllm.conftest import any_port
 from tests.srl_extensions.vllm.test_server import engine_of, gone, until
 
@@ -31,7 +31,7 @@ def ask(fleet, requests=1, base="base"):
         return client.url
 
     async def all_at_once():
-        task, router = Task(owner="model"), fleet.routers[base]
+        task, router = RoutedTask(owner="model"), fleet.routers[base]
         return await asyncio.gather(*(router.run(task, one) for _ in range(requests)))
 
     return background_loop.run(all_at_once())

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from srl_agents.errors import BackendError, ServerUnavailable, ServingError
-from srl_extensions.vllm.routing import MOST_MOVES, REST, SLACK, Router, Task
+from srl_extensions.vllm.routing import MOST_MOVES, REST, SLACK, RoutedTask, Router
 from tests.srl_extensions.vllm import virtual_time
 
-ONE = Task("one", 10)  # one second of work
+ONE = RoutedTask("one", 10)  # one second of work
 
 
 @dataclass(eq=False)
@@ -63,7 +63,9 @@ def test_owners_receive_their_shares_while_a_server_fails_and_returns(servers, s
         if sharing == "priority":
             router.set_score("one", math.log(3))
         tasks = [
-            Task(owner, cost) for owner, cost in [("one", 5), ("two", 20)] for _ in range(1000)
+            RoutedTask(owner, cost)
+            for owner, cost in [("one", 5), ("two", 20)]
+            for _ in range(1000)
         ]
         asked = [ask(router, task) for task in tasks]
         await asyncio.sleep(20)
@@ -92,7 +94,7 @@ def test_an_owner_that_was_idle_gains_no_credit(servers):
             await asyncio.sleep(1)
 
         def send(owner, number):
-            task = Task(owner, 10)
+            task = RoutedTask(owner, 10)
             return [
                 asyncio.ensure_future(router.run(task, lambda s: call(s, owner)))
                 for _ in range(number)
@@ -109,7 +111,7 @@ def test_an_owner_that_was_idle_gains_no_credit(servers):
 def test_a_common_prefix_does_not_crowd_one_server(servers):
     async def play():
         router = router_of(servers, capacity=64)
-        asked = [ask(router, Task("one", 10, prefix="rules of the game")) for _ in range(40)]
+        asked = [ask(router, RoutedTask("one", 10, prefix="rules of the game")) for _ in range(40)]
         await asyncio.sleep(0.5)
         running = [one.running for one in router.servers.values()]
         assert abs(running[0] - running[1]) <= SLACK + 1
@@ -175,7 +177,7 @@ def test_a_conversation_keeps_its_server():
         router = router_of(servers, capacity=16)
         places = {}
         for _ in range(5):
-            asked = {talk: ask(router, Task("one", 10, prefix=talk)) for talk in range(12)}
+            asked = {talk: ask(router, RoutedTask("one", 10, prefix=talk)) for talk in range(12)}
             for talk, answer in asked.items():
                 assert places.setdefault(talk, await answer) == await answer
         assert Counter(places.values()) == dict.fromkeys("abcd", 3)  # hash(n) is n

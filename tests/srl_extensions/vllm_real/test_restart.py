@@ -4,7 +4,7 @@ import os
 import signal
 
 from srl_agents.llm.backends import background_loop
-from srl_extensions.vllm.routing import Task
+from srl_extensions.vllm.routing import RoutedTask
 from tests.servers.prompt_logprobs import prompt_logprobs
 from tests.srl_extensions.vllm_real.conftest import BASE
 from tests.srl_extensions.vllm_real.process_groups import group
@@ -23,7 +23,7 @@ def test_an_engine_that_was_killed_comes_back_and_no_request_is_lost(fleet, adap
         pid for pid, name in group(member.server.process.pid).items() if "EngineCor" in name
     ]
     os.kill(engine, signal.SIGKILL)
-    task = Task(owner="model")
+    task = RoutedTask(owner="model")
     said = background_loop.run(
         fleet.routers[BASE].run(task, lambda one: prompt_logprobs(one, "restart@1", [1, 2, 3]))
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mrlm.core.environment import EnvironmentMode
 from mrlm.core.types import GenerationConfig, Message, MessageRole, Observation, Reward
 from srl_agents.llm.backends.token_backend import Request
-from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.chat_format import ChatTurn
 
 if TYPE_CHECKING:
     from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
@@ -91,7 +91,7 @@ class LLMEnvironment:
 
         def turn() -> tuple[int, ...]:
             opening = (None, chat.end_of_turn) if ids else (rules, None)
-            return chat.prompts([Turn("\n\n".join(unanswered), *opening)])[0]
+            return chat.prompts([ChatTurn("\n\n".join(unanswered), *opening)])[0]
 
         for message in messages:
             if message.role is MessageRole.ASSISTANT:

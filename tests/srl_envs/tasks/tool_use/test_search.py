@@ -6,7 +6,7 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.tasks.tool_use.generators import towns
 from srl_envs.tasks.tool_use.search import (
     BM25Search,
-    Document,
+    SearchDocument,
     as_text,
     load_documents,
     shipped,
@@ -14,9 +14,9 @@ from srl_envs.tasks.tool_use.search import (
 from srl_envs.tasks.tool_use.tools import ToolError
 
 DOCUMENTS = (
-    Document("Cats", "A cat sleeps. The cat eats."),
-    Document("Dogs", "A dog barks at the cat."),
-    Document("Trees", "A tree grows."),
+    SearchDocument("Cats", "A cat sleeps. The cat eats."),
+    SearchDocument("Dogs", "A dog barks at the cat."),
+    SearchDocument("Trees", "A tree grows."),
 )
 
 
@@ -45,7 +45,7 @@ def test_every_shipped_town_is_found_by_its_name():
 def test_documents_from_a_file(tmp_path):
     path = tmp_path / "documents.jsonl"
     path.write_text('{"title": "a", "text": "b"}\n\n')
-    assert load_documents(path) == (Document("a", "b"),)
+    assert load_documents(path) == (SearchDocument("a", "b"),)
     path.write_text('{"title": "a"}\n')
     with pytest.raises(EnvConfigError, match="line 1"):
         load_documents(path)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from srl_envs.tasks.tool_use.env import Session, numbers_in, parallel_env
+from srl_envs.tasks.tool_use.env import ToolSession, numbers_in, parallel_env
 from srl_envs.tasks.tool_use.generators import FAMILIES, FILE_NAMES
 from srl_envs.tasks.tool_use.parsing import ToolCall
 from srl_envs.tasks.tool_use.tools import ToolResult
@@ -83,7 +83,7 @@ def test_a_program_does_not_hold_what_it_finds():
     [step] = problem.data["steps"]
     found = ToolResult("python", True, step.evidence)
     for code, held in ((step.call.arguments["code"], False), (f"print({step.evidence})", True)):
-        session = Session(None, (step,), problem.question)
+        session = ToolSession(None, (step,), problem.question)
         made_up = numbers_in(code) - numbers_in(session.question)
         assert step.met(ToolCall("python", {"code": code}), found, made_up) is not held
 

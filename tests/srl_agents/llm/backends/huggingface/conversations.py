@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Request
-from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.sampling import Sampling
 
 NUMBERS = itertools.count()
@@ -52,7 +52,7 @@ def converse(backend, rows, turns, *, keep=True, constrained=False, adapters=Non
             words = "x " * (row % 3) + f"Round {turn}."  # rows differ in length
             rules = "Choose." if turn == 0 else None
             last = request.context[-1] if turn else None
-            [prompt] = chat.prompts([Turn(words, rules=rules, last=last)])
+            [prompt] = chat.prompts([ChatTurn(words, rules=rules, last=last)])
             requests[row] = replace(request, context=request.context + prompt)
         completions = run(asked(backend, requests))
         said.append(completions)

@@ -18,7 +18,7 @@ from srl_agents.errors import BackendError
 from srl_agents.event_loop import run
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.token_backend import Request, answer_trie
-from srl_agents.llm.chat_format import Turn
+from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.sampling import Sampling
 from tests.srl_agents.llm.backends.huggingface.conversations import (
     ANSWERS,
@@ -48,7 +48,7 @@ def test_a_constrained_answer_is_legal_and_renormalised(backend):
     chat = model.chat
     answers = tuple(map(chat.answer, ANSWERS))
     tree = answer_trie(answers, chat.end_of_turn)
-    [prompt] = chat.prompts([Turn("Round 1.", rules="Choose.")])
+    [prompt] = chat.prompts([ChatTurn("Round 1.", rules="Choose.")])
     with torch.no_grad():
         logits = model.model(torch.tensor([prompt])).logits[0, -1, list(tree.allowed)] / 1.5
     wanted = dict(zip(tree.allowed, logits.log_softmax(0).tolist(), strict=True))
