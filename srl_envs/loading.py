@@ -144,7 +144,7 @@ def _size(name: str, value: Any) -> float:
 
 
 TRAIN = ("torch", "transformers", "tokenizers", "trl", "peft", "accelerate", "datasets",
-         "safetensors", "pydantic", "rich")  # fmt: skip
+         "safetensors", "pydantic")  # fmt: skip
 EXTRAS = dict.fromkeys(TRAIN, "train") | {
     "matplotlib": "plots",
     "PIL": "render",

@@ -88,7 +88,6 @@ class InteractionGraph:
     unit: str
     players: Sequence[str]
     periods: Sequence[Period]
-    directed: bool = True
 
 
 @dataclass(frozen=True)

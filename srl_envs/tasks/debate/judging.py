@@ -35,7 +35,6 @@ from srl_envs.errors import EnvError
 
 PRO, CON, TIE = "pro", "con", "tie"
 SIDES = (PRO, CON)
-VERDICTS = (PRO, CON, TIE)
 MARGIN = 0.02  # scores that are nearer to each other are a tie
 
 

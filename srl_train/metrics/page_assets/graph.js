@@ -20,21 +20,20 @@ function places(count) {
 }
 
 /** The line of an arrow and its head; one from a player to itself is a loop beside it. */
-function arrowPath(from, to, width, directed) {
+function arrowPath(from, to, width) {
   if (from === to) {
     const out = from[0] < ROOM.width / 2 ? -1 : 1, [x, y] = from, far = x + out * 44;
     return { line: `M${x} ${y - 10}C${far} ${y - 34} ${far} ${y + 34} ${x} ${y + 10}`, head: "" };
   }
   const length = Math.hypot(to[0] - from[0], to[1] - from[1]);
-  const aside = directed ? ROOM.bend * length : 0;  // there and back take different ways
+  const aside = ROOM.bend * length;  // there and back take different ways
   const normal = [(to[1] - from[1]) / length, (from[0] - to[0]) / length];
   const middle = along(from, to, 0.5).map((value, axis) => value + aside * normal[axis]);
   const reach = Math.hypot(to[0] - middle[0], to[1] - middle[1]);
   const start = along(from, middle, ROOM.node / reach), size = 5 + 1.2 * width;
   const tip = along(to, middle, (ROOM.node + 1) / reach);
-  const end = directed ? along(to, middle, (ROOM.node + 1 + size) / reach) : tip;
+  const end = along(to, middle, (ROOM.node + 1 + size) / reach);
   const line = `M${start.map(round3)}Q${middle.map(round3)} ${end.map(round3)}`;
-  if (!directed) return { line, head: "" };
   const side = [(tip[1] - end[1]) / 2, (end[0] - tip[0]) / 2];
   const corners = [tip, [end[0] + side[0], end[1] + side[1]], [end[0] - side[0], end[1] - side[1]]];
   return { line, head: `M${corners.map((corner) => corner.map(round3).join(" ")).join("L")}z` };
@@ -42,9 +41,8 @@ function arrowPath(from, to, width, directed) {
 
 function arrowShape(block, arrow, at, most) {
   const width = 1 + 5 * Math.abs(arrow.value) / most, colour = arrow.value > 0 ? HELPED : HURT;
-  const { line, head } = arrowPath(at[arrow.source], at[arrow.target], width, block.directed);
-  const words = `${block.players[arrow.source]} ${block.directed ? "\u2192" : "\u2013"} `
-    + `${block.players[arrow.target]}: ${told(arrow.value)}`;
+  const { line, head } = arrowPath(at[arrow.source], at[arrow.target], width);
+  const words = `${block.players[arrow.source]} \u2192 ${block.players[arrow.target]}: ${told(arrow.value)}`;
   return svg("g", { opacity: arrow.sure ? 0.9 : 0.3 }, svg("title", {}, words),
     svg("path", { d: line, fill: "none", stroke: colour, "stroke-width": round3(width),
       "stroke-dasharray": arrow.sure ? "none" : "4 3" }),
@@ -54,13 +52,12 @@ function arrowShape(block, arrow, at, most) {
 const told = (value) => value === null ? MISSING : String(Number(value.toPrecision(3)));
 
 function arrowTable(block, arrows) {
-  const ends = block.directed ? ["from", "to"] : ["one", "other"];
   const rows = arrows.slice(0, TOLD).map((one) => [
     text("bdi", "", block.players[one.source]), text("bdi", "", block.players[one.target]),
     told(one.value), one.low === null ? MISSING : `${told(one.low)} to ${told(one.high)}`,
     String(one.games)]);
   return text("div", "wide", make("table", {},
-    make("thead", {}, make("tr", {}, [...ends, block.unit, "95 %", "games"].map((name) =>
+    make("thead", {}, make("tr", {}, ["from", "to", block.unit, "95 %", "games"].map((name) =>
       text("th", "", name)))),
     make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell) => make("td", {}, cell)))))));
 }
