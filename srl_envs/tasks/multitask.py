@@ -80,9 +80,9 @@ class MultitaskView:
         return self.views[0][1].answers(agent)
 
     def parse(self, agent: str, answer: str) -> Any | ParseFailure:
-        if self.answers(agent):
-            return self.views[0][1].parse(agent, answer)
-        return readable_text(answer)
+        # Free texts are read by the current environment; see `of_observation`.
+        listed = self.answers(agent)
+        return self.views[0][1].parse(agent, answer) if listed else readable_text(answer)
 
     def _current(self, observation: Any) -> tuple[TextView, int]:
         _, view, length = self.views[int(np.argmax(vector_of(observation)[-len(self.views) :]))]
@@ -143,16 +143,16 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         }
         self._length = max(box.shape[0] for own in boxes.values() for box in own)
         self.observation_spaces = {
-            agent: self._space_of(_joined(own, self._length)) for agent, own in boxes.items()
+            agent: _with_vector(first.observation_space(agent), _joined(own, self._length))
+            for agent, own in boxes.items()
         }
-        states = [_state_space(env) for env in self._all]
+        states = [_vector_space(env.state_space) for env in self._all]
         self._state_length = max(box.shape[0] for box in states)
         self.state_space = _joined(states, self._state_length)
+        views = (env.unwrapped.text_view for env in self._all)
+        lengths = (box.shape[0] for box in boxes[self.possible_agents[0]])
         self.text_view: TextView = MultitaskView(
-            tuple(
-                (label, env.unwrapped.text_view, boxes[self.possible_agents[0]][place].shape[0])
-                for place, (label, env) in enumerate(self.environments.items())
-            )
+            tuple(zip(self._labels, views, lengths, strict=True))
         )
         self.environment: str | None = None
         self._episode = -1  # Episodes since the last seed, counted from 0.
@@ -227,11 +227,12 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return self.environments[self.environment]
 
     def _seen(self, observations: Mapping[str, Any]) -> dict[str, Any]:
-        return {agent: self._observed(seen) for agent, seen in observations.items()}
-
-    def _observed(self, seen: Any) -> Any:
-        vector = self._padded(vector_of(seen), self._length)
-        return {**seen, "observation": vector} if isinstance(seen, Mapping) else vector
+        found: dict[str, Any] = {}
+        for agent, seen in observations.items():
+            vector = self._padded(vector_of(seen), self._length)
+            is_mapping = isinstance(seen, Mapping)
+            found[agent] = {**seen, "observation": vector} if is_mapping else vector
+        return found
 
     def _told(self, infos: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         return {agent: {**info, "environment": self.environment} for agent, info in infos.items()}
@@ -241,26 +242,6 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         padded[: len(vector)] = vector
         padded[length + self._labels.index(str(self.environment))] = 1.0
         return padded
-
-    def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
-        if self.obs_mode == "vector":
-            return vector
-        first = self._all[0].observation_space(self.possible_agents[0])
-        if not isinstance(first, spaces.Dict):
-            raise EnvConfigError(
-                f"environments must observe a Dict with obs_mode={self.obs_mode!r}, got {first}: "
-                "give obs_mode='vector'"
-            )
-        return spaces.Dict({**first.spaces, "observation": vector})
-
-
-def _state_space(env: ParallelEnv) -> spaces.Box:
-    space = getattr(env, "state_space", None)
-    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-        raise EnvConfigError(
-            f"environments must have a state_space of vectors, for state(), and {env} has {space}"
-        )
-    return space
 
 
 def _made(environments: Any, **given: Any) -> dict[str, Any]:
@@ -303,38 +284,41 @@ def _shares(weights: Mapping[str, float] | None, labels: Sequence[str]) -> list[
 
 
 def _refuse_difference(first_label: str, first: Any, label: str, env: Any) -> None:
-    if getattr(env.unwrapped, "text_view", None) is None:
-        raise EnvConfigError(f"environments.{label} has no text_view: it cannot be read")
-
-    def facts(one: Any) -> dict[str, Any]:
-        view, agents = one.unwrapped.text_view, list(one.possible_agents)
-        return {
-            "seats": agents,
-            "teams": getattr(one, "teams", None),
-            "actions": [one.action_space(agent) for agent in agents],
-            "answers": [view.answers(agent) for agent in agents],
-            "default action": view.default_action,
-            "parse penalty": view.parse_penalty,
-            "kind of observation": _kind(one.observation_space(agents[0])),
-        }
-
-    for what, mine in facts(first).items():
-        theirs = facts(env)[what]
-        if mine != theirs:
+    expected, facts = _facts(first), _facts(env)
+    for what in expected:
+        if facts[what] != expected[what]:
             raise EnvConfigError(
-                f"environments.{first_label} and environments.{label} differ in their {what}, "
-                f"{mine} and {theirs}: one run of both needs the same"
+                f"environments.{first_label} and environments.{label} must have the same {what}, "
+                f"got {expected[what]} and {facts[what]}"
             )
 
 
-def _kind(space: spaces.Space[Any]) -> Any:
-    return sorted(space.spaces) if isinstance(space, spaces.Dict) else type(space).__name__
+def _facts(env: Any) -> dict[str, Any]:
+    view, agents = getattr(env.unwrapped, "text_view", None), list(env.possible_agents)
+    if view is None or not isinstance(getattr(env, "state_space", None), spaces.Box):
+        raise EnvConfigError(f"environments must have a text_view and a state_space, got {env}")
+    observed = env.observation_space(agents[0])
+    return {
+        "agents": agents,
+        "teams": getattr(env, "teams", None),
+        "actions": [env.action_space(agent) for agent in agents],
+        "answers": [view.answers(agent) for agent in agents],
+        "default action": view.default_action,
+        "parse penalty": view.parse_penalty,
+        "observations": sorted(observed) if isinstance(observed, spaces.Dict) else None,
+    }
 
 
 def _vector_space(space: spaces.Space[Any]) -> spaces.Box:
     vector = space["observation"] if isinstance(space, spaces.Dict) else space
     if not isinstance(vector, spaces.Box) or len(vector.shape) != 1:
-        raise EnvConfigError(f"{vector} is no vector: only those can stand side by side")
+        raise EnvConfigError(f"environments must observe vectors, got {vector}")
+    return vector
+
+
+def _with_vector(space: spaces.Space[Any], vector: spaces.Box) -> spaces.Space[Any]:
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({**space.spaces, "observation": vector})
     return vector
 
 

@@ -13,12 +13,11 @@ from __future__ import annotations
 import ast
 import atexit
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from srl_envs.tasks.tool_use.calculator import calculate
+from srl_envs.tasks.tool_use.calculator import calculator
 from srl_envs.tasks.tool_use.search import SHOWN, SearchProvider, as_text, shipped
 from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolRegistry, function_schema
 from srl_envs.validation import check_choice
@@ -41,7 +40,6 @@ with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.redirect_stderr(_i
 del _contextlib, _io
 exec(compile({newest!r}, "<program>", "exec"), globals())
 """
-_FILE_NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(?:/(?!$)|$)){1,4}")
 _SCHEMAS: dict[str, Any] = {}  # Equal for every agent, and slow to build.
 
 
@@ -55,19 +53,15 @@ class MemoryFiles:
 
     def read(self, path: str) -> str:
         """Return the text of a file."""
-        _check_name(path)
         if path not in self._files:
-            raise ToolError(f"there is no file {path!r}")
+            raise ToolError(f"there is no file {path[:40]!r}")
         return self._files[path]
 
     def write(self, path: str, content: str) -> None:
         """Create a file, or replace it."""
-        _check_name(path)
         data = content.encode("utf-8", "backslashreplace")
         if len(data) > LARGEST_FILE:
-            raise ToolError(
-                f"a file may have {LARGEST_FILE} bytes, this one would have {len(data)}"
-            )
+            raise ToolError(f"a file may have {LARGEST_FILE} bytes, got {len(data)}")
         if path not in self._files and len(self._files) >= MOST_FILES:
             raise ToolError(f"there may be {MOST_FILES} files")
         self._files[path] = data.decode()
@@ -75,14 +69,6 @@ class MemoryFiles:
     def names(self) -> list[str]:
         """Return the names of all files, sorted."""
         return sorted(self._files)
-
-
-def _check_name(path: str) -> None:
-    if not _FILE_NAME.fullmatch(path):
-        raise ToolError(
-            f"{path[:40]!r} is no file name here: letters, digits and ._-, folders joined by /, "
-            "not absolute and without '..'"
-        )
 
 
 class Toolbox:
@@ -123,15 +109,15 @@ class Toolbox:
         if "python" in chosen:
             self._repl = PythonRepl()
             functions.append(self.python)
-        described = []
+        built_in = []
         for function in functions:
             name = function.__name__
             if name not in _SCHEMAS:
                 _SCHEMAS[name] = function_schema(function)
             # An exception of a built-in tool is a defect; a given search is the user's code.
             strict = search is None or name != "search"
-            described.append(Tool(**_SCHEMAS[name], function=function, strict=strict))
-        self.registry = ToolRegistry([*described, *tools])
+            built_in.append(Tool(**_SCHEMAS[name], function=function, strict=strict))
+        self.registry = ToolRegistry([*built_in, *tools])
 
     # Tools are methods, not closures: copies of an episode must not share files.
 
@@ -173,15 +159,6 @@ class Toolbox:
             code: Statements; the value of a last expression is printed.
         """
         return self._repl.run(code)
-
-
-def calculator(expression: str) -> str:
-    """Compute an arithmetic expression exactly.
-
-    Args:
-        expression: Numbers, + - * / // % **, brackets, and functions such as sqrt(2) or max(1, 2).
-    """
-    return calculate(expression)
 
 
 class PythonRepl:

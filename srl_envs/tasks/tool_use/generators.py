@@ -44,27 +44,23 @@ class CallStep:
     def met(self, call: ToolCall, result: ToolResult, made_up: Collection[str] = ()) -> bool:
         """Return True if a call is equivalent to this one.
 
-        A calculation must contain no made-up number, so that guesses do not count. A program must
-        not contain its result, and must print the result last. Files need the same arguments.
+        A calculation must contain no made-up number, so that guesses do not count. A file must be
+        the same.
 
         Args:
             call: Call of the agent.
             result: Result of the call.
             made_up: Numbers in the call that are neither in the question nor in earlier results.
         """
-        name = call.name
-        if not result.ok or result.name != self.call.name:
+        if not result.ok or call.name != self.call.name:
             return False
         if not self.evidence:
             return True
-        if (
-            (name in ("read_file", "write_file") and call.arguments != self.call.arguments)
-            or (name in ("calculator", "write_file") and made_up)
-            or (name == "python" and self.evidence in made_up)
-        ):
+        if call.name == "read_file" and call.arguments != self.call.arguments:
             return False
-        lines = result.content.splitlines()
-        return self.evidence in (lines[-1:] if name == "python" else lines)
+        if call.name == "calculator" and made_up:
+            return False
+        return self.evidence in result.content.splitlines()
 
 
 class Draft:
@@ -85,16 +81,16 @@ class Draft:
         return result.content
 
     def problem(
-        self, family: str, difficulty: int, question: str, answer: str, key: str, **data: Any
+        self, family: str, difficulty: int, question: str, answer: str, key: str
     ) -> Problem:
-        """Return the problem; `key` identifies the problem apart from wording and file names."""
+        """Return the problem; `key` identifies the problem apart from its wording."""
         listing = f" Files: {', '.join(sorted(self.files))}." if self.files else ""
         return Problem(
             question + listing,
             answer,
             difficulty,
             key=f"{family}: {key}",
-            data={"files": self.files, "steps": tuple(self.steps), **data},
+            data={"files": self.files, "steps": tuple(self.steps)},
             info={"family": family, "calls_needed": len(self.steps)},
         )
 
@@ -199,58 +195,6 @@ def follow(rng: np.random.Generator, difficulty: int) -> Problem:
     return draft.problem("follow", difficulty, question, answer, f"{' '.join(chain)} {end}")
 
 
-def look_up_and_read(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a question for a number in a file named after a river; from difficulty 3, a product."""
-    town = pick(rng, towns())
-    river = _facts()[town]["river"].lower()
-    rivers = sorted({_facts()[other]["river"].lower() for other in towns()} - {river})
-    others = [str(other) for other in rng.permutation(rivers)[:difficulty]]
-    draft = Draft({f"{name}.txt": _number(rng, difficulty) for name in (river, *others)})
-    draft.use("search", evidence=town, query=town)
-    answer = number = draft.use("read_file", path=f"{river}.txt")
-    asked = "Which number does it hold?"
-    if difficulty >= 3:
-        factor = _number(rng, difficulty)
-        answer = draft.use("calculator", expression=f"{number} * {factor}")
-        asked = f"What is the number in it times {factor}?"
-    question = f"A file is named after the river on which {town} lies. {asked}"
-    return draft.problem("look up and read", difficulty, question, answer, f"{question} {number}")
-
-
-def write(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a sum that the agent must also write to a file."""
-    draft = Draft(_files(rng, difficulty, max(2, difficulty)))
-    names = list(draft.files)
-    numbers = [draft.use("read_file", path=name) for name in names]
-    answer = draft.use("calculator", expression=" + ".join(numbers))
-    draft.use("write_file", path="sum.txt", content=answer)
-    question = "Add up the numbers in all files, write the sum into sum.txt, and answer with it."
-    written = {"sum.txt": answer}
-    return draft.problem("write", difficulty, question, answer, " ".join(numbers), written=written)
-
-
-def count(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a count for Python, which no arithmetic expression computes."""
-    low, last = int(rng.integers(2, 8)), int(rng.integers(50, 100 * 4**difficulty))
-    high = low + int(rng.integers(1, 8))
-    places = np.arange(1, last + 1)
-    hits = (places % low == 0) ^ (places % high == 0)
-    answer = str(int(hits.sum()))
-    question = (
-        f"How many whole numbers from 1 to {last} are divisible by {low} or by {high}, but not by "
-        "both?"
-    )
-    code = f"sum((n % {low} == 0) != (n % {high} == 0) for n in range(1, {last} + 1))"
-    return Problem(
-        question,
-        answer,
-        difficulty,
-        key=f"count: {question}",
-        data={"files": {}, "steps": (CallStep(ToolCall("python", {"code": code}), answer),)},
-        info={"family": "count", "calls_needed": 1},
-    )
-
-
 def asked(
     question: str,
     answer: str,
@@ -287,9 +231,6 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "read and calculate": Family(("files", "calculator"), read_and_calculate),
         "look up and calculate": Family(("search", "calculator"), look_up_and_calculate),
         "follow": Family(("files",), follow),
-        "look up and read": Family(("search", "files", "calculator"), look_up_and_read),
-        "write": Family(("files", "calculator"), write),
-        "count": Family(("python",), count),
     }
 )
 
