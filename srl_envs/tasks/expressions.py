@@ -269,19 +269,6 @@ def names(tree: Tree) -> frozenset[str]:
     return frozenset(found)
 
 
-def terms(tree: Tree) -> tuple[Tree, ...]:
-    """Return the terms of a sum or difference, without signs."""
-    if tree[0] in ("+", "-"):
-        return terms(tree[1]) + terms(tree[2])
-    return terms(tree[1]) if tree[0] == "negative" else (tree,)
-
-
-def holds_a_sum(tree: Tree) -> bool:
-    """Return True if a tree contains a sum or a difference."""
-    parts = [part for part in tree[1:] if isinstance(part, tuple)]
-    return tree[0] in ("+", "-") or any(map(holds_a_sum, parts))
-
-
 def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
     """Return the value of a tree as a fraction, with the variables of `at`.
 

@@ -51,42 +51,40 @@ DEFAULT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 class MultitaskView:
     """Text view of the multitask environment; the observation contains the current label."""
 
-    views: tuple[tuple[str, TextView, int], ...]
-    """(label, view of the environment, length of its observation vector), in order."""
+    views: Mapping[str, TextView]
+    """Label -> view of the environment."""
+
+    @property
+    def first(self) -> TextView:
+        """Any of the views, which have the same answers."""
+        return next(iter(self.views.values()))
 
     @property
     def default_action(self) -> Any:
-        return self.views[0][1].default_action
+        return self.first.default_action
 
     @property
     def parse_penalty(self) -> float:
-        return self.views[0][1].parse_penalty
+        return self.first.parse_penalty
 
     def of_observation(self, observation: Any) -> TextView:
-        return self._current(observation)[0]
+        current = int(np.argmax(vector_of(observation)[-len(self.views) :]))
+        return list(self.views.values())[current]
 
     def rules(self, agent: str) -> str:
-        rules = [f"{label}: {view.rules(agent)}" for label, view, _ in self.views]
+        rules = [f"{label}: {view.rules(agent)}" for label, view in self.views.items()]
         return "Every episode is one of these.\n" + "\n".join(rules)
 
     def describe(self, agent: str, observation: Any) -> str:
-        view, length = self._current(observation)
-        own = vector_of(observation)[:length]
-        if isinstance(observation, Mapping):
-            return view.describe(agent, {**observation, "observation": own})
-        return view.describe(agent, own)
+        return self.of_observation(observation).describe(agent, observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        return self.views[0][1].answers(agent)
+        return self.first.answers(agent)
 
     def parse(self, agent: str, answer: str) -> Any | ParseFailure:
         # Free texts are read by the current environment; see `of_observation`.
         listed = self.answers(agent)
-        return self.views[0][1].parse(agent, answer) if listed else readable_text(answer)
-
-    def _current(self, observation: Any) -> tuple[TextView, int]:
-        _, view, length = self.views[int(np.argmax(vector_of(observation)[-len(self.views) :]))]
-        return view, length
+        return self.first.parse(agent, answer) if listed else readable_text(answer)
 
 
 class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
@@ -149,10 +147,8 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         states = [_vector_space(env.state_space) for env in self._all]
         self._state_length = max(box.shape[0] for box in states)
         self.state_space = _joined(states, self._state_length)
-        views = (env.unwrapped.text_view for env in self._all)
-        lengths = (box.shape[0] for box in boxes[self.possible_agents[0]])
         self.text_view: TextView = MultitaskView(
-            tuple(zip(self._labels, views, lengths, strict=True))
+            {label: env.unwrapped.text_view for label, env in self.environments.items()}
         )
         self.environment: str | None = None
         self._episode = -1  # Episodes since the last seed, counted from 0.
@@ -245,30 +241,29 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
 
 def _made(environments: Any, **given: Any) -> dict[str, Any]:
-    if not isinstance(environments, Mapping) or not environments:
+    entries = environments if isinstance(environments, Mapping) else {}
+    forms = ({"name"}, {"name", "options"})
+    named = [isinstance(one, Mapping) and set(one) in forms for one in entries.values()]
+    if not named or not all(named):
         raise EnvConfigError(
-            f"environments is {environments!r}: give label -> {{'name': ..., 'options': ...}}"
+            f"environments must be label -> {{'name': ..., 'options': ...}}, got {environments!r}"
         )
     made = {}
-    for label, entry in environments.items():
-        name = f"environments.{label}"
-        options = (entry.get("options") or {}) if isinstance(entry, Mapping) else None
-        if (
-            not isinstance(options, Mapping)
-            or not all(isinstance(key, str) for key in options)
-            or not {"name"} <= set(entry) <= {"name", "options"}
-        ):
-            raise EnvConfigError(f"{name} is {entry!r}: give {{'name': ..., 'options': {{...}}}}")
+    for label, entry in entries.items():
+        name, options = entry["name"], entry.get("options") or {}
+        if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+            raise EnvConfigError(f"environments.{label}.options must be a mapping, got {options!r}")
         if both := set(given) & set(options):
             raise EnvConfigError(
-                f"{name}.options.{min(both)} is the same for all: give it next to environments"
+                f"environments.{label}.options.{min(both)} is the same for all: give it next to "
+                "environments"
             )
-        if str(entry["name"]).partition(":")[0] == "multitask_v0":
-            raise EnvConfigError(f"{name} must not be multitask_v0 itself")
+        if str(name).partition(":")[0] == "multitask_v0":
+            raise EnvConfigError(f"environments.{label} must not be multitask_v0 itself")
         try:
-            made[str(label)] = registry.make(entry["name"], **options, **given)
+            made[str(label)] = registry.make(name, **options, **given)
         except EnvConfigError as error:
-            raise EnvConfigError(f"{name}: {error}") from error
+            raise EnvConfigError(f"environments.{label}: {error}") from error
     return made
 
 

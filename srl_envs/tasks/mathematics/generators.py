@@ -21,7 +21,6 @@ Keyed = tuple[str, Number, int, str]
 
 FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 NAMES = ("Ada", "Ben", "Chloe", "David", "Elif", "Farid", "Grace", "Hiro", "Ines", "Jonas")
-EXPAND = "Expand and collect terms"
 THINGS = ("apples", "books", "cards", "coins", "marbles", "pencils", "shells", "stamps")
 
 
@@ -101,17 +100,17 @@ def _pair(one: int, other: int, operator: str) -> str:
 
 
 def algebra(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw an equation, an inequality or an expansion.
+    """Draw an equation or an inequality.
 
     Difficulty 1: x + a = b; 2: ax + b = c and inequalities; 3: the unknown on both sides; 4:
-    quadratics with whole roots, expansions, two unknowns; 5: quadratics with fractions,
-    inequalities with two bounds.
+    quadratics with whole roots, two unknowns; 5: quadratics with fractions, inequalities with two
+    bounds.
     """
     kinds = (
         (_shifted,),
         (_linear, _inequality),
         (_both_sides,),
-        (_quadratic, _expansion, _system),
+        (_quadratic, _system),
         (_fraction_quadratic, _two_bounds),
     )
     question, answer, operations = pick(rng, kinds[difficulty - 1])(rng)
@@ -160,13 +159,6 @@ def _fraction_quadratic(rng: np.random.Generator) -> Drawn:
 def _roots(shown: str, one: Fraction, other: Fraction) -> tuple[str, str]:
     answer = ", ".join(map(str, sorted({one, other})))
     return f"Find all real x, separated by commas: {shown} = 0", answer
-
-
-def _expansion(rng: np.random.Generator) -> Drawn:
-    a, c, b, d = _between(rng, 2, 6), _between(rng, 2, 6), _nonzero(rng, 12), _nonzero(rng, 12)
-    shown = f"({_joined(_times(a), (b, ''))})({_joined(_times(c), (d, ''))})"
-    answer = _joined(_times(a * c, "x^2"), (a * d + b * c, "x"), (b * d, ""))
-    return f"{EXPAND}: {shown}", answer, 5
 
 
 def _system(rng: np.random.Generator) -> Drawn:
@@ -326,7 +318,7 @@ def _problem(
         str(answer),
         difficulty,
         key=None if key is None else f"{family}: {key}",
-        data={"operations": operations, "expanded": question.startswith(EXPAND)},
+        data={"operations": operations},
         info={"family": family},
     )
 

@@ -161,24 +161,6 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
     return draft.problem("read and calculate", difficulty, question, answer, expression)
 
 
-def look_up_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a comparison or a sum of the inhabitants of towns."""
-    draft = Draft()
-    chosen = [str(town) for town in rng.permutation(towns())[: max(2, difficulty)]]
-    for town in chosen:
-        draft.use("search", evidence=town, query=town)
-    counts = [_facts()[town]["inhabitants"] for town in chosen]
-    if len(chosen) == 2:
-        question = (
-            f"How many more inhabitants has {chosen[0]} than {chosen[1]}? Fewer is less than 0."
-        )
-        answer = draft.use("calculator", expression=f"{counts[0]} - {counts[1]}")
-    else:
-        question = f"How many inhabitants have {', '.join(chosen)} together?"
-        answer = draft.use("calculator", expression=" + ".join(counts))
-    return draft.problem("look up and calculate", difficulty, question, answer, question)
-
-
 def follow(rng: np.random.Generator, difficulty: int) -> Problem:
     """Draw a chain of `difficulty` files that contain the name of the next file."""
     names = [str(name) for name in rng.permutation(FILE_NAMES)[: difficulty + 3]]
@@ -229,7 +211,6 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "read": Family(("files",), read),
         "look up": Family(("search",), look_up),
         "read and calculate": Family(("files", "calculator"), read_and_calculate),
-        "look up and calculate": Family(("search", "calculator"), look_up_and_calculate),
         "follow": Family(("files",), follow),
     }
 )
