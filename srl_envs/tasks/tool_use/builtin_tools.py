@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import atexit
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.redirect_stderr(_i
 del _contextlib, _io
 exec(compile({newest!r}, "<program>", "exec"), globals())
 """
+_FILE_NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(?:/(?!$)|$)){1,4}")
 _SCHEMAS: dict[str, Any] = {}  # Equal for every agent, and slow to build.
 
 
@@ -53,15 +55,19 @@ class MemoryFiles:
 
     def read(self, path: str) -> str:
         """Return the text of a file."""
+        _check_name(path)
         if path not in self._files:
-            raise ToolError(f"there is no file {path[:40]!r}")
+            raise ToolError(f"there is no file {path!r}")
         return self._files[path]
 
     def write(self, path: str, content: str) -> None:
         """Create a file, or replace it."""
+        _check_name(path)
         data = content.encode("utf-8", "backslashreplace")
         if len(data) > LARGEST_FILE:
-            raise ToolError(f"a file may have {LARGEST_FILE} bytes, got {len(data)}")
+            raise ToolError(
+                f"a file may have {LARGEST_FILE} bytes, this one would have {len(data)}"
+            )
         if path not in self._files and len(self._files) >= MOST_FILES:
             raise ToolError(f"there may be {MOST_FILES} files")
         self._files[path] = data.decode()
@@ -69,6 +75,14 @@ class MemoryFiles:
     def names(self) -> list[str]:
         """Return the names of all files, sorted."""
         return sorted(self._files)
+
+
+def _check_name(path: str) -> None:
+    if not _FILE_NAME.fullmatch(path):
+        raise ToolError(
+            f"{path[:40]!r} is no file name here: letters, digits and ._-, folders joined by /, "
+            "not absolute and without '..'"
+        )
 
 
 class Toolbox:

@@ -60,6 +60,8 @@ def evaluate(expression: str) -> Number:
     if len(expression) > LONGEST:
         raise ToolError(f"an expression may have {LONGEST} characters")
     text = " ".join(expression.translate(_TYPESET).split())
+    if not text:
+        raise ToolError("the expression is empty")
     # Strings, attributes, 0x1f and comments never reach Python's parser.
     unknown = _TOKEN.sub("", text).split()
     if unknown:
@@ -67,9 +69,11 @@ def evaluate(expression: str) -> Number:
     text = _LEADING_ZEROS.sub("", text).replace("^", "**")
     try:
         return _value(ast.parse(text, mode="eval").body, text, 0)
-    except (SyntaxError, RecursionError, MemoryError):
+    except (RecursionError, MemoryError):
+        raise ToolError(f"an expression may be nested {DEEPEST} deep") from None
+    except SyntaxError:
         raise ToolError(
-            "that is no expression: something is missing, out of place, not closed or too deep"
+            "that is no expression: something is missing, out of place or not closed"
         ) from None
 
 
@@ -81,8 +85,10 @@ def _value(node: ast.expr, text: str, depth: int) -> Number:
         # Read from the source: Python's own float of 0.1 is not a tenth.
         case ast.Constant() if not source[0].isalpha():
             return _bounded(Fraction, source)
-        case ast.Name(id=name) if name in CONSTANTS:
-            return CONSTANTS[name]
+        case ast.Name() | ast.Constant():
+            if source not in CONSTANTS:
+                raise ToolError(f"there is no constant {source[:20]!r}: {', '.join(CONSTANTS)}")
+            return CONSTANTS[source]
         case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=operand):
             value = _value(operand, text, depth + 1)
             return value if isinstance(sign, ast.UAdd) else -value
@@ -97,29 +103,32 @@ def _value(node: ast.expr, text: str, depth: int) -> Number:
                 right = _value(step.right, text, depth + 1)
                 value = _bounded(_OPERATIONS[type(step.op)], value, right)
             return value
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+            if name not in FUNCTIONS:
+                raise ToolError(f"there is no function {name[:20]!r}: {', '.join(FUNCTIONS)}")
             values = [_value(argument, text, depth + 1) for argument in arguments]
             return _bounded(FUNCTIONS[name], *values)
-    known = ", ".join((*CONSTANTS, *FUNCTIONS))
-    raise ToolError(f"{source[:20]!r} is not understood; the names are {known}")
+    raise ToolError(f"{source[:20]!r} is out of place")
 
 
 def _bounded(function: Callable[..., Any], *values: Any) -> Number:
     """Return the result of a function; raise ToolError if it is undefined or too large."""
     try:
         value = function(*values)
+        value = value if isinstance(value, float) else Fraction(value)
+    except ToolError:
+        raise
     except ZeroDivisionError:
         raise ToolError("division by zero") from None
-    except (OverflowError, ValueError, TypeError) as error:
-        raise ToolError(f"undefined or too large ({error})") from None
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ToolError("the number is too large")
-        return value
-    exact = Fraction(value)
-    if _bits(exact) > BITS:
+    except OverflowError:
+        raise ToolError("the number is too large") from None
+    except (ValueError, TypeError) as error:
+        raise ToolError(f"not defined there ({error})") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ToolError("the number is too large")
+    if isinstance(value, Fraction) and _bits(value) > BITS:
         raise ToolError(f"a number may have {BITS} bits")
-    return exact
+    return value
 
 
 def _bits(value: Fraction) -> int:
@@ -130,14 +139,14 @@ def _power(base: Number, exponent: Number) -> Number:
     if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
         # Checked before the power is computed: 9**9**9 would take all memory.
         if base not in (0, 1, -1) and abs(exponent) * (_bits(base) - 1) > BITS:
-            raise ValueError(f"a number may have {BITS} bits")
+            raise ToolError(f"a number may have {BITS} bits")
         return base**exponent.numerator
     return math.pow(base, exponent)
 
 
 def _whole(value: Number, most: int) -> int:
     if value != math.floor(value) or not -most <= value <= most:
-        raise ValueError(f"a whole number of at most {most} is needed")
+        raise ToolError(f"needs a whole number of at most {most}")
     return int(value)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,8 +64,7 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     try:
         if text.startswith(("{", "[")):
             with contextlib.suppress(DocumentError):  # The text may contain tagged calls.
-                message = read_json(text)
-                return _calls(message if isinstance(message, list) else [message])
+                return _calls([read_json(text)])
         if OPEN in text:
             return _calls(_tagged(text))
     except _NoCall as error:
@@ -77,9 +76,8 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     return answer
 
 
-def _tagged(text: str) -> list[Any]:
-    """Return the JSON values between tags."""
-    found = []
+def _tagged(text: str) -> Iterator[Any]:
+    """Yield the JSON values between tags."""
     place = text.find(OPEN)
     while place >= 0:
         # Parsed as JSON, not up to the next tag: an argument may contain a tag.
@@ -91,31 +89,37 @@ def _tagged(text: str) -> list[Any]:
             raise _NoCall(_NOT_JSON if closed else _NOT_CLOSED) from None
         if not text.startswith(CLOSE, _after_spaces(text, end)):
             raise _NoCall(_NOT_CLOSED)
-        found.append(message)
+        yield message
         place = text.find(OPEN, end)
-    return found
 
 
 def _after_spaces(text: str, place: int) -> int:
     return _SPACE.match(text, place).end()  # type: ignore[union-attr]  # It matches anywhere.
 
 
-def _calls(messages: list[Any]) -> tuple[ToolCall, ...]:
-    if not messages:
-        raise _NoCall("there was no tool call")
-    if len(messages) > CALLS_A_TURN:
-        raise _NoCall(f"there may be {CALLS_A_TURN} tool calls in a turn")
-    calls = []
+def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
+    """Return the calls in messages, each a call or a list of calls."""
+    calls: list[ToolCall] = []
     for message in messages:
-        if not isinstance(message, Mapping) or not isinstance(message.get("name"), str):
-            raise _NoCall("a tool call is a JSON object with 'name' and 'arguments'")
-        arguments = message.get("arguments", message.get("parameters")) or {}
-        if isinstance(arguments, str):
-            try:
-                arguments = read_json(arguments)
-            except DocumentError:
-                raise _NoCall(_NOT_JSON) from None
-        if not isinstance(arguments, Mapping):
-            raise _NoCall("a tool call's arguments are a JSON object")
-        calls.append(ToolCall(message["name"], dict(arguments)))
+        if not message and isinstance(message, list):
+            raise _NoCall("there was no tool call")
+        calls += map(_call, message if isinstance(message, list) else [message])
+    if len(calls) > CALLS_A_TURN:
+        raise _NoCall(f"there may be {CALLS_A_TURN} tool calls in a turn")
     return tuple(calls)
+
+
+def _call(message: Any) -> ToolCall:
+    if not isinstance(message, Mapping) or not isinstance(message.get("name"), str):
+        raise _NoCall("a tool call is a JSON object with 'name' and 'arguments'")
+    arguments = message.get("arguments", message.get("parameters", {}))
+    if isinstance(arguments, str) and arguments:
+        try:
+            arguments = read_json(arguments)
+        except DocumentError:
+            raise _NoCall(_NOT_JSON) from None
+    if arguments in (None, ""):  # Some models write calls without arguments so.
+        arguments = {}
+    if not isinstance(arguments, Mapping):
+        raise _NoCall("a tool call's arguments are a JSON object")
+    return ToolCall(message["name"], dict(arguments))
