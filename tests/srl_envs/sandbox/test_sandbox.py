@@ -14,7 +14,6 @@ from srl_envs.sandbox import (
     FEATURES,
     LEVELS,
     Limits,
-    Protections,
     Sandbox,
     SandboxCall,
     SandboxError,
@@ -175,24 +174,6 @@ def test_protections_are_stated_and_the_least_is_held():
         Sandbox(minimum="none")
 
 
-@pytest.mark.parametrize(
-    ("namespaces", "landlock", "seccomp", "level", "files"),
-    [
-        ("user", 7, True, "strict", True),
-        ("user", 0, False, "namespaces", True),
-        ("", 7, True, "filtered", True),
-        ("", 0, True, "filtered", False),
-        ("", 7, False, "limits", True),
-    ],
-)
-def test_levels(namespaces, landlock, seccomp, level, files):
-    protections = Protections(namespaces, landlock, seccomp)
-    assert (protections.level, protections.files) == (level, files)
-    assert [each for each in LEVELS if protections.reaches(each)] == list(
-        LEVELS[: LEVELS.index(level) + 1]
-    )
-
-
 KERNEL = """
 import errno, sys
 import pyseccomp
@@ -282,7 +263,7 @@ def f():
 """
 
 
-@pytest.mark.parametrize("without", [(), FEATURES, ("namespaces", "seccomp"), ("seccomp",)])
+@pytest.mark.parametrize("without", [(), FEATURES])
 def test_whether_further_processes_can_be_started_is_said(without):
     with Sandbox(minimum="limits", workers=1, without=without) as sandbox:
         active = sandbox.protections()

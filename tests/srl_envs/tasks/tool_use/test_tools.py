@@ -106,12 +106,6 @@ def test_every_call_is_checked(registry, call, ok, content):
     assert (result.ok, result.content) == (ok, content)
 
 
-def test_long_results_are_cut_and_are_text(registry):
-    result = registry.call(ToolCall("repeat", {"text": "ab\ud800", "times": 999}))
-    assert len(result.content) == RESULT_LENGTH and result.content.endswith("(cut)")
-    result.content.encode()
-
-
 def weather(town: str) -> Any:
     """Tell the weather.
 
@@ -175,23 +169,13 @@ def test_tags_may_stand_in_an_argument():
     assert read_turn(json.dumps({"name": "f", "arguments": one.arguments})) == (one,)
 
 
-def test_several_calls_in_a_turn():
+def test_answers_and_several_calls():
+    assert read_turn("So it is.\nAnswer: 42") == "42"
+    assert read_turn("<think>Answer: 41</think>Answer: 42") == "42"
+
     text = "".join(ToolCall("f", {"x": n}).written() for n in range(3))
     assert [call.arguments["x"] for call in read_turn(text)] == [0, 1, 2]
     assert isinstance(read_turn(text * CALLS_A_TURN), ParseFailure)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Answer: 42",
-        "So it is.\nAnswer: 42",
-        "<answer>42</answer>",
-        "<think>Answer: 41</think>Answer: 42",
-    ],
-)
-def test_answers(text):
-    assert read_turn(text) == "42"
 
 
 @pytest.mark.parametrize(
@@ -203,11 +187,9 @@ def test_answers(text):
         ("[]", "no tool call"),
         ('<tool_call>{"name": "f"', "not closed"),
         ("<tool_call>f(1)</tool_call>", "not valid JSON"),
-        ('<tool_call>{"name": "f", "arguments": {"x": NaN}}</tool_call>', "not valid JSON"),
         ('<tool_call>{"name": "f", "arguments": {"x": 1e999}}</tool_call>', "not valid JSON"),
         ('<tool_call>{"name": "f", "arguments": [1]}</tool_call>', "JSON object"),
         ('<tool_call>{"name": "f", "arguments": "x"}</tool_call>', "not valid JSON"),
-        ('<tool_call>{"name": 3, "arguments": {}}</tool_call>', "'name'"),
         ("<tool_call>" + "[" * 100_000 + "</tool_call>", "not valid JSON"),
         ("<tool_call>" + "9" * 10_000 + "</tool_call>", "not valid JSON"),
     ],
@@ -223,6 +205,12 @@ WORDS = (
     '{"name": "repeat", "arguments": {"text": "a"}}',
     "Answer: 1",
 )
+
+
+def test_long_results_are_cut_and_are_text(registry):
+    result = registry.call(ToolCall("repeat", {"text": "ab\ud800", "times": 999}))
+    assert len(result.content) == RESULT_LENGTH and result.content.endswith("(cut)")
+    result.content.encode()
 
 
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
