@@ -188,11 +188,10 @@ def _two_bounds(rng: np.random.Generator) -> Drawn:
 def word_problems(rng: np.random.Generator, difficulty: int) -> Problem:
     """Draw a short story with a number to find.
 
-    Difficulty 1: one sum or difference; 2: one product or quotient; 3: two operations; 4: prices
-    with change; 5: percentages and speeds in three operations or more.
+    Difficulty 1: one sum; 2: one product; 3: two operations; 4: prices with change; 5:
+    percentages.
     """
-    stories = ((_more, _left), (_boxes, _shared), (_compared,), (_change,), (_discount, _journey))
-    told = pick(rng, stories[difficulty - 1])
+    told = (_more, _boxes, _compared, _change, _discount)[difficulty - 1]
     first, second = rng.choice(len(NAMES), size=2, replace=False)
     who, other, things = NAMES[int(first)], NAMES[int(second)], pick(rng, THINGS)
     question, answer, operations, key = told(rng, who, other, things)
@@ -208,28 +207,10 @@ def _more(rng: np.random.Generator, who: str, giver: str, things: str) -> Keyed:
     return question, had + got, 1, f"{had} plus {got}"
 
 
-def _left(rng: np.random.Generator, who: str, other: str, things: str) -> Keyed:
-    gone = _between(rng, 2, 30)
-    had = gone + _between(rng, 1, 30)
-    question = (
-        f"{who} has {had} {things} and gives {gone} of them to {other}. How many {things} are left?"
-    )
-    return question, had - gone, 1, f"{had} less {gone}"
-
-
 def _boxes(rng: np.random.Generator, who: str, _: str, things: str) -> Keyed:
     boxes, each = _between(rng, 13, 40), _between(rng, 13, 24)
     question = f"{who} packs {boxes} boxes with {each} {things} in each. How many {things} is that?"
     return question, boxes * each, 2, f"{boxes} times {each}"
-
-
-def _shared(rng: np.random.Generator, who: str, _: str, things: str) -> Keyed:
-    friends, each = _between(rng, 3, 12), _between(rng, 13, 40)
-    question = (
-        f"{who} shares {friends * each} {things} equally among {friends} friends. "
-        f"How many {things} does each friend get?"
-    )
-    return question, each, 2, f"{friends * each} among {friends}"
 
 
 def _compared(rng: np.random.Generator, who: str, other: str, things: str) -> Keyed:
@@ -270,18 +251,6 @@ def _discount(rng: np.random.Generator, who: str, _: str, things: str) -> Keyed:
         f"percent, and then {tax} percent tax is added. How many dollars does {who} pay?"
     )
     return question, total, 7, f"{count} times {price} off {off} tax {tax}"
-
-
-def _journey(rng: np.random.Generator, who: str, _: str, __: str) -> Keyed:
-    slow, fast = _between(rng, 30, 59), _between(rng, 60, 120)
-    first, second, rest = _between(rng, 2, 9), _between(rng, 2, 9), _between(rng, 11, 59)
-    question = (
-        f"{who} travels {first} hours at {slow} km per hour and then {second} hours at {fast} km "
-        f"per hour, with a rest of {rest} minutes in between. What is {who}'s mean speed in km per "
-        "hour over the whole time, the rest included?"
-    )
-    speed = Fraction(60 * (first * slow + second * fast), 60 * (first + second) + rest)
-    return question, speed, 7, f"{first} at {slow}, {second} at {fast}, rest {rest}"
 
 
 def multi_step(rng: np.random.Generator, difficulty: int) -> Problem:

@@ -162,26 +162,6 @@ def _letters(rng: np.random.Generator) -> DrawnProblem:
     return DrawnProblem(words, "text", body, _text)
 
 
-def _words(rng: np.random.Generator) -> DrawnProblem:
-    k = int(rng.integers(1, 5))
-    words, body = _pick(
-        rng,
-        {
-            f"give the words of the text longer than {k} letters, as a list.": (
-                f"return [w for w in text.split() if len(w) > {k}]"
-            ),
-            f"reverse every word of the text that is longer than {k} letters.": (
-                f"return ' '.join(w[::-1] if len(w) > {k} else w for w in text.split())"
-            ),
-            f"shift every letter of the text by {k}, after z comes a; keep spaces.": (
-                "return ''.join(c if c == ' ' else "
-                f"chr((ord(c) - 97 + {k}) % 26 + 97) for c in text)"
-            ),
-        },
-    )
-    return DrawnProblem(words, "text", body, _text)
-
-
 def _sorted(rng: np.random.Generator) -> DrawnProblem:
     m = int(rng.integers(2, 8))
     key, code = _pick(
@@ -223,7 +203,7 @@ FAMILIES: Mapping[str, Mapping[int, Template]] = MappingProxyType(
     {
         "returns": {1: _returns},
         "lists": {1: _total, 2: _kept},
-        "strings": {1: _letters, 2: _words},
+        "strings": {1: _letters},
         "sorting": {3: _sorted},
         "sequences": {4: _runs},
         "dynamic programming": {5: _coins},

@@ -59,13 +59,10 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:/\d+)?")
 # By story: how its numbers, in the order they are told, make the answer.
 STORIES = {
     "gives \\w+ \\d+ more": lambda a, b: a + b,
-    "gives .* of them to .*are left": lambda a, b: a - b,
     "packs": lambda a, b: a * b,
-    "shares": lambda a, b: a / b,
     "times as many": lambda a, b, c: a + (a * b - c),
     "get back": lambda a, b, c, d: d - a * b - c,
     "percent tax": lambda n, p, off, tax: n * p * (1 - off / 100) * (1 + tax / 100),
-    "travels": lambda t, v, u, w, rest: (t * v + u * w) / (t + u + rest / 60),
 }
 
 
