@@ -494,6 +494,8 @@ def _debates() -> Sequence[Scenario]:
                {**quality, "debate_rounds": 2}, unseen=True),
         debate("one_round_unseen", "both sides speak once, and hear nothing before",
                {**quality, "debate_rounds": 1}, unseen=True),
+        debate("four_rounds_unseen", "both sides speak four times", {**quality, "debate_rounds": 4},
+               unseen=True),
     )  # fmt: skip
 
 

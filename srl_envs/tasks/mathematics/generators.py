@@ -17,7 +17,7 @@ Number = int | Fraction
 Drawn = tuple[str, Number | str, int]
 """Question, answer, and number of arithmetic operations of the solution."""
 Keyed = tuple[str, Number, int, str]
-"""The same with the identity of the problem apart from its wording."""
+"""Question, answer, number of operations, and identity of the problem apart from its wording."""
 
 FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 NAMES = ("Ada", "Ben", "Chloe", "David", "Elif", "Farid", "Grace", "Hiro", "Ines", "Jonas")

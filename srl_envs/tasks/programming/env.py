@@ -94,7 +94,7 @@ class Programming(Task):
         return tuple(RETURNS.values())[:count]
 
     def _check(self, data: Mapping[str, Any], program: str) -> Run:
-        """Run calls, and compare what they return."""
+        """Run calls, and compare the returned values."""
         report = self.sandbox.check(program, (*data["visible"], *data["hidden"]))
         shown = zip(data["visible"], report.verdicts, report.run.outcomes, strict=False)
         for test, verdict, outcome in shown:

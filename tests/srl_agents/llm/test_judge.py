@@ -74,11 +74,6 @@ def test_only_the_last_line_counts_and_only_as_asked(answer, side):
     assert named(answer, PRO) == side
 
 
-def test_turns_keep_their_order_where_they_alternate():
-    spoken = Debate(DEBATE.motion, DEBATE.speeches, simultaneous=False)
-    assert "B (1): It warms.\nA (1): Coffee wakes." in question(spoken, CON)
-
-
 def test_judges_the_environments_debates():
     judge = LLMJudge(ScriptedBackend(["Verdict: A", "Verdict: B"]))
     env = parallel_env(judge=judge, debate_rounds=1)

@@ -22,7 +22,7 @@ def guesses(tool, **arguments):
 @pytest.mark.parametrize(
     ("family", "turns"),
     [
-        # Files that the agent wrote, under other names and in place of the given ones.
+        # Files that the agent wrote, under a new name and under the given names.
         ("read", [call("write_file", path="own", content=EVERY), call("read_file", path="own")]),
         ("follow", [call("write_file", path=name, content="\n".join(FILE_NAMES) + EVERY)
                     + call("read_file", path=name) for name in FILE_NAMES]),
