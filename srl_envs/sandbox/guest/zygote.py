@@ -65,11 +65,10 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
     if "landlock" not in without:
         place.landlock = kernel.landlock_version()
         refused["landlock"] = "" if place.landlock else "this kernel has none"
-    for way in () if "namespaces" in without else place.ways():
-        refused["namespaces"] = _attempted(lambda way=way: _enter_and_fork(place, way))  # type: ignore[misc]
+    if "namespaces" not in without:
+        refused["namespaces"] = _attempted(lambda: _enter_and_fork(place))
         if not refused["namespaces"]:
-            place.enter(way)
-            break
+            place.enter()
     place.make_rules()
     # The import system lists its folders now: a run may be unable to list them.
     PathFinder.find_spec("no module has this name")
@@ -188,9 +187,9 @@ def _attempted(step: Callable[[], None]) -> str:
     return "" if said == "ok" else said or "it ended without a word"
 
 
-def _enter_and_fork(place: confinement.Place, way: str) -> None:
+def _enter_and_fork(place: confinement.Place) -> None:
     """All that a run needs of namespaces, up to its working folder; raises OSError if refused."""
-    place.enter(way)
+    place.enter()
     kernel.unshare(kernel.NEW_PID)
     child = os.fork()
     if child == 0:

@@ -3,7 +3,7 @@
 import pytest
 
 from srl_agents.episode import Decision
-from srl_agents.llm.judge import ASKED, RULES, LLMJudge, named, question
+from srl_agents.llm.judge import ASKED, RULES, LLMJudge, named
 from srl_agents.rollout import play
 from srl_envs.tasks.debate.env import parallel_env
 from srl_envs.tasks.debate.judging import CON, PRO, TIE, Debate, Speech
