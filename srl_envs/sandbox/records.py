@@ -12,14 +12,13 @@ from srl_envs.sandbox.guest import serialization
 from srl_envs.validation import number_between, whole_number
 
 MIB = 2**20
-LEVELS = ("limits", "namespaces", "filtered", "strict")
+LEVELS = ("limits", "filtered", "strict")
 """Levels of protection from the weakest to the strongest; see docs/environments/sandbox.md.
 
 "limits": a separate process with resource limits; files and networks are accessible.
-"namespaces": no files but the standard library, no other processes, no network; all system calls.
 "filtered": a filter of system calls without networks, processes and signals, and Landlock for
 files. Without Landlock, no file can be opened, and only preloaded modules can be imported.
-"strict": namespaces and the filter.
+"strict": the filter in namespaces, with no files but the standard library and a working folder.
 """
 FEATURES = ("namespaces", "landlock", "seccomp")
 
@@ -75,9 +74,9 @@ class Protections:
     @property
     def level(self) -> str:
         """Level of these protections, one of LEVELS."""
-        if self.seccomp:
-            return "strict" if self.namespaces else "filtered"
-        return "namespaces" if self.namespaces else "limits"
+        if not self.seccomp:
+            return "limits"
+        return "strict" if self.namespaces else "filtered"
 
     @property
     def files(self) -> bool:
