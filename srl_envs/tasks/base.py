@@ -294,10 +294,10 @@ class TaskEnv(FreeTextGame):
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
         return self.task.sample_answers(rng, self.attempt(agent), count)
 
-    def make_view(self) -> TaskView:
-        turns = self.max_cycles
+    def make_view(self) -> FreeTextView:
+        task, turns = self.task, self.max_cycles
         tries = "" if turns == 1 else f" You have {turns} attempts."
-        return TaskView(f"{self.task.rules()} {self.task.how_to_answer()}{tries}", task=self.task)
+        return FreeTextView(f"{task.rules()} {task.how_to_answer()}{tries}", task.read)
 
     def begin(self, options: Mapping[str, Any]) -> None:
         named = options.get("problem_seed", self.problem_seed)
@@ -384,18 +384,6 @@ class TaskEnv(FreeTextGame):
         if attempt.open:
             attempt.open = False
             self.task.end(attempt)
-
-
-@dataclass(frozen=True)
-class TaskView(FreeTextView):
-    """Text view of a task."""
-
-    task: Task = field(kw_only=True)
-
-    def parse(self, agent: str, answer: str) -> str | ParseFailure:
-        text = readable_text(answer)
-        read = text if isinstance(text, ParseFailure) else self.task.read(text)
-        return read if isinstance(read, ParseFailure) else text
 
 
 def _range(value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:

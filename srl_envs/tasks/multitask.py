@@ -268,14 +268,13 @@ def _made(environments: Any, **given: Any) -> dict[str, Any]:
 
 
 def _shares(weights: Mapping[str, float] | None, labels: Sequence[str]) -> list[float]:
-    if weights is None:
-        return [1 / len(labels)] * len(labels)
-    if not isinstance(weights, Mapping) or set(weights) != set(labels):
+    given = dict.fromkeys(labels, 1.0) if weights is None else weights
+    if not isinstance(given, Mapping) or set(given) != set(labels):
         raise EnvConfigError(f"weights is {weights!r}: give one for each of {', '.join(labels)}")
-    given = [number_between(f"weights.{label}", weights[label], 0.0, 1e9) for label in labels]
-    if not sum(given):
+    shares = [number_between(f"weights.{label}", given[label], 0.0, 1e9) for label in labels]
+    if not sum(shares):
         raise EnvConfigError("weights are all 0: one environment at least must be played")
-    return [weight / sum(given) for weight in given]
+    return [share / sum(shares) for share in shares]
 
 
 def _refuse_difference(first_label: str, first: Any, label: str, env: Any) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -126,8 +125,15 @@ class DebateEnv(FreeTextGame):
             render_mode=render_mode,
         )
 
-    def make_view(self) -> DebateView:
-        return DebateView("", scoring=self.scoring)
+    def make_view(self) -> FreeTextView:
+        aim = "better than your opponent" if self.scoring == "zero_sum" else "as well as you can"
+        rules = {
+            agent: f"You are {side.upper()} in a debate: you speak {_FOR[side]} the motion, {aim}. "
+            "Give reasons and examples, answer what your opponent said, and do not repeat "
+            f"yourself. Up to {SPEECH_LENGTH} characters of a speech are heard."
+            for agent, side in SIDE_OF.items()
+        }
+        return FreeTextView(rules)
 
     def begin(self, options: Mapping[str, Any]) -> None:
         drawn = pick(self.np_random, self.topics)
@@ -200,22 +206,6 @@ class DebateEnv(FreeTextGame):
         }
         reward = own - against if self.scoring == "zero_sum" else own
         return Outcome(reward, self.played >= self.debate_rounds, info)
-
-
-@dataclass(frozen=True)
-class DebateView(FreeTextView):
-    """Text view of a debate."""
-
-    scoring: str = field(default="zero_sum", kw_only=True)
-
-    def rules(self, agent: str) -> str:
-        side = SIDE_OF[agent]
-        aim = "better than your opponent" if self.scoring == "zero_sum" else "as well as you can"
-        return (
-            f"You are {side.upper()} in a debate: you speak {_FOR[side]} the motion, {aim}. Give "
-            "reasons and examples, answer what your opponent said, and do not repeat yourself. "
-            f"Up to {SPEECH_LENGTH} characters of a speech are heard."
-        )
 
 
 def sample_speeches(

@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, TaskView, pick
+from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
+from srl_envs.tasks.free_text_game import FreeTextView
 from srl_envs.tasks.grading import same_value, words_of
 from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, MemoryFiles, Toolbox
 from srl_envs.tasks.tool_use.generators import FAMILIES, CallStep
@@ -286,10 +287,10 @@ class ToolUse(Task):
 class ToolUseEnv(TaskEnv):
     """TaskEnv with turns of calls before the answer."""
 
-    def make_view(self) -> TaskView:
+    def make_view(self) -> FreeTextView:
         task = self.task
         turns = "one turn" if self.max_cycles == 1 else f"{self.max_cycles} turns"
-        return TaskView(f"{task.rules()} {task.how_to_answer()} You have {turns}.", task=task)
+        return FreeTextView(f"{task.rules()} {task.how_to_answer()} You have {turns}.", task.read)
 
     def prompt(self, agent: str) -> str:
         attempt = self.attempt(agent)
