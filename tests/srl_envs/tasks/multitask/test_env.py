@@ -6,7 +6,6 @@ import pytest
 from srl_envs import make
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import ParseFailure, TextEnv, view_for
-from tests.srl_envs.hostile_pieces import hear_hostile
 
 SUMS = {"name": "math_v0", "options": {"families": "arithmetic", "difficulty": 1}}
 TOOLS = {"name": "tool_use_v0", "options": {"families": "read", "tools": ["files"]}}
@@ -107,14 +106,3 @@ def test_nothing_is_on_before_the_first_reset():
             use()
     with pytest.raises(EnvConfigError, match="environment"):
         env.reset(options={"environment": "chess"})
-
-
-@pytest.mark.parametrize("answers", [300, pytest.param(5000, marks=pytest.mark.slow)])
-def test_hostile_answers_never_raise(answers):
-    env = TextEnv(make("multitask_v0", environments=TWO))
-    pieces = ("Answer: 4", "<tool_call>", '{"name": "read_file"}', "x < 3 or", "9**9**9")
-    played = dict.fromkeys(TWO, 0)
-    for _, info in hear_hostile(env, answers, *pieces):
-        assert info["environment"] == env.unwrapped.environment
-        played[info["environment"]] += 1
-    assert min(played.values()) > answers / 10

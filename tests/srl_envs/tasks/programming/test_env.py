@@ -10,7 +10,6 @@ from srl_envs.tasks.programming import datasets
 from srl_envs.tasks.programming.env import Programming
 from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
 from srl_envs.text import TextEnv
-from tests.srl_envs.hostile_pieces import hear_hostile
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
 HUMAN_EVAL = [
@@ -207,18 +206,3 @@ def test_other_files_are_refused(tmp_path, line, problem):
         datasets.load(path)
     with pytest.raises(EnvConfigError, match="give one"):
         code_v0.parallel_env(families="lists", path=path)
-
-
-PIECES = (
-    "```python", "```", "def ", "f(x):", "    return x", "return", "(", ")", '"""', "lambda *a: a",
-    "import os\nos._exit(0)", "raise SystemExit", "print('x' * 10**6)", "\0", "    1 / 0", "del f",
-    "class f: pass", "f = f", "yield", "exec('f = 1')", "# coding: latin-1", "\ud800", "x" * 3000,
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("answers", [60, pytest.param(5000, marks=pytest.mark.slow)])
-def test_hostile_answers_never_raise(level, answers):
-    env = TextEnv(code_v0.parallel_env(max_cycles=20, sandbox_minimum=level))
-    told = [info["parse_failure"] for _, info in hear_hostile(env, answers, *PIECES)]
-    assert told.count(None) > answers / 4  # many of them were run
-    env.close()

@@ -18,8 +18,7 @@ from srl_envs.tasks.tool_use.generators import FAMILIES, asked
 from srl_envs.tasks.tool_use.parsing import ToolCall, read_turn
 from srl_envs.tasks.tool_use.search import SearchDocument
 from srl_envs.tasks.tool_use.tools import ToolError
-from srl_envs.text import TEXT_LENGTH, TextEnv
-from tests.srl_envs.hostile_pieces import hear_hostile
+from srl_envs.text import TEXT_LENGTH
 
 AGENT = "agent_0"
 
@@ -189,24 +188,6 @@ def test_sample_answers_say_nothing_of_the_truth():
 def test_keeps_the_contract():
     check_environment(lambda: parallel_env(num_agents=2))
     parallel_api_test(parallel_env(num_agents=2), num_cycles=20)
-
-
-PIECES = (
-    call("calculator", expression="1+1"),
-    call("read_file", path="../../etc/passwd"),
-    call("write_file", path="a", content="\ud800"),
-    call("search", query="town"),
-    '{"tool_calls": [{"function": {"name": "list_files", "arguments": "{}"}}]}',
-    "<tool_call>",
-    "Answer: 1",
-)
-
-
-@pytest.mark.parametrize("answers", [300, pytest.param(5000, marks=pytest.mark.slow)])
-def test_hostile_answers_never_raise(answers):
-    env = TextEnv(parallel_env(max_cycles=20))
-    for seen, _ in hear_hostile(env, answers, *PIECES, seat=AGENT):
-        seen.encode()
 
 
 def test_copies_of_an_episode_share_no_files():
