@@ -1,7 +1,6 @@
 """Generators of tool-use problems.
 
-The function of a family draws one problem. The function computes the answer with the tools on the
-files of the problem, and its calls are the needed calls, in one possible order.
+The function of a family draws one problem with its needed calls, in one possible order.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from srl_envs.tasks.base import Problem, pick
-from srl_envs.tasks.tool_use.builtin_tools import MemoryFiles, Toolbox
+from srl_envs.tasks.tool_use.calculator import calculator
 from srl_envs.tasks.tool_use.parsing import ToolCall
 from srl_envs.tasks.tool_use.search import CORPUS
 from srl_envs.tasks.tool_use.tools import ToolResult
@@ -63,36 +61,29 @@ class CallStep:
         return self.evidence in result.content.splitlines()
 
 
-class Draft:
-    """Unfinished problem: its files, and the calls so far."""
+def _step(tool: str, evidence: str, **arguments: str) -> CallStep:
+    return CallStep(ToolCall(tool, arguments), evidence)
 
-    def __init__(self, files: Mapping[str, str] | None = None) -> None:
-        self.files = dict(files or {})
-        self.steps: list[CallStep] = []
-        self._box = Toolbox(files=MemoryFiles(self.files))
 
-    def use(self, tool: str, *, evidence: str | None = None, **arguments: Any) -> str:
-        """Make a needed call and return its result."""
-        call = ToolCall(tool, arguments)
-        result = self._box.registry.call(call)
-        if not result.ok:
-            raise ValueError(f"a generator's own call failed: {call}: {result.content}")
-        self.steps.append(CallStep(call, result.content if evidence is None else evidence))
-        return result.content
-
-    def problem(
-        self, family: str, difficulty: int, question: str, answer: str, key: str
-    ) -> Problem:
-        """Return the problem; `key` identifies the problem apart from its wording."""
-        listing = f" Files: {', '.join(sorted(self.files))}." if self.files else ""
-        return Problem(
-            question + listing,
-            answer,
-            difficulty,
-            key=f"{family}: {key}",
-            data={"files": self.files, "steps": tuple(self.steps)},
-            info={"family": family, "calls_needed": len(self.steps)},
-        )
+def _problem(
+    family: str,
+    difficulty: int,
+    question: str,
+    answer: str,
+    key: str,
+    steps: Sequence[CallStep],
+    files: Mapping[str, str] | None = None,
+) -> Problem:
+    """Return a problem; `key` identifies the problem apart from its wording."""
+    listing = f" Files: {', '.join(sorted(files))}." if files else ""
+    return Problem(
+        question + listing,
+        answer,
+        difficulty,
+        key=f"{family}: {key}",
+        data={"files": files or {}, "steps": tuple(steps)},
+        info={"family": family, "calls_needed": len(steps)},
+    )
 
 
 def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
@@ -103,34 +94,34 @@ def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
         if rng.random() < 0.3 and " " in expression:
             expression = f"({expression})"
         expression = f"{expression} {mark} {_number(rng, difficulty)}"
-    draft = Draft()
-    answer = draft.use("calculator", expression=expression)
-    return draft.problem("calculate", difficulty, f"What is {expression}?", answer, expression)
+    answer = calculator(expression)
+    steps = [_step("calculator", answer, expression=expression)]
+    question = f"What is {expression}?"
+    return _problem("calculate", difficulty, question, answer, expression, steps)
 
 
 def read(rng: np.random.Generator, difficulty: int) -> Problem:
     """Draw a question for the number in one of several files."""
-    draft = Draft(_files(rng, difficulty, 1 + difficulty))
-    name = pick(rng, list(draft.files))
-    answer = draft.use("read_file", path=name)
-    question = f"Which number is in {name}?"
-    return draft.problem("read", difficulty, question, answer, f"{name} {answer}")
+    files = _files(rng, difficulty, 1 + difficulty)
+    name = pick(rng, list(files))
+    steps = [_step("read_file", files[name], path=name)]
+    question, key = f"Which number is in {name}?", f"{name} {files[name]}"
+    return _problem("read", difficulty, question, files[name], key, steps, files)
 
 
 def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
     """Draw a question for a fact about a town; from difficulty 3, about the river of the town."""
-    draft = Draft()
     town = pick(rng, towns())
-    draft.use("search", evidence=town, query=town)
+    steps = [_step("search", town, query=town)]
     if difficulty < 3:
         fact = pick(rng, list(FACTS))
         question, answer = FACTS[fact].format(town=town), _facts()[town][fact]
     else:
         river = f"River {_facts()[town]['river']}"
-        draft.use("search", evidence=river, query=river)
+        steps.append(_step("search", river, query=river))
         question = f"How many kilometres long is the river on which {town} lies?"
         answer = _facts()[river]["length"]
-    return draft.problem("look up", difficulty, question, answer, question)
+    return _problem("look up", difficulty, question, answer, question, steps)
 
 
 def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
@@ -144,21 +135,23 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
         whole = int(rng.integers(10))
         part = int(rng.integers(whole + 1))
         first, last = (whole - part, part) if mark == "+" else (whole, part)
-        draft, given = Draft({pick(rng, FILE_NAMES): str(first)}), str(last)
+        files, given = {pick(rng, FILE_NAMES): str(first)}, str(last)
     else:
-        draft = Draft(_files(rng, difficulty, 1 + difficulty))
+        files = _files(rng, difficulty, 1 + difficulty)
         given = _number(rng, difficulty)
-    names = [str(name) for name in rng.permutation(list(draft.files))]
+    names = [str(name) for name in rng.permutation(list(files))]
     used = names[: max(1, difficulty - 1)]
-    numbers = [draft.use("read_file", path=name) for name in used]
+    numbers = [files[name] for name in used]
     told = [f"the number in {name}" for name in used]
     if len(used) == 1:
         numbers.append(given)
         told.append(given)
     expression = f" {mark} ".join(numbers)
-    answer = draft.use("calculator", expression=expression)
+    answer = calculator(expression)
+    steps = [_step("read_file", files[name], path=name) for name in used]
+    steps.append(_step("calculator", answer, expression=expression))
     question = f"What is {f' {word} '.join(told)}?"
-    return draft.problem("read and calculate", difficulty, question, answer, expression)
+    return _problem("read and calculate", difficulty, question, answer, expression, steps, files)
 
 
 def follow(rng: np.random.Generator, difficulty: int) -> Problem:
@@ -168,13 +161,12 @@ def follow(rng: np.random.Generator, difficulty: int) -> Problem:
     chain = names[: difficulty + 1]
     files = dict(zip(chain, [*chain[1:], end], strict=True))
     files |= {name: _number(rng, difficulty) for name in names[difficulty + 1 :]}
-    draft = Draft(files)
-    answer = [draft.use("read_file", path=name) for name in chain][-1]
+    steps = [_step("read_file", files[name], path=name) for name in chain]
     question = (
         f"{chain[0]} holds the name of another file, and so on until a file holds a number. "
         "Which number is it?"
     )
-    return draft.problem("follow", difficulty, question, answer, f"{' '.join(chain)} {end}")
+    return _problem("follow", difficulty, question, end, f"{' '.join(chain)} {end}", steps, files)
 
 
 def asked(
@@ -186,7 +178,7 @@ def asked(
     difficulty: int = 1,
 ) -> Problem:
     """Return a user-defined problem that needs each function of `required_tools` once."""
-    steps = tuple(CallStep(ToolCall(name, {}), "") for name in required_tools)
+    steps = tuple(_step(name, "") for name in required_tools)
     return Problem(
         question,
         str(answer),
