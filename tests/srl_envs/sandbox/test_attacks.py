@@ -31,7 +31,7 @@ LEFT_BY_NAMESPACES = {
     "leaves a key",
     "talks to the machine's host",
     "fills memory files",
-    "listens",  # In a network of its own, which is empty.
+    "listens",  # The network namespace is empty.
     "opens a netlink socket",
 }
 """Attacks that only the filter prevents."""
