@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from srl_agents.episode import Episode
 from srl_envs.loading import needed_by
-from srl_envs.text import TextView
-from srl_envs.untrusted import printable
 from srl_train.config.logging import LoggingConfig
 from srl_train.metrics.errors import TrackerError
-from srl_train.metrics.transcript import transcript
-
-COLUMNS = ("step", "game", "seed", "turn", "agent", "player", "saw", "heard", "answer", "action",
-           "reward", "unread", "failure")  # fmt: skip
-"""Columns of a table of sample episodes. `unread` is the reason of a parse failure."""
-Row = tuple[int | str, ...]
-_ENTITIES = {ord(sign): f"&#{ord(sign)};" for sign in string.punctuation} | {10: "<br>"}
-"""Signs with a meaning in Markdown or HTML, as which TensorBoard draws text."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +19,7 @@ class Opening:
 
     config: LoggingConfig
     folder: Path
-    """Run folder."""
     name: str
-    """Name of the run."""
     settings: Mapping[str, int | float | str]
     """Settings of the run by dotted name, without secrets."""
     step: int
@@ -64,10 +50,6 @@ class TrackerRun:
     def log(self, numbers: Mapping[str, float], step: int) -> None:
         """Log the metrics of a step."""
         self.tracker.log(dict(numbers), step=step)
-
-    def log_table(self, rows: Sequence[Row], step: int) -> None:
-        """Log a table of sample episodes."""
-        raise NotImplementedError
 
     def close(self, finished: bool) -> None:
         """Send pending records, and mark the run as finished or stopped if possible."""
@@ -102,13 +84,6 @@ class TensorBoardRun(TrackerRun):
             for summary in hparams(dict(opening.settings), shown):  # type: ignore[no-untyped-call]
                 self.tracker.writer.file_writer.add_summary(summary)
 
-    def log_table(self, rows: Sequence[Row], step: int) -> None:
-        """Log the table as Markdown."""
-        cells = [[str(cell).translate(_ENTITIES) for cell in row] for row in rows]
-        lines = [COLUMNS, ["---"] * len(COLUMNS), *cells]
-        text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        self.tracker.log({"episodes": text}, step=step)
-
 
 class WandbRun(TrackerRun):
     """Run of Weights & Biases; `step` is the axis of all charts."""
@@ -130,19 +105,13 @@ class WandbRun(TrackerRun):
             **opening.options("wandb"),
         ))  # fmt: skip
         self.run_id = self.tracker.run.id
-        self._table = wandb.Table
         # The steps of W&B only grow, and rows of older steps are dropped.
         self.tracker.run.define_metric("step")
         self.tracker.run.define_metric("*", step_metric="step")
 
-    def log(self, numbers: Mapping[str, Any], step: int) -> None:
+    def log(self, numbers: Mapping[str, float], step: int) -> None:
         """Add a line to the history."""
         self.tracker.log({**numbers, "step": step})
-
-    def log_table(self, rows: Sequence[Row], step: int) -> None:
-        """Log a table."""
-        table = self._table(columns=list(COLUMNS), data=[list(row) for row in rows])
-        self.log({"episodes": table}, step)
 
     def close(self, finished: bool) -> None:
         """Finish the run; a run that is not finished is marked as failed."""
@@ -174,12 +143,6 @@ class TrackioRun(TrackerRun):
             **opening.options("trackio"),
         ))  # fmt: skip
         self.run_id = self.tracker.run.name
-        self._table = trackio.Table
-
-    def log_table(self, rows: Sequence[Row], step: int) -> None:
-        """Log a table."""
-        table = self._table(columns=list(COLUMNS), data=[list(row) for row in rows])
-        self.tracker.log({"episodes": table}, step=step)
 
 
 class MlflowRun(TrackerRun):
@@ -202,11 +165,6 @@ class MlflowRun(TrackerRun):
         if opening.run_id is None:
             self.tracker.store_init_configuration(dict(opening.settings))
 
-    def log_table(self, rows: Sequence[Row], step: int) -> None:
-        """Log a table as an artifact."""
-        columns = {name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)}
-        self._mlflow.log_table(columns, f"episodes/step_{step:08d}.json", run_id=self.run_id)
-
     def close(self, finished: bool) -> None:
         """End the run."""
         self._mlflow.end_run("FINISHED" if finished else "KILLED")
@@ -225,18 +183,3 @@ def open_run(name: str, opening: Opening) -> TrackerRun:
     """Open a run. Raises TrackerError if the package is missing, or any error of the library."""
     with needed_by(f"logging.trackers: {name}", TrackerError):
         return LIBRARIES[name](opening)
-
-
-def table_rows(episodes: Sequence[Episode], view: TextView | None, step: int) -> list[Row]:
-    """Return a row per agent and turn; texts are cut as in reports and without control signs."""
-    found: list[Row] = []
-    for number, episode in enumerate(episodes):
-        shown = transcript(episode, view)
-        for turn in shown.turns:
-            for one in turn.steps:
-                heard = "\n".join(f"{speaker}: {words}" for speaker, words in one.heard)
-                cells = (one.agent, one.player, one.saw, heard, one.answer, one.action, one.reward,
-                         one.failure, shown.failure)  # fmt: skip
-                texts = [printable("" if cell is None else cell) for cell in cells]
-                found.append((step, number, episode.seed, turn.number, *texts))
-    return found

@@ -25,7 +25,6 @@ from srl_envs.untrusted import read_bytes, read_json
 from srl_train.metrics.errors import MetricsError
 
 if TYPE_CHECKING:
-    from srl_envs.text import TextView
     from srl_train.config.run import RunConfig
 
 SINKS = PluginTable(
@@ -89,9 +88,6 @@ class ConfiguredSink(Protocol):
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Record the row of a pass or of a round."""
-
-    def write_samples(self, number: int, episodes: Sequence[Episode], view: TextView) -> None:
-        """Record the sample episodes of round `number`."""
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
         """Record an evaluation."""
