@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from srl_agents.evaluation.bootstrap import mean_interval
 from srl_extensions.pages import figures
-from srl_extensions.pages.report import games_won, how_drawn, notes
-from srl_train.metrics import page
-from srl_train.metrics.document import (
-    MISSING,
+from srl_extensions.pages.document import (
     Block,
     Details,
     Document,
     PageSection,
     Table,
     Text,
-    number,
-    share,
     table,
+    write_page,
+)
+from srl_extensions.pages.headline import headline
+from srl_extensions.pages.report import games_won, how_drawn, notes
+from srl_extensions.pages.run_folder import (
+    RecordedRun,
+    by_seed,
+    edges,
+    labels,
+    load,
+    number_at,
+    settings,
 )
 from srl_train.metrics.errors import RunFolderError
-from srl_train.metrics.headline import edges, headline
-from srl_train.metrics.run_folder import RecordedRun, load, number_at
-from srl_train.metrics.seeds import SeedEntry, entries, labels, settings
+from srl_train.metrics.tables import MISSING, number, share
 
 
 def compare(runs: Sequence[Path], out: Path | None = None) -> Path:
@@ -40,29 +45,31 @@ def compare(runs: Sequence[Path], out: Path | None = None) -> Path:
     """
     if len(runs) < 2:
         raise RunFolderError(f"a comparison needs two runs or more, got {len(runs)}")
-    loaded = [load(folder) for folder in runs]
-    named = list(zip(labels(runs), loaded, strict=True))
     path = runs[0].resolve().parent / "comparison.html" if out is None else out
-    return page.write(comparison(named), path)
+    return write_page(comparison(labeled(runs)), path)
+
+
+def labeled(folders: Sequence[Path]) -> list[tuple[str, RecordedRun]]:
+    """Load several runs, each with a short unique label."""
+    return list(zip(labels(folders), map(load, folders), strict=True))
 
 
 def comparison(runs: Sequence[tuple[str, RecordedRun]]) -> Document:
-    """Return the comparison of the labelled runs as a document."""
-    compared = entries(runs)
+    """Return the comparison of the labeled runs as a document."""
+    compared = by_seed(runs)
     caption = how_drawn(max(len(run.rows) for _, run in runs))
     tables: list[Block] = [final_values(compared)]
-    if any(len(entry.runs) > 1 for entry in compared):
+    if len(compared) < len(runs):
         caption += (
             " Of runs that differ only in their seed: the mean over them, and as the band its 95 % "
             "interval."
         )
-        alone = [SeedEntry(label, (run,)) for label, run in runs]
         tables += [
             Text(
                 "Several seeds: the mean of their runs and, after ±, half its 95 % interval "
                 "(Student's t)."
             ),
-            Details("Each run", [final_values(alone)]),
+            Details("Each run", [final_values({label: [run] for label, run in runs})]),
         ]
     drawn = figures.figure(figures.side_by_side(compared), caption)
     environments = ", ".join(dict.fromkeys(run.environment for _, run in runs))
@@ -78,7 +85,7 @@ def comparison(runs: Sequence[tuple[str, RecordedRun]]) -> Document:
     )
 
 
-def final_values(compared: Sequence[SeedEntry]) -> Table:
+def final_values(compared: Mapping[str, Sequence[RecordedRun]]) -> Table:
     """Return the table of final values with a column per entry."""
 
     def edge(key: str, end: int) -> Callable[[RecordedRun], float]:
@@ -87,9 +94,6 @@ def final_values(compared: Sequence[SeedEntry]) -> Table:
     def won_by(name: str) -> Callable[[RecordedRun], float]:
         return lambda run: last_won(run).get(name, 0.0) if last_won(run) else math.nan
 
-    def capped(value: float) -> str:
-        return share(min(value, 1.0))  # More than the optimum is noise.
-
     described: list[tuple[str, Callable[[RecordedRun], object]]] = [
         ("environment", lambda run: run.environment),
         ("mode", lambda run: run.mode),
@@ -97,14 +101,14 @@ def final_values(compared: Sequence[SeedEntry]) -> Table:
         ("seed", lambda run: run.seed),
         ("rounds", lambda run: len(run.rows)),
     ]
-    names = sorted({name for entry in compared for run in entry.runs for name in last_won(run)})
+    names = sorted({name for runs in compared.values() for run in runs for name in last_won(run)})
     measured: list[tuple[str, Callable[[RecordedRun], float], Callable[[float], str]]] = [
-        ("raw reward, first tenth", lambda run: headline(run).start, number),
-        ("raw reward, last tenth", lambda run: headline(run).end, number),
-        ("raw reward, evaluated before", lambda run: headline(run).before, number),
-        ("raw reward, evaluated after", lambda run: headline(run).after, number),
-        ("learned, of the way to the optimum", lambda run: headline(run).change.learned, capped),
-        ("between uniform play and the optimum", lambda run: headline(run).position, capped),
+        ("raw reward, first tenth", edge("raw_reward", 0), number),
+        ("raw reward, last tenth", edge("raw_reward", 1), number),
+        ("raw reward, evaluated before", lambda run: run.evaluated("before", "raw_reward"), number),
+        ("raw reward, evaluated after", lambda run: run.evaluated("after", "raw_reward"), number),
+        ("learned, of the way to the optimum", lambda run: headline(run).change.learned, share),
+        ("between uniform play and the optimum", lambda run: headline(run).position, share),
         ("cooperation, first tenth", edge("cooperation_rate", 0), share),
         ("cooperation, last tenth", edge("cooperation_rate", 1), share),
         ("shaped reward, last tenth", edge("shaped_reward", 1), number),
@@ -114,17 +118,18 @@ def final_values(compared: Sequence[SeedEntry]) -> Table:
         ("seconds", lambda run: number_at(run.summary, "seconds"), "{:.1f}".format),
     ]
     rows: list[tuple[object, ...]] = [
-        (name, *(", ".join(dict.fromkeys(str(of(r)) for r in e.runs)) for e in compared))
+        (name, *(", ".join(dict.fromkeys(str(of(run)) for run in runs))
+                 for runs in compared.values()))
         for name, of in described
-    ]
+    ]  # fmt: skip
     for name, of, written in measured:
         cells = []
-        for entry in compared:
-            mean, _, high = mean_interval([of(run) for run in entry.runs])
+        for runs in compared.values():
+            mean, _, high = mean_interval([of(run) for run in runs])
             spread = f" ± {written(high - mean)}" if math.isfinite(high) else ""
             cells.append(written(mean) + spread if math.isfinite(mean) else MISSING)
         rows.append((name, *cells))
-    return table(["", *(entry.label for entry in compared)], rows)
+    return table(["", *compared], rows)
 
 
 def last_won(run: RecordedRun) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from srl_agents.episode import read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.interaction_graphs import MEASURES, Graph, Measure
 from srl_agents.evaluation.interactions import Interactions, Observed, graphs, observe
-from srl_train.metrics.document import Arrow, Block, Figure, InteractionGraph, Notes, Period
-from srl_train.metrics.run_folder import RecordedRun, sample_label
+from srl_extensions.pages.document import Block, Figure, InteractionGraph, Notes
+from srl_extensions.pages.run_folder import RecordedRun
 
 PERIODS = 6
 """Number of graphs over time at most; fewer if a graph would have fewer than FILES files."""
@@ -48,10 +48,13 @@ def interactions(run: RecordedRun, *, trusted: bool = False) -> list[Block]:
                         games.append(_renamed(observe(episode, trusted=trusted), run.models))
             except (EpisodeError, OSError) as error:
                 notes.append(f"{path.name}: {error}")
-        found.append((f"{_period(chosen)} · {len(games)} games", graphs(games)))
+        first, last = (path.stem.rpartition("_")[2].lstrip("0") or "0" for path in
+                       (chosen[0], chosen[-1]))  # fmt: skip
+        period = f"Round {first}" if first == last else f"Round {first} to {last}"
+        found.append((f"{period} · {len(games)} games", graphs(games)))
     reasons = [reason for _, one in found for reason in one.not_replayed]
     drawings = [
-        drawing(measure, [(label, one.graph(measure.name)) for label, one in found])
+        _drawing(measure, [(label, one.graph(measure.name)) for label, one in found])
         for measure in MEASURES.values()
         if any(one.graph(measure.name) for _, one in found)
     ]
@@ -60,11 +63,6 @@ def interactions(run: RecordedRun, *, trusted: bool = False) -> list[Block]:
     lines = list(dict.fromkeys(notes + reasons))
     missing = [Notes("Not all games could be played again.", lines)] if lines else []
     return [*([Figure(drawings, READING)] if drawings else []), *missing]
-
-
-def _period(files: Sequence[Path]) -> str:
-    first, last = sample_label(files[0]), sample_label(files[-1])
-    return (first if first == last else f"{first} to {last.rpartition(' ')[2]}").capitalize()
 
 
 def _renamed(game: Observed, models: Sequence[str]) -> Observed:
@@ -77,21 +75,18 @@ def _renamed(game: Observed, models: Sequence[str]) -> Observed:
     return replace(game, players=players)
 
 
-def drawing(measure: Measure, over_time: Sequence[tuple[str, Graph | None]]) -> InteractionGraph:
-    """Return the drawing of a measure.
-
-    Args:
-        measure: The measure.
-        over_time: Label and graph of each period; None if nothing was measured.
-    """
+def _drawing(measure: Measure, over_time: Sequence[tuple[str, Graph | None]]) -> InteractionGraph:
+    """Return the drawing of a measure, from the label and graph of each period."""
     players = sorted({name for _, graph in over_time if graph for name in graph.players})
-    number = {name: place for place, name in enumerate(players)}
-    periods = []
+    periods: list[dict[str, Any]] = []
     for label, graph in over_time:
         arrows = []
         for edge in graph.edges if graph else ():
             low, high = edge.interval or (math.nan, math.nan)
-            ends = number[edge.source], number[edge.target]
-            arrows.append(Arrow(*ends, edge.value, low, high, edge.games, edge.sure))
-        periods.append(Period(label, arrows))
+            arrows.append({
+                "source": players.index(edge.source), "target": players.index(edge.target),
+                "value": edge.value, "low": low, "high": high, "games": edge.games,
+                "sure": edge.sure,
+            })  # fmt: skip
+        periods.append({"label": label, "arrows": arrows})
     return InteractionGraph(measure.title, measure.how, measure.unit, players, periods)

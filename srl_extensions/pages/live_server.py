@@ -21,8 +21,14 @@ from srl_agents.errors import EpisodeError
 from srl_envs.loading import needed_by
 from srl_envs.validation import is_own_request
 from srl_extensions.pages import live_document, report
-from srl_extensions.pages.live_runs import RunFolders, RunFollower, WatchedRun, open_beneath
-from srl_train.metrics.document import Text, plain
+from srl_extensions.pages.document import Document, Text, plain
+from srl_extensions.pages.live_runs import (
+    LONGEST_EPISODE,
+    RunFolders,
+    WatchedRun,
+    holds_run,
+    open_beneath,
+)
 from srl_train.metrics.errors import RunFolderError
 
 with needed_by("the live page"):
@@ -36,17 +42,13 @@ with needed_by("the live page"):
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn import Config, Server
 
-LOOK = 2.0
-"""Seconds between two searches for new runs."""
 PAUSE, LONGEST_PAUSE = 0.5, 5.0
 """Shortest and longest time in seconds until a document is built again."""
 SHARE = 0.1
-"""Share of one core for building a document and for the search for runs."""
+"""Share of one core for building a document."""
 MOST_CONNECTIONS = 64
 MOST_EPISODES = 64
 """Number of episodes of a file that are offered."""
-LONGEST_EPISODE = 8 * 2**20
-"""Number of bytes of an episode that is parsed for the page."""
 KEPT_EPISODES = 8
 """Number of transcripts in the cache."""
 COOKIE = "srl_watch_{port}"
@@ -72,11 +74,10 @@ class Built:
 
     content: bytes
     etag: str
-    versions: tuple[tuple[str, int], ...]
-    """Name and version of each run in the document."""
-    at: float
-    took: float
-    """Seconds that the document took."""
+    versions: dict[str, int]
+    """Version of each run in the document."""
+    until: float
+    """Time until which the document is not built again."""
 
 
 class LivePages:
@@ -90,7 +91,7 @@ class LivePages:
         self.folders = RunFolders(given)
         self._lock = threading.Lock()
         self._built: dict[str, Built] = {}
-        self._looked, self._looking = -LONGEST_PAUSE, 0.0
+        self._made: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
 
     def document(self, name: str) -> tuple[Built, float]:
         """Return a document and the seconds since a file of its runs was written.
@@ -102,82 +103,70 @@ class LivePages:
             KeyError: If there is no such run.
         """
         with self._lock:
-            self._look()
-            now = time.monotonic()
-            name = name or self.folders.only_run
-            followers = {name: self.folders.runs[name]} if name else self.folders.runs
             known = self._built.get(name)
-            behind = any(one.behind for one in followers.values())
-            pause = PAUSE if known is None else min(LONGEST_PAUSE, max(PAUSE, known.took / SHARE))
-            if known is None or behind or now - known.at > pause:
-                self._built[name] = known = self._updated(name, followers, known)
-            written = max((one.written for one in followers.values()), default=time.time())
+            began = time.monotonic()
+            if known is None or began > known.until:
+                self.folders.look()
+                self._built[name] = known = self._updated(name, known, began)
+            runs = [self.folders.runs[name]] if name else self.folders.runs.values()
+            written = max((run.written for run in runs), default=time.time())
             return known, max(0.0, time.time() - written)
 
-    def run(self, name: str) -> WatchedRun:
-        """Return a run as far as its files are written. Raises KeyError."""
-        with self._lock:
-            self._look()
-            follower = self.folders.runs[name]
-            follower.refresh()
-            return follower.run()
-
-    def _look(self) -> None:
-        began = time.monotonic()
-        if began - self._looked > max(LOOK, self._looking / SHARE):
-            self.folders.look()
-            self._looked = time.monotonic()
-            self._looking = self._looked - began
-
-    def _updated(self, name: str, followers: dict[str, RunFollower], known: Built | None) -> Built:
-        for follower in followers.values():
-            follower.refresh()
-        versions = tuple((run, one.version if one.exists else -1) for run, one in followers.items())
-        began = time.monotonic()
-        if known is not None and known.versions == versions:
-            return Built(known.content, known.etag, versions, began, known.took)
-        runs = {run: one.run() for run, one in followers.items() if one.exists}
-        if not name:
-            folders = self.folders
-            document = live_document.overview(runs, folders.given, folders.left_out)
-        elif name in runs:
-            document = live_document.of_run(name, runs[name], trusted=self.trusted)
-        else:
-            document = live_document.without_run(name)
-        content = _json(plain(document))
-        etag = f'"{hashlib.blake2b(content, digest_size=16).hexdigest()}"'
+    def _updated(self, name: str, known: Built | None, began: float) -> Built:
+        alone = name or self.folders.only_run
+        runs = {alone: self.folders.runs[alone]} if alone else self.folders.runs
+        runs = {run: one for run, one in runs.items() if holds_run(one.folder)}
+        for one in runs.values():
+            one.refresh()
+        versions = {run: one.version for run, one in runs.items()}
+        content, etag = (known.content, known.etag) if known else (b"", "")
+        if known is None or known.versions != versions:
+            if not alone:
+                document = live_document.overview(runs, self.folders.given, self.folders.left_out)
+            elif alone in runs:
+                document = live_document.of_run(alone, runs[alone], trusted=self.trusted)
+            else:
+                document = Document(alone, "", [Text("There is no run in this folder.")])
+            content = _json(plain(document))
+            etag = f'"{hashlib.blake2b(content, digest_size=16).hexdigest()}"'
         now = time.monotonic()
-        return Built(content, etag, versions, now, now - began)
+        pause = min(LONGEST_PAUSE, max(PAUSE, (now - began) / SHARE))
+        return Built(content, etag, versions, now + pause)
 
+    def game(self, name: str, file_name: str, number: int) -> bytes:
+        """Return the transcript of a sample episode as JSON, and the number of episodes.
 
-class SampleEpisodes:
-    """Transcripts of sample episodes as JSON, one parse at a time, each version of a file once."""
+        One episode is parsed at a time, and each version of a file once.
 
-    def __init__(self, *, trusted: bool = False) -> None:
-        self._trusted = trusted
-        self._lock = threading.Lock()
-        self._made: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
-
-    def transcript(self, run: WatchedRun, name: str, number: int) -> bytes:
-        """Return the number of episodes in the file `name` of the run, and the blocks of one."""
+        Raises:
+            KeyError: If there is no such run or file.
+        """
         with self._lock:
-            path, count = run.folder / "episodes" / name, 0
+            watched = self.folders.runs[name]
+            if file_name not in watched.samples or not 0 <= number < MOST_EPISODES:
+                raise KeyError(file_name)
+            watched.refresh()
             try:
-                with open_beneath(path, run.root) as file:
-                    status = os.fstat(file.fileno())
-                    key = (path, number, status.st_ino, status.st_size, status.st_mtime_ns)
-                    if key not in self._made:
-                        count, line = _episode_line(file, number)
-                        episode = from_json(line.decode("ascii"))
-                        blocks = report.sample_episode(episode, run, trusted=self._trusted)
-                        self._made[key] = _json({"count": count, "blocks": plain(blocks)})
+                return self._game(watched, watched.folder / "episodes" / file_name, number)
             except (EpisodeError, RunFolderError, UnicodeDecodeError, OSError) as error:
-                reason = [Text(f"{name} cannot be read: {error}", "bad")]
-                return _json({"count": count, "blocks": plain(reason)})
-            self._made.move_to_end(key)
-            if len(self._made) > KEPT_EPISODES:
-                self._made.popitem(last=False)
-            return self._made[key]
+                reason = [Text(f"{file_name} cannot be read: {error}", "bad")]
+                return _json({"count": 0, "blocks": plain(reason)})
+
+    def _game(self, watched: WatchedRun, path: Path, number: int) -> bytes:
+        with open_beneath(path, watched.root) as file:
+            status = os.fstat(file.fileno())
+            key = (path, number, status.st_ino, status.st_size, status.st_mtime_ns)
+            if key not in self._made:
+                count, line = _episode_line(file, number)
+                episode = from_json(line.decode("ascii"))
+                if watched.record is None:
+                    raise RunFolderError(" ".join(watched.problems))
+                blocks = report.sample_episode(episode, watched.record, trusted=self.trusted)
+                self._made[key] = _json({"count": count, "blocks": plain(blocks)})
+        self._made.move_to_end(key)
+        if len(self._made) > KEPT_EPISODES:
+            self._made.popitem(last=False)
+        return self._made[key]
 
 
 def _episode_line(file: BinaryIO, wanted: int) -> tuple[int, bytes]:
@@ -225,7 +214,6 @@ def server(
 
 
 def _app(pages: LivePages, token: str | None, names: Iterable[str]) -> ASGIApp:
-    samples = SampleEpisodes(trusted=pages.trusted)
     content = (
         resources.files("srl_extensions.pages").joinpath("assets/live.html").read_text("utf-8")
     )
@@ -248,19 +236,15 @@ def _app(pages: LivePages, token: str | None, names: Iterable[str]) -> ASGIApp:
         asked = request.query_params
         number = asked.get("number", "0")
         try:
-            run = pages.run(asked.get("run", ""))
+            wanted = int(number) if number.isdecimal() and len(number) < 4 else -1
+            found = pages.game(asked.get("run", ""), asked.get("file", ""), wanted)
         except KeyError:
-            raise HTTPException(404, "no such run") from None
-        offered = number.isdecimal() and len(number) < 4 and int(number) < MOST_EPISODES
-        if not offered or asked.get("file", "") not in run.files:
-            raise HTTPException(404, "no such game")
-        transcript = samples.transcript(run, asked["file"], int(number))
-        return Response(transcript, media_type="application/json")
+            raise HTTPException(404, "no such game") from None
+        return Response(found, media_type="application/json")
 
     routes = [
         Route("/", page),
-        Mount("/shared", StaticFiles(packages=[("srl_train.metrics", "page_assets")])),
-        Mount("/live", StaticFiles(packages=[("srl_extensions.pages", "assets")])),
+        Mount("/assets", StaticFiles(packages=[("srl_extensions.pages", "assets")])),
         Route("/document", document),
         Route("/game", game),
     ]
@@ -325,8 +309,7 @@ class Guard:
             return None
         if self._is_token(request.cookies.get(cookie, "")):
             return None
-        told = "This page requires a token: open the address that `srl watch` printed.\n"
-        return PlainTextResponse(told, 401)
+        return PlainTextResponse("Open the address with a token that `srl watch` printed.\n", 401)
 
     def _is_token(self, given: str) -> bool:
         return self._token is not None and hmac.compare_digest(given.encode(), self._token)
