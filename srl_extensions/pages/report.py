@@ -12,7 +12,6 @@ from srl_agents.episode import Episode
 from srl_envs.errors import UntrustedError
 from srl_envs.text import TextView
 from srl_extensions.pages import figures
-from srl_extensions.pages.interactions import interactions
 from srl_train.metrics import page
 from srl_train.metrics.document import (
     MISSING,
@@ -69,7 +68,6 @@ def report(run: RecordedRun, *, trusted: bool = False) -> Document:
     per_round = [Details("Weight change per round", [_weight_changes(run)])] if run.rows else []
     parts = [
         *sections(run, per_round),
-        PageSection("Who did what to whom", interactions(run, trusted=trusted)),
         PageSection("Sample episodes", episodes),
         PageSection("Configuration", configuration(run)),
     ]

@@ -58,43 +58,10 @@ class Raster:
 
 
 @dataclass(frozen=True)
-class Arrow:
-    """Effect of one player on another in one period, with an interval that may be NaN."""
-
-    source: int
-    target: int
-    value: float
-    low: float
-    high: float
-    games: int
-    sure: bool
-    """True if the interval excludes zero; other arrows are drawn pale."""
-
-
-@dataclass(frozen=True)
-class Period:
-    """Arrows of a graph at one time."""
-
-    label: str
-    arrows: Sequence[Arrow]
-
-
-@dataclass(frozen=True)
-class InteractionGraph:
-    """Players on a circle with arrows between them, a slider over the periods, and a table."""
-
-    title: str
-    how: str
-    unit: str
-    players: Sequence[str]
-    periods: Sequence[Period]
-
-
-@dataclass(frozen=True)
 class Figure:
     """Drawings side by side with a caption."""
 
-    drawings: Sequence[Panel | Raster | InteractionGraph]
+    drawings: Sequence[Panel | Raster]
     caption: str
 
 

@@ -32,7 +32,7 @@ _PAGE = """<!doctype html>
 </html>
 """
 
-SCRIPTS = ("uPlot.iife.min.js", "graph.js", "page.js")
+SCRIPTS = ("uPlot.iife.min.js", "page.js")
 """Scripts in order; the last one draws the document."""
 
 
