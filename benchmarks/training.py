@@ -29,8 +29,8 @@ MEASUREMENTS = {
                     "benchmarks.costs"),
     **dict.fromkeys(("maze", "trading", "arithmetic", "tools", "several_tasks", "algorithms",
                      "offline", "team_battle", "federated", "served"), "benchmarks.learning"),
-    **dict.fromkeys(("named_algorithms", "our_method_llm"), "benchmarks.comparisons"),
     **dict.fromkeys(("round_cost", "ray", "asynchronous"), "benchmarks.rounds"),
+    "named_algorithms": "benchmarks.comparisons",
     "credit": "benchmarks.credit",
     "zero_sum": "benchmarks.zero_sum",
 }  # fmt: skip

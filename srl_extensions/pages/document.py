@@ -26,7 +26,7 @@ SCHEMA_VERSION = 2
 """Version of the blocks' fields; the page refuses unknown versions."""
 LONGEST_TEXT, LONGEST_CELL = 20_000, 1_000
 """Limits in characters of a paragraph or listing, and of any other text."""
-SCRIPTS = ("uPlot.iife.min.js", "graph.js", "page.js")
+SCRIPTS = ("uPlot.iife.min.js", "page.js")
 """Scripts in order; the last one draws the document."""
 STYLES = ("uPlot.min.css", "page.css")
 _PAGE = """<!doctype html>
@@ -83,25 +83,10 @@ class Raster:
 
 
 @dataclass(frozen=True)
-class InteractionGraph:
-    """Players on a circle with arrows between them, a slider over the periods, and a table.
-
-    A period has a `label` and `arrows`; an arrow has `source` and `target` (numbers of players),
-    `value`, `low` and `high` (may be NaN), `games`, and `sure` if the interval excludes zero.
-    """
-
-    title: str
-    how: str
-    unit: str
-    players: Sequence[str]
-    periods: Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
 class Figure:
     """Drawings side by side with a caption."""
 
-    drawings: Sequence[Panel | Raster | InteractionGraph]
+    drawings: Sequence[Panel | Raster]
     caption: str
 
 

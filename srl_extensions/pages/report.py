@@ -30,7 +30,6 @@ from srl_extensions.pages.document import (
 )
 from srl_extensions.pages.figures import Panel, smoothing_window
 from srl_extensions.pages.headline import FOR_THE_OPTIMUM, ends, headline, in_words
-from srl_extensions.pages.interactions import interactions
 from srl_extensions.pages.run_folder import RecordedRun, edges, load, mean, number_at
 from srl_extensions.pages.transcript import transcript, view_of
 from srl_train.metrics.tables import MISSING, number, share
@@ -58,7 +57,6 @@ def report(run: RecordedRun, *, trusted: bool = False) -> Document:
     """Return the report as a document."""
     parts = [
         *sections(run),
-        PageSection("Who did what to whom", interactions(run, trusted=trusted)),
         PageSection("Sample episodes", _samples(run, trusted)),
         PageSection("Configuration", configuration(run)),
     ]
@@ -301,7 +299,6 @@ def _updates(run: RecordedRun) -> list[Block]:
             "Weight change: L2 norm of what a round added to the trainable weights. "
             "Staleness: how many updates of its model ago a sample was drawn."
         ),
-        *_headed("Models that went on from others", _copies(run)),
     ]
 
 
@@ -436,17 +433,6 @@ def _update_table(run: RecordedRun) -> Table:
         **({"MB sent": total("bytes_sent", 1e6, 6), "received": total("bytes_received", 1e6, 6)}
            if counted else {}),
     })  # fmt: skip
-
-
-def _copies(run: RecordedRun) -> Table | None:
-    rows = []
-    for row in run.rows:
-        for model, own in row["models"].items():
-            settings = own.get("settings") or {}
-            if own.get("copied_from") and isinstance(settings, Mapping):
-                shown = (f"{name} {number(number_at(settings, name))}" for name in settings)
-                rows.append((row["round"], model, own["copied_from"], ", ".join(shown)))
-    return table(["round", "model", "went on from", "settings after it"], rows) if rows else None
 
 
 def _table_of(kind: str, names: Sequence[str], columns: Mapping[str, Cell]) -> Table:

@@ -323,8 +323,7 @@ function progress(block) {
     text("div", "words", block.words.join(" \u00b7 ")));
 }
 
-const DRAW = { roundprogress: progress, table, heatmap, cards, notes, text: paragraph, details, figure, panel, raster, transcript,
-  interactiongraph };
+const DRAW = { roundprogress: progress, table, heatmap, cards, notes, text: paragraph, details, figure, panel, raster, transcript };
 const draw = (block) => {
   const element = DRAW[block.kind](block);
   ELEMENT.set(block, element);

@@ -5,7 +5,6 @@ import dataclasses
 import hashlib
 import json
 import re
-from math import nan
 
 import pytest
 
@@ -14,18 +13,15 @@ from srl_extensions.pages.report import write_report
 from srl_train.metrics import page
 from srl_train.metrics.document import (
     SCHEMA_VERSION,
-    Arrow,
     Cards,
     Details,
     Document,
     Figure,
     HeatMap,
-    InteractionGraph,
     Line,
     Notes,
     PageSection,
     Panel,
-    Period,
     Raster,
     ShownTurn,
     Step,
@@ -47,11 +43,8 @@ def everywhere(text: str) -> Document:
     line = Line(text, [0, 1, 2], [0.1, 0.5, float("nan")])
     step = Step(text, text, text, [(text, text)], text, True, text, text, text)
     turns = [ShownTurn(number, [step], None) for number in range(1, 7)]
-    arrows = [Arrow(0, 1, 0.5, 0.1, 0.9, 3, True), Arrow(1, 1, -0.5, nan, nan, 1, False)]
-    graph = InteractionGraph(text, text, text, [text, text], [Period(text, arrows)] * 2)
     pictured = [ShownTurn(0, [], b"\x89PNG"), ShownTurn(1, [step], b"\x89PNG")]
     blocks = [
-        Figure([graph], text),
         Figure([Panel(text, [line, Line(text, [0], [1.0])], [(text, 0.7)], window=2, across=text),
                 Panel(text, [line], percent=True), Raster(text, [(text, [0])], [0, 1])], text),
         Table([text], [[text]]),
