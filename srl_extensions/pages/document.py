@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from srl_envs.untrusted import cut, printable
 from srl_train.metrics.errors import RunFolderError
-from srl_train.metrics.tables import MISSING, aligned
+from srl_train.metrics.tables import aligned, measured
 from srl_train.run_files import write_whole
 
 SCHEMA_VERSION = 2
@@ -170,9 +170,7 @@ class Games:
     files: Sequence[tuple[str, str]]
 
 
-Block = (
-    RoundProgress | Runs | Games | Figure | Table | Cards | Notes | Text | Details | Transcript
-)
+Block = RoundProgress | Runs | Games | Figure | Table | Cards | Notes | Text | Details | Transcript
 
 
 @dataclass(frozen=True)
@@ -218,7 +216,8 @@ def plain(value: Any, longest: int = LONGEST_CELL) -> Any:
 
 def to_json(document: Document | Mapping[str, Any]) -> str:
     """Return the document as ASCII JSON that is safe inside a `<script>` element."""
-    text = json.dumps(plain(document), allow_nan=False, separators=(",", ":"))
+    versioned = {"schema_version": SCHEMA_VERSION, **plain(document)}
+    text = json.dumps(versioned, allow_nan=False, separators=(",", ":"))
     # These characters occur only in strings; escaped, no string ends the element.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -267,13 +266,8 @@ def _asset(name: str) -> str:
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Return a table without the columns in which nothing was measured."""
-    cells = [[str(value) for value in row] for row in rows]
-    kept = [
-        place
-        for place in range(len(headers))
-        if not cells or any(row[place] not in (MISSING, "") for row in cells)
-    ]
-    return Table([headers[p] for p in kept], [[row[p] for p in kept] for row in cells])
+    shown, *cells = measured(headers, rows)
+    return Table(shown, cells)
 
 
 def as_lines(blocks: Iterable[Block]) -> list[str]:

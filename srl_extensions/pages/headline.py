@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from srl_extensions.pages.run_folder import RecordedRun, edges, number_at, position
+from srl_extensions.pages.run_folder import RecordedRun, number_at
 
 FOR_THE_OPTIMUM = ("cooperative", "hierarchical")
 """Modes that train for the mean of all rewards, which the optimum maximizes."""
@@ -45,10 +45,10 @@ class Headline:
 
 def headline(run: RecordedRun) -> Headline:
     """Compute the run's headline."""
-    start, end = edges(run.series("environment", "raw_reward"))
+    start, end = run.edges("raw_reward")
     evaluation = run.summary.get("evaluation") or {}
     found = change(evaluation.get("before"), evaluation.get("after"), run.baselines, run.mode)
-    place = position(found.after if math.isfinite(found.after) else end, run.baselines)
+    place = run.position(found.after if math.isfinite(found.after) else end)
     return Headline(start, end, found, min(place, 1) if run.mode in FOR_THE_OPTIMUM else math.nan)
 
 
@@ -58,11 +58,11 @@ def change(before: Any, after: Any, baselines: Mapping[str, float], mode: str) -
     errors = [number_at(one, "standard_error") for one in (before, after)]
     error, learned, spread = math.hypot(*errors), math.nan, math.nan
     ahead = baselines.get("optimum", math.nan) - was
-    if mode in FOR_THE_OPTIMUM and ahead > SIGNIFICANT * errors[0]:
-        if now - was > SIGNIFICANT * error:
-            learned = (now - was) / ahead
-            spread = math.hypot(errors[1], (1 - learned) * errors[0]) / ahead
-            learned = min(learned, 1.0)  # More than the optimum is noise.
+    below = mode in FOR_THE_OPTIMUM and ahead > SIGNIFICANT * errors[0]
+    if below and now - was > SIGNIFICANT * error:
+        learned = (now - was) / ahead
+        spread = math.hypot(errors[1], (1 - learned) * errors[0]) / ahead
+        learned = min(learned, 1.0)  # More than the optimum is noise.
     return Change(was, now, error, learned, spread)
 
 
@@ -71,7 +71,7 @@ def ends(run: RecordedRun, key: str) -> tuple[float, float]:
     before, after = run.evaluated("before", key), run.evaluated("after", key)
     if math.isfinite(before) and math.isfinite(after):
         return before, after
-    return edges(run.series("environment", key))
+    return run.edges(key)
 
 
 def in_words(run: RecordedRun) -> list[str]:

@@ -20,7 +20,7 @@ from srl_extensions.pages.document import (
     Text,
 )
 from srl_extensions.pages.live_runs import WatchedRun
-from srl_extensions.pages.run_folder import RecordedRun, edges, number_at
+from srl_extensions.pages.run_folder import RecordedRun, number_at
 from srl_extensions.pages.transcript import newest
 from srl_train.metrics.tables import number
 
@@ -66,7 +66,7 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path], left_out: in
         run = watched.record
         about, done = ", ".join(watched.problems), RoundProgress(math.nan, [])
         if run is not None:
-            first, last = edges(run.series("environment", "raw_reward"))
+            first, last = run.edges("raw_reward")
             reward = f" · raw reward {number(first)} → {number(last)}" if run.rows else ""
             about = f"{report.title(run)} · {run.mode}, {run.strategy}{reward}"
             done = progress(run)

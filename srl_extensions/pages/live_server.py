@@ -142,6 +142,8 @@ class LivePages:
             KeyError: If there is no such run or file.
         """
         with self._lock:
+            if name not in self.folders.runs:
+                self.folders.look()
             watched = self.folders.runs[name]
             if file_name not in watched.samples or not 0 <= number < MOST_EPISODES:
                 raise KeyError(file_name)

@@ -20,6 +20,7 @@ from srl_extensions.pages.document import (
     Document,
     Notes,
     PageSection,
+    Panel,
     Raster,
     Table,
     Text,
@@ -28,7 +29,7 @@ from srl_extensions.pages.document import (
     table,
     write_page,
 )
-from srl_extensions.pages.figures import Panel, smoothing_window
+from srl_extensions.pages.figures import smoothing_window
 from srl_extensions.pages.headline import FOR_THE_OPTIMUM, ends, headline, in_words
 from srl_extensions.pages.run_folder import RecordedRun, edges, load, mean, number_at
 from srl_extensions.pages.transcript import transcript, view_of

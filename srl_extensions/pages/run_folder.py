@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Required
 
 from pydantic import Field, TypeAdapter, ValidationError
-from typing_extensions import Required, TypedDict
+from typing_extensions import TypedDict
 
 from srl_envs.errors import DocumentError
 from srl_envs.loading import MAX_YAML, read_yaml
@@ -30,8 +30,14 @@ Row = Mapping[str, Any]
 _Numbers = dict[str, Annotated[float, Field(gt=-LARGEST, lt=LARGEST)]]
 _SEED = re.compile(r"[_\-./ ]*(seed)?[_\-= ]*\d+$")
 """End of a folder's name that contains the seed: run_3, run-seed3, run/3."""
-_Model = TypedDict("_Model", {"seats": list[str] | None}, total=False)
-_Environment = TypedDict("_Environment", {"winners": _Numbers | None}, total=False)
+
+
+class _Model(TypedDict, total=False):
+    seats: list[str] | None
+
+
+class _Environment(TypedDict, total=False):
+    winners: _Numbers | None
 
 
 class _Pass(TypedDict, total=False):
@@ -126,6 +132,15 @@ class RecordedRun:
         """Return the number at a path of keys in each row, or NaN."""
         return [number_at(row, *keys) for row in self.rows]
 
+    def edges(self, key: str) -> tuple[float, float]:
+        """Return means of an environment number over the first and the last tenth of the rounds."""
+        return edges(self.series("environment", key))
+
+    def position(self, value: float) -> float:
+        """Return (value - uniform) / (optimum - uniform), or NaN if it is undefined."""
+        uniform, optimum = (self.baselines.get(one, math.nan) for one in ("uniform", "optimum"))
+        return (value - uniform) / (optimum - uniform) if optimum != uniform else math.nan
+
     def evaluated(self, when: str, *keys: str) -> float:
         """Return a number of the evaluation `before` or `after` training, or NaN."""
         return number_at(self.summary, "evaluation", when, *keys)
@@ -172,12 +187,6 @@ def edges(values: Sequence[float]) -> tuple[float, float]:
     """Return the means over the first and the last tenth, without NaN."""
     tenth = max(1, len(values) // 10)
     return mean(values[:tenth]), mean(values[-tenth:])
-
-
-def position(value: float, baselines: Mapping[str, float]) -> float:
-    """Return (value - uniform) / (optimum - uniform), or NaN if it is undefined."""
-    uniform, optimum = (baselines.get(name, math.nan) for name in ("uniform", "optimum"))
-    return (value - uniform) / (optimum - uniform) if optimum != uniform else math.nan
 
 
 def load(
@@ -255,7 +264,7 @@ def load(
     )  # fmt: skip
 
 
-def _checked(adapter: TypeAdapter[Any], value: Any, where: str) -> Row:
+def _checked(adapter: TypeAdapter[Any], value: Any, where: str) -> Any:
     try:
         adapter.validate_python(value, strict=True)
     except ValidationError as error:

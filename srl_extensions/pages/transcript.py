@@ -74,8 +74,9 @@ def _transcript(
         f"{agent} {total:.4g}" for agent, total in sorted(episode.returns().items())
     )
     rules: dict[str, list[str]] = {}
-    for agent in episode.seats if view is not None else ():
-        rules.setdefault(view.rules(agent), []).append(agent)
+    for agent in episode.seats:
+        if view is not None:
+            rules.setdefault(view.rules(agent), []).append(agent)
     turns = [(), *episode.turns]
     played = "1 turn" if len(episode.turns) == 1 else f"{len(episode.turns)} turns"
     return Transcript(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 MISSING = "\N{EN DASH}"
 """Text for a number that was not measured."""
@@ -17,6 +17,17 @@ def number(value: float | None, digits: int = 4) -> str:
 def share(value: float | None) -> str:
     """Return the value in percent, or MISSING."""
     return MISSING if value is None or not math.isfinite(value) else f"{100 * value:.1f} %"
+
+
+def measured(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[list[str]]:
+    """Return headers and cells as text, without the columns in which nothing was measured."""
+    cells = [[str(value) for value in row] for row in rows]
+    kept = [
+        place
+        for place in range(len(headers))
+        if not cells or any(row[place] not in (MISSING, "") for row in cells)
+    ]
+    return [[row[place] for place in kept] for row in ([*headers], *cells)]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

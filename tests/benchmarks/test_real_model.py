@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import real_model, records
 from srl_train.config import yaml_file
-from srl_train.metrics.run_folder import RecordedRun
+from srl_extensions.pages.run_folder import RecordedRun
 
 CONFIGS = sorted((records.ROOT / "benchmarks" / "configs").glob("gemma_*.yaml"))
 

@@ -10,7 +10,7 @@ from srl_envs import make
 from srl_extensions.pages.live_document import of_run
 from srl_extensions.pages.live_runs import RunFollower
 from srl_train import recorder
-from srl_train.metrics.document import to_json
+from srl_extensions.pages.document import to_json
 from srl_train.recorder import EpisodeWriter
 from srl_train.trainer import Trainer
 from tests.srl_extensions.pages.synthetic_runs import episode
