@@ -162,15 +162,7 @@ class Runs:
     runs: Sequence[Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class Games:
-    """Sample episodes of a run, by name and label, whose transcripts the page requests."""
-
-    run: str
-    files: Sequence[tuple[str, str]]
-
-
-Block = RoundProgress | Runs | Games | Figure | Table | Cards | Notes | Text | Details | Transcript
+Block = RoundProgress | Runs | Figure | Table | Cards | Notes | Text | Details | Transcript
 
 
 @dataclass(frozen=True)

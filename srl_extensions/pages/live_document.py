@@ -12,7 +12,6 @@ from srl_extensions.pages.document import (
     Block,
     Cards,
     Document,
-    Games,
     Notes,
     PageSection,
     RoundProgress,
@@ -35,15 +34,12 @@ def of_run(name: str, watched: WatchedRun, *, trusted: bool = False) -> Document
     run = watched.record
     problems = [Notes("Files that cannot be read.", watched.problems)] if watched.problems else []
     if run is None:
-        waiting = [] if problems else [Text("There is no run in this folder.")]
-        return Document(name, "", [*problems, *waiting])
+        return Document(name, "", problems)
     warned = [Notes("Warnings of the run.", run.warnings)] if run.warnings else []
     stride = run.rounds[1] - run.rounds[0] if len(run.rows) > 1 else 1
     thinned = [Text(f"Each point is the mean of {stride} rounds.")] if stride > 1 else []
-    files = [(file, report.sample_label(file)) for file in watched.samples]
     parts = [
         PageSection("Currently running episode", list(_running_episode(watched, run, trusted))),
-        PageSection("Sample games", [Games(name, files)] if files else []),
         *report.sections(run),
         PageSection("Configuration", report.configuration(run)),
     ]
@@ -55,8 +51,8 @@ def of_run(name: str, watched: WatchedRun, *, trusted: bool = False) -> Document
     )
 
 
-def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path], left_out: int) -> Document:
-    """Return the document of all runs below the `given` folders except `left_out` old runs."""
+def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
+    """Return the document of all runs below the `given` folders."""
     folders = ", ".join(map(str, given))
     if not runs:
         waiting = f"No run is in {folders} yet. The first run appears here."
@@ -74,11 +70,10 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path], left_out: in
     newest_runs = list(runs.items())[-MOST_COMPARED:]
     compared = {name: [one.record] for name, one in newest_runs if one.record is not None}
     caption = "The number after a name is its last value."
-    more = [Text(f"{left_out} older runs are not shown.")] if left_out else []
     return Document(
         f"{len(runs)} runs" if len(runs) > 1 else "One run",
         folders,
-        [Runs(lines[::-1]), *more],
+        [Runs(lines[::-1])],
         [PageSection("Side by side", figures.figure(figures.side_by_side(compared), caption))],
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,9 +22,9 @@ from srl_train.metrics.errors import MetricsError, RunFolderError
 
 MOST_ROWS = 480
 """Number of rows that are kept of a run. Of longer runs, neighboring rounds are averaged."""
-MOST_WARNINGS, MOST_SAMPLES = 30, 200
+MOST_WARNINGS = 30
 LONGEST_EPISODE = 8 * 2**20
-"""Number of bytes of an episode that is parsed for the page."""
+"""Number of bytes of the running episode that are parsed."""
 SUMMED = {"episodes", "failed_episodes", "samples", "updated", "weight_change", "bytes_sent",
           "bytes_received"}  # fmt: skip
 """Keys whose numbers are added when rounds are combined. Other numbers are averaged."""
@@ -32,7 +32,7 @@ LATEST = {"round", "updates", "samples_dropped_stale"}
 """Keys whose later number is kept when rounds are combined."""
 MARKS = ("config.yaml", "metrics.jsonl", "summary.json")
 """Files by which the folder of a run is recognized."""
-FILES = (*MARKS, "stages.jsonl", "playing.jsonl", "episodes")
+FILES = (*MARKS, "stages.jsonl", "playing.jsonl")
 DEEPEST, MOST_RUNS = 3, 100
 """Number of levels below a given folder that are searched, and number of newest runs shown."""
 
@@ -155,14 +155,6 @@ class WatchedRun:
         except (EpisodeError, MetricsError, RunFolderError, OSError) as error:
             self.problems.append(str(error))
 
-    @property
-    def samples(self) -> list[str]:
-        """Names of the newest files of sample episodes, in order."""
-        folder = self.folder / "episodes"
-        if not Path(os.path.realpath(folder)).is_relative_to(self.root):
-            return []
-        return [path.name for path in sorted(folder.glob("round_*.jsonl"))[-MOST_SAMPLES:]]
-
     def _read_playing(self, opened: BinaryIO) -> None:
         """Read an episode without steps, and then a line per step of all agents."""
         with opened as file:
@@ -182,64 +174,46 @@ class RunFolders:
     """Runs below several folders; a folder may also be a run itself."""
 
     def __init__(self, given: Sequence[Path]) -> None:
-        self.given = tuple(given)
+        self.given = tuple(folder.absolute() for folder in given)
         self.runs: dict[str, WatchedRun] = {}
-        """Shown name to the run. A name stays with its folder."""
-        self.left_out = 0
-        """Number of runs that are not shown."""
+        """Shown name to the run; the run that changed last is at the end."""
 
     def look(self) -> None:
-        """Search for new runs, and keep the MOST_RUNS that changed last."""
-        found = {folder: root for top in self.given for folder, root in _runs_in(top.absolute())}
-        known = {run.folder for run in self.runs.values()}
-        age = {folder: _changed(folder) for folder in (*known, *found)}
-        newest = sorted(age, key=age.__getitem__)[-MOST_RUNS:]
-        self.left_out = len(age) - len(newest)
-        new = [folder for folder in newest if folder not in known]
-        if new:
-            kept = {name: one for name, one in self.runs.items() if one.folder in newest}
-            for folder in new:
-                kept[_name(folder, found[folder], kept)] = WatchedRun(folder, found[folder])
-            self.runs = kept
+        """Search for runs, and keep the MOST_RUNS that changed last."""
+        found: dict[str, tuple[float, Path, Path]] = {}
+        for top in self.given:
+            root = Path(os.path.realpath(top))
+            for folder in _runs_in(top, root, DEEPEST):
+                inside = folder.relative_to(top).as_posix()
+                name = top.name if inside == "." else inside
+                name = printable(str(folder) if name in found else name, multiline=False)
+                found[name] = (_changed(folder), folder, root)
+        newest = sorted(found.items(), key=lambda item: item[1][0])[-MOST_RUNS:]
+        self.runs = {
+            name: self.runs.get(name) or WatchedRun(folder, root)
+            for name, (_, folder, root) in newest
+        }
 
     @property
     def only_run(self) -> str:
         """Name of the run if one run folder was given and nothing else, or ""."""
-        if len(self.runs) == len(self.given) == 1:
-            [(name, run)] = self.runs.items()
-            return name if run.folder == self.given[0].absolute() else ""
-        return ""
+        names = [name for name, run in self.runs.items() if run.folder in self.given]
+        return names[0] if len(names) == len(self.given) == 1 else ""
 
 
-def _name(folder: Path, root: Path, taken: Mapping[str, WatchedRun]) -> str:
-    inside = Path(os.path.realpath(folder)).relative_to(root).as_posix()
-    name = first = printable(root.name if inside == "." else inside, multiline=False)
-    number = 2
-    while name in taken:
-        name, number = f"{first} ({number})", number + 1
-    return name
-
-
-def _runs_in(top: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield the folder of each run at `top` and below, with the root of its links."""
-    root = Path(os.path.realpath(top))
-    level = [top]
-    for _ in range(DEEPEST + 1):
-        below: list[Path] = []
-        for folder in level:
-            if holds_run(folder):
-                yield folder, root
-                continue
-            try:
-                inside = sorted(path for path in folder.iterdir() if path.name[0] != ".")
-            except OSError:
-                continue
-            below += [
-                path
-                for path in inside
-                if os.path.isdir(path) and Path(os.path.realpath(path)).is_relative_to(root)
-            ]
-        level = below
+def _runs_in(folder: Path, root: Path, deepest: int) -> Iterator[Path]:
+    """Yield the folder of each run at `folder` and below; links out of `root` are not followed."""
+    if not Path(os.path.realpath(folder)).is_relative_to(root):
+        return
+    if holds_run(folder):
+        yield folder
+    elif deepest >= 0:
+        try:
+            inside = sorted(path for path in folder.iterdir() if path.name[0] != ".")
+        except OSError:  # no folder, or not readable
+            return
+        for path in inside:
+            yield from _runs_in(path, root, deepest - 1)
 
 
 def _changed(folder: Path) -> float:

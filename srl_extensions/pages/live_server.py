@@ -1,35 +1,23 @@
-"""Server of the live page: documents with an ETag, transcripts of sample episodes, assets."""
+"""Server of the live page: documents with an ETag, and assets."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import json
-import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from srl_agents.episode import from_json
-from srl_agents.errors import EpisodeError
 from srl_envs.loading import needed_by
 from srl_envs.validation import is_own_request
-from srl_extensions.pages import live_document, report
-from srl_extensions.pages.document import Document, Text, plain
-from srl_extensions.pages.live_runs import (
-    LONGEST_EPISODE,
-    RunFolders,
-    WatchedRun,
-    holds_run,
-    open_beneath,
-)
-from srl_train.metrics.errors import RunFolderError
+from srl_extensions.pages import live_document
+from srl_extensions.pages.document import plain
+from srl_extensions.pages.live_runs import RunFolders
 
 with needed_by("the live page"):
     from starlette.applications import Starlette
@@ -47,10 +35,6 @@ PAUSE, LONGEST_PAUSE = 0.5, 60.0
 SHARE = 0.1
 """Share of one core for building a document."""
 MOST_CONNECTIONS = 64
-MOST_EPISODES = 64
-"""Number of episodes of a file that are offered."""
-KEPT_EPISODES = 8
-"""Number of transcripts in the cache."""
 COOKIE = "srl_watch_{port}"
 """Name of the cookie with the token. Browsers send the cookies of a host to all of its ports."""
 HEADERS = {
@@ -83,15 +67,14 @@ class Built:
 class LivePages:
     """Documents of the runs in several folders, built again if files of the runs changed.
 
-    Files are read only if a document is requested. The methods may be called from any thread.
+    Files are read only if a document is requested. The method may be called from any thread.
     """
 
     def __init__(self, given: Sequence[Path], *, trusted: bool = False) -> None:
-        self.trusted = trusted
-        self.folders = RunFolders(given)
+        self._trusted = trusted
+        self._folders = RunFolders(given)
         self._lock = threading.Lock()
         self._built: dict[str, Built] = {}
-        self._made: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
 
     def document(self, name: str) -> tuple[Built, float]:
         """Return a document and the seconds since a file of its runs was written.
@@ -103,94 +86,32 @@ class LivePages:
             KeyError: If there is no such run.
         """
         with self._lock:
-            known = self._built.get(name)
-            began = time.monotonic()
+            began, known = time.monotonic(), self._built.get(name)
             if known is None or began > known.until:
-                self.folders.look()
-                self._built[name] = known = self._updated(name, known, began)
-            runs = [self.folders.runs[name]] if name else self.folders.runs.values()
-            written = max((run.written for run in runs), default=time.time())
-            return known, max(0.0, time.time() - written)
+                self._folders.look()
+                content, versions = self._content(name, known)
+                etag = f'"{hashlib.blake2b(content, digest_size=16).hexdigest()}"'
+                now = time.monotonic()
+                pause = min(LONGEST_PAUSE, max(PAUSE, (now - began) / SHARE))
+                known = self._built[name] = Built(content, etag, versions, now + pause)
+            runs = self._folders.runs
+            written = [one.written for run, one in runs.items() if name in ("", run)]
+            return known, max(0.0, time.time() - max(written, default=time.time()))
 
-    def _updated(self, name: str, known: Built | None, began: float) -> Built:
-        alone = name or self.folders.only_run
-        runs = {alone: self.folders.runs[alone]} if alone else self.folders.runs
-        runs = {run: one for run, one in runs.items() if holds_run(one.folder)}
-        for one in runs.values():
-            one.refresh()
-        versions = {run: one.version for run, one in runs.items()}
-        content, etag = (known.content, known.etag) if known else (b"", "")
-        if known is None or known.versions != versions:
-            if not alone:
-                document = live_document.overview(runs, self.folders.given, self.folders.left_out)
-            elif alone in runs:
-                document = live_document.of_run(alone, runs[alone], trusted=self.trusted)
-            else:
-                document = Document(alone, "", [Text("There is no run in this folder.")])
-            content = _json(plain(document))
-            etag = f'"{hashlib.blake2b(content, digest_size=16).hexdigest()}"'
-        now = time.monotonic()
-        pause = min(LONGEST_PAUSE, max(PAUSE, (now - began) / SHARE))
-        return Built(content, etag, versions, now + pause)
-
-    def game(self, name: str, file_name: str, number: int) -> bytes:
-        """Return the transcript of a sample episode as JSON, and the number of episodes.
-
-        One episode is parsed at a time, and each version of a file once.
-
-        Raises:
-            KeyError: If there is no such run or file.
-        """
-        with self._lock:
-            if name not in self.folders.runs:
-                self.folders.look()
-            watched = self.folders.runs[name]
-            if file_name not in watched.samples or not 0 <= number < MOST_EPISODES:
-                raise KeyError(file_name)
-            watched.refresh()
-            try:
-                return self._game(watched, watched.folder / "episodes" / file_name, number)
-            except (EpisodeError, RunFolderError, UnicodeDecodeError, OSError) as error:
-                reason = [Text(f"{file_name} cannot be read: {error}", "bad")]
-                return _json({"count": 0, "blocks": plain(reason)})
-
-    def _game(self, watched: WatchedRun, path: Path, number: int) -> bytes:
-        with open_beneath(path, watched.root) as file:
-            status = os.fstat(file.fileno())
-            key = (path, number, status.st_ino, status.st_size, status.st_mtime_ns)
-            if key not in self._made:
-                count, line = _episode_line(file, number)
-                episode = from_json(line.decode("ascii"))
-                if watched.record is None:
-                    raise RunFolderError(" ".join(watched.problems))
-                blocks = report.sample_episode(episode, watched.record, trusted=self.trusted)
-                self._made[key] = _json({"count": count, "blocks": plain(blocks)})
-        self._made.move_to_end(key)
-        if len(self._made) > KEPT_EPISODES:
-            self._made.popitem(last=False)
-        return self._made[key]
-
-
-def _episode_line(file: BinaryIO, wanted: int) -> tuple[int, bytes]:
-    """Return the number of episodes in the file, and the line of one of them.
-
-    Raises:
-        EpisodeError: If there is no such line, or the line is longer than LONGEST_EPISODE.
-    """
-    count, found = 0, b""
-    while count < MOST_EPISODES and (line := file.readline(LONGEST_EPISODE)):
-        complete = line.endswith(b"\n")
-        ended = complete
-        while not ended and (more := file.readline(LONGEST_EPISODE)):
-            ended = more.endswith(b"\n")
-        if ended and line.strip():
-            if count == wanted and complete:
-                found = line
-            count += 1
-    if not found:
-        limit = f"has more than {LONGEST_EPISODE} bytes" if wanted < count else "is not there"
-        raise EpisodeError(f"episode {wanted} {limit}; the file has {count} episodes")
-    return count, found
+    def _content(self, name: str, known: Built | None) -> tuple[bytes, dict[str, int]]:
+        alone, runs = name or self._folders.only_run, self._folders.runs
+        runs = {alone: runs[alone]} if alone else runs
+        for run in runs.values():
+            run.refresh()
+        versions = {one: run.version for one, run in runs.items()}
+        if known is not None and known.versions == versions:
+            return known.content, versions
+        if alone:
+            document = live_document.of_run(alone, runs[alone], trusted=self._trusted)
+        else:
+            document = live_document.overview(runs, self._folders.given)
+        text = json.dumps(plain(document), allow_nan=False, separators=(",", ":"))
+        return text.encode(), versions
 
 
 def server(
@@ -234,27 +155,12 @@ def _app(pages: LivePages, token: str | None, names: Iterable[str]) -> ASGIApp:
             return Response(status_code=304, headers=headers)
         return Response(built.content, media_type="application/json", headers=headers)
 
-    def game(request: Request) -> Response:
-        asked = request.query_params
-        number = asked.get("number", "0")
-        try:
-            wanted = int(number) if number.isdecimal() and len(number) < 4 else -1
-            found = pages.game(asked.get("run", ""), asked.get("file", ""), wanted)
-        except KeyError:
-            raise HTTPException(404, "no such game") from None
-        return Response(found, media_type="application/json")
-
     routes = [
         Route("/", page),
         Mount("/assets", StaticFiles(packages=[("srl_extensions.pages", "assets")])),
         Route("/document", document),
-        Route("/game", game),
     ]
     return Guard(Starlette(routes=routes), token, names)
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
 
 
 class Guard:

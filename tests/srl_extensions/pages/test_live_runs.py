@@ -90,7 +90,6 @@ def test_a_watched_run_equals_a_loaded_run(root):
     folder = write_run(root / "run", stage_rows=[stage_row(0, "sft", 0), stage_row(1, "sft", 1)])
     run = watched(folder)
     assert run.record.rows == [*load(folder).rows] and run.record.stages == load(folder).stages
-    assert run.samples == ["round_00000.jsonl", "round_00039.jsonl"]
     assert run.problems == [] and run.version == 1
     run.refresh()
     assert run.version == 1
@@ -119,7 +118,7 @@ def test_a_damaged_run_says_what_is_damaged(root):
     assert "line 2 is damaged" in notes.lines[0]
 
 
-@pytest.mark.parametrize("name", ["metrics.jsonl", "config.yaml", "summary.json", "episodes"])
+@pytest.mark.parametrize("name", ["metrics.jsonl", "config.yaml", "summary.json"])
 def test_no_link_out_of_the_folder_is_followed(root, name):
     elsewhere = write_run(root / "elsewhere" / "run")
     folder = write_run(root / "watched" / "run")
@@ -127,10 +126,7 @@ def test_no_link_out_of_the_folder_is_followed(root, name):
     (folder / name).symlink_to(elsewhere / name)
     (root / "watched" / "other").symlink_to(elsewhere)
     run = watched(folder)
-    if name == "episodes":
-        assert run.samples == []
-    else:
-        assert run.record is None and "leads outside" in run.problems[0]
+    assert run.record is None and "leads outside" in run.problems[0]
     folders = RunFolders([root / "watched"])
     folders.look()
     assert list(folders.runs) == ["run"]
@@ -164,4 +160,4 @@ def test_runs_are_found_below_a_folder_as_they_appear(root, monkeypatch):
     monkeypatch.setattr(live_runs, "MOST_RUNS", 2)
     write_run(root / "runs" / "two", rows=[])
     folders.look()
-    assert len(folders.runs) == 2 and folders.left_out == 1
+    assert len(folders.runs) == 2
