@@ -147,7 +147,7 @@ def table(runs: Sequence[RecordedRun], options: argparse.Namespace) -> int:
 def row_of(run: RecordedRun) -> dict[str, Any]:
     """Return a run's numbers by name; raise KeyError for an unfinished run."""
     evaluation = run.summary["evaluation"]
-    found = headline.change(evaluation["before"], evaluation["after"], {}, run.mode)
+    found = headline.headline(run)
     return {
         "environment": run.environment,
         "seed": run.seed,

@@ -68,7 +68,7 @@ def write_html(
         ImportError: If Pillow is not installed.
         RunFolderError: If the file cannot be written.
     """
-    shown = animation(episode, view, map(_png, _images(frames)), 0, seconds)
+    shown = animation(episode, view, map(_png, _images(frames)), seconds)
     return write_page(Document(episode.environment, "a replayed episode", [shown]), path)
 
 

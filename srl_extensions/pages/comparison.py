@@ -106,7 +106,7 @@ def final_values(compared: Mapping[str, Sequence[RecordedRun]]) -> Table:
         ("raw reward, last tenth", edge("raw_reward", 1), number),
         ("raw reward, evaluated before", lambda run: run.evaluated("before", "raw_reward"), number),
         ("raw reward, evaluated after", lambda run: run.evaluated("after", "raw_reward"), number),
-        ("learned, of the way to the optimum", lambda run: headline(run).change.learned, share),
+        ("learned, of the way to the optimum", lambda run: headline(run).learned, share),
         ("between uniform play and the optimum", lambda run: headline(run).position, share),
         ("cooperation, first tenth", edge("cooperation_rate", 0), share),
         ("cooperation, last tenth", edge("cooperation_rate", 1), share),

@@ -16,12 +16,6 @@ SHOWN_ELSEWHERE = frozenset(
      "samples_dropped_stale", "bytes_sent", "bytes_received"}
 )  # fmt: skip
 """Keys of a model's row that have another figure or table. All other keys are the learner's."""
-OF_STAGES = {
-    "mean_token_accuracy": ("tokens predicted right", True),
-    "rewards/accuracies": ("pairs told apart", True),
-    "rewards/margins": ("margin of the chosen answer's reward", False),
-}
-"""TRL's name of a metric of a pass -> (title, whether the metric is a share)."""
 TITLES = {
     "grad_norm": "Gradient norm",
     "clip_ratio": "Share of clipped tokens",
@@ -34,7 +28,7 @@ TITLES = {
 
 
 def stages(run: RecordedRun) -> list[Panel]:
-    """Return the loss of every stage by step, and other metrics of TRL by pass."""
+    """Return the loss of every stage by step."""
     panels = []
     for stage, rows in run.stages.items():
         losses = []
@@ -44,13 +38,6 @@ def stages(run: RecordedRun) -> list[Panel]:
                       for loss in found]  # fmt: skip
             losses.append(Line(model, range(1, len(values) + 1), values))
         panels.append(_smooth(f"{stage.upper()}: loss of each step", losses, across="step"))
-        passes = range(1, len(rows) + 1)
-        for name, (title, percent) in OF_STAGES.items():
-            lines = [
-                Line(model, passes, [number_at(row, "models", model, name) for row in rows])
-                for model in run.models
-            ]
-            panels.append(Panel(f"{stage.upper()}: {title}", lines, percent=percent, across="pass"))
     return panels
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from srl_extensions.pages.run_folder import RecordedRun, number_at
+from srl_extensions.pages.run_folder import RecordedRun
 
 FOR_THE_OPTIMUM = ("cooperative", "hierarchical")
 """Modes that train for the mean of all rewards, which the optimum maximizes."""
@@ -16,8 +14,8 @@ SIGNIFICANT = 2.0
 
 
 @dataclass(frozen=True)
-class Change:
-    """Difference in raw reward between two evaluations; every number may be NaN."""
+class Headline:
+    """Raw reward per agent and step before and after training; NaN for what was not measured."""
 
     before: float
     after: float
@@ -27,43 +25,25 @@ class Change:
     """(after - before) / (optimum - before), at most 1, if the mode trains for the optimum and
     the reward rose significantly."""
     learned_error: float
-
-
-@dataclass(frozen=True)
-class Headline:
-    """Start and end of a run, in mean raw reward per agent and step; NaN if not measured."""
-
-    start: float
-    """Mean over the first tenth of the rounds."""
-    end: float
-    """Mean over the last tenth of the rounds."""
-    change: Change
-    """Difference between the evaluations before and after training."""
     position: float
-    """End between uniform play (0) and the optimum (at most 1), if the mode trains for it."""
+    """`after`, or the mean of the last rounds, between uniform play (0) and the optimum (at most
+    1), if the mode trains for it."""
 
 
 def headline(run: RecordedRun) -> Headline:
     """Compute the run's headline."""
-    start, end = run.edges("raw_reward")
-    evaluation = run.summary.get("evaluation") or {}
-    found = change(evaluation.get("before"), evaluation.get("after"), run.baselines, run.mode)
-    place = run.position(found.after if math.isfinite(found.after) else end)
-    return Headline(start, end, found, min(place, 1) if run.mode in FOR_THE_OPTIMUM else math.nan)
-
-
-def change(before: Any, after: Any, baselines: Mapping[str, float], mode: str) -> Change:
-    """Compare two results of `srl_train.evaluation.evaluate`."""
-    was, now = (number_at(one, "raw_reward") for one in (before, after))
-    errors = [number_at(one, "standard_error") for one in (before, after)]
-    error, learned, spread = math.hypot(*errors), math.nan, math.nan
-    ahead = baselines.get("optimum", math.nan) - was
-    below = mode in FOR_THE_OPTIMUM and ahead > SIGNIFICANT * errors[0]
-    if below and now - was > SIGNIFICANT * error:
-        learned = (now - was) / ahead
-        spread = math.hypot(errors[1], (1 - learned) * errors[0]) / ahead
-        learned = min(learned, 1.0)  # More than the optimum is noise.
-    return Change(was, now, error, learned, spread)
+    before, after = (run.evaluated(when, "raw_reward") for when in ("before", "after"))
+    errors = [run.evaluated(when, "standard_error") for when in ("before", "after")]
+    error, learned, spread, place = math.hypot(*errors), math.nan, math.nan, math.nan
+    if run.mode in FOR_THE_OPTIMUM:
+        reached = after if math.isfinite(after) else run.edges("raw_reward")[1]
+        place = min(run.position(reached), 1)
+        ahead = run.baselines.get("optimum", math.nan) - before
+        if ahead > SIGNIFICANT * errors[0] and after - before > SIGNIFICANT * error:
+            learned = (after - before) / ahead
+            spread = math.hypot(errors[1], (1 - learned) * errors[0]) / ahead
+            learned = min(learned, 1.0)  # More than the optimum is noise.
+    return Headline(before, after, error, learned, spread, place)
 
 
 def ends(run: RecordedRun, key: str) -> tuple[float, float]:
@@ -76,23 +56,19 @@ def ends(run: RecordedRun, key: str) -> tuple[float, float]:
 
 def in_words(run: RecordedRun) -> list[str]:
     """Return the headline as lines for a terminal."""
-    head = headline(run)
-    found = head.change
-    evaluated = math.isfinite(found.before) and math.isfinite(found.after)
-    if evaluated:
-        numbers = f"{found.before:.4f} -> {found.after:.4f} (evaluation before and after training)"
-    elif math.isfinite(head.start):
-        numbers = f"{head.start:.4f} -> {head.end:.4f} (first and last rounds)"
-    else:
+    head, (start, end) = headline(run), ends(run, "raw_reward")
+    moved = head.after - head.before
+    evaluated = math.isfinite(moved)
+    if not math.isfinite(start):
         return [f"{run.environment}: no reward is recorded yet"]
+    how = "evaluation before and after training" if evaluated else "first and last rounds"
     lines = [f"warning: {line}" for line in run.warnings]
-    lines.append(f"{run.environment}: mean raw reward {numbers}")
-    moved = found.after - found.before
+    lines.append(f"{run.environment}: mean raw reward {start:.4f} -> {end:.4f} ({how})")
     if moved == 0:
         lines.append("the mean reward did not change")
-    elif evaluated and math.isfinite(found.error):
-        by = f"by {abs(moved):.4f} (+- {found.error:.4f} standard error of the difference)"
-        if abs(moved) > SIGNIFICANT * found.error:
+    elif math.isfinite(moved + head.error):
+        by = f"by {abs(moved):.4f} (+- {head.error:.4f} standard error of the difference)"
+        if abs(moved) > SIGNIFICANT * head.error:
             lines.append(f"it {'rose' if moved > 0 else 'fell'} {by}")
         else:
             lines.append(f"no change beyond chance: it moved {by}")
@@ -102,10 +78,10 @@ def in_words(run: RecordedRun) -> list[str]:
         )
         if run.mode not in FOR_THE_OPTIMUM:
             known += ", which is not what this mode trains for"
-        elif math.isfinite(found.learned):
+        elif math.isfinite(head.learned):
             known += (
-                f": {found.learned:.1%} (+- {found.learned_error:.1%}) of the way there from "
-                f"{found.before:.4f} was learned"
+                f": {head.learned:.1%} (+- {head.learned_error:.1%}) of the way there from "
+                f"{head.before:.4f} was learned"
             )
         lines.append(known)
     return lines

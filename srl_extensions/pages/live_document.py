@@ -105,9 +105,10 @@ def _seconds_per_round(run: RecordedRun) -> float:
     before = run.rows[-RECENT_ROWS - 1]["round"] if len(run.rows) > RECENT_ROWS else -1
     total = 0.0
     for row in run.rows[-RECENT_ROWS:]:
-        spent = row.get("seconds") or {}
-        both = spent.get("rollout", 0) + spent.get("train", 0)
-        total += max(0.0, both - spent.get("overlap", 0))
+        rollout, train, overlap = (
+            number_at(row, "seconds", part) for part in ("rollout", "train", "overlap")
+        )
+        total += max(0.0, rollout + train - (overlap if math.isfinite(overlap) else 0.0))
     rounds = run.rows[-1]["round"] - before
     return total / rounds if total and rounds > 0 else math.nan
 

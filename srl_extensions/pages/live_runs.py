@@ -94,7 +94,7 @@ def _combined(first: Any, second: Any, share: float) -> Any:
             old, new = first.get(key), second.get(key)
             if key in LATEST:
                 found[key] = old if new is None else new
-            elif key in ("winners", "seconds") and old and new:
+            elif key in ("winners", "seconds") and isinstance(old, dict) and isinstance(new, dict):
                 found[key] = dict(Counter(old) + Counter(new))
             elif key in SUMMED and _is_number(old) and _is_number(new):
                 found[key] = old + new

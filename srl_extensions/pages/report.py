@@ -89,14 +89,11 @@ def terminal_summary(run: RecordedRun) -> str:
 
 def title(run: RecordedRun) -> str:
     """Return the environment, the number of models and the stages of a run."""
-    configured = number_at(run.config, "models", "count")
-    count = len(run.models) or (int(configured) if math.isfinite(configured) else 0)
-    models = f"{count} model{'' if count == 1 else 's'}"
     stages = " and ".join(stage.upper() for stage in run.stages)
+    models = f"{run.environment}: {len(run.models)} model{'' if len(run.models) == 1 else 's'}"
     if run.rows:
-        after = f" after {stages}" if stages else ""
-        return f"{run.environment}: {models} learning together{after}"
-    return f"{run.environment}: {models}, {stages or 'nothing learned yet'}"
+        return f"{models} learning together{f' after {stages}' if stages else ''}"
+    return f"{models}, {stages}" if stages else f"{run.environment}: nothing learned yet"
 
 
 def settings_line(run: RecordedRun) -> str:
@@ -125,25 +122,20 @@ def notes(run: RecordedRun, label: str = "") -> list[Notes]:
 def measured_cards(run: RecordedRun) -> list[Card]:
     """Return cards with the reward, the way to the optimum, cooperation and parse failures."""
     head = headline(run)
-    in_training = f"{number(head.start)} → {number(head.end)}" if run.rows else ""
-    reward = ("Raw reward, first → last rounds", in_training or MISSING, "per agent and step")
-    if math.isfinite(head.change.after):
-        error = run.evaluated("after", "standard_error")
-        more = f"per agent and step · standard error {number(error, 2)}"
-        more += f" · in training {in_training}" if in_training else ""
-        evaluated = f"{number(head.change.before)} → {number(head.change.after)}"
-        reward = ("Raw reward, evaluated before → after", evaluated, more)
+    evaluated = math.isfinite(head.after - head.before)
+    how = "evaluated before → after" if evaluated else "first → last rounds"
+    more = f"per agent and step · standard error {number(head.error, 2)}" if evaluated else ""
     known = " · ".join(f"{name} {number(value)}" for name, value in run.baselines.items())
     optimum = ("Way to the optimum", MISSING, known or "no baselines")
     if known and run.mode not in FOR_THE_OPTIMUM:
         optimum = (*optimum[:2], f"{known} · not what this mode trains for")
-    elif math.isfinite(head.change.learned):
-        more = f"{known} · standard error {share(head.change.learned_error)}"
-        optimum = ("Of the way to the optimum, learned", share(head.change.learned), more)
+    elif math.isfinite(head.learned):
+        error = f"{known} · standard error {share(head.learned_error)}"
+        optimum = ("Of the way to the optimum, learned", share(head.learned), error)
     elif known:
         optimum = ("Between uniform play and optimum", share(head.position), known)
     return [
-        reward,
+        (f"Raw reward, {how}", " → ".join(map(number, ends(run, "raw_reward"))), more),
         optimum,
         ("Cooperation rate", " → ".join(map(share, ends(run, "cooperation_rate"))), ""),
         ("Parse failures", " → ".join(map(share, ends(run, "parse_failures"))), "of all answers"),
@@ -151,19 +143,14 @@ def measured_cards(run: RecordedRun) -> list[Card]:
 
 
 def _size_cards(run: RecordedRun) -> list[Card]:
-    cards: list[Card] = []
-    if run.stages:
-        passes = ", ".join(f"{stage.upper()} {len(rows)}" for stage, rows in run.stages.items())
-        seconds = sum(number_at(row, "seconds") for rows in run.stages.values() for row in rows)
-        cards.append(("Passes over data", passes, f"{seconds:.1f} s in all"))
-    if run.rows or not run.stages:
-        failed, played = (run.total("environment", key) for key in ("failed_episodes", "episodes"))
-        seconds = sum(sum((row.get("seconds") or {}).values()) for row in run.rows)
-        cards += [
-            ("Failed episodes", f"{failed:.0f} of {played:.0f}", "kept out of training"),
-            ("Rounds", str(len(run.rows)), f"{seconds:.1f} s in all"),
-        ]
-    return cards
+    passes = ", ".join(f"{stage.upper()} {len(rows)}" for stage, rows in run.stages.items())
+    failed, played = (run.total("environment", key) for key in ("failed_episodes", "episodes"))
+    seconds = number_at(run.summary, "seconds")
+    rounds = [
+        ("Failed episodes", f"{failed:.0f} of {played:.0f}", "kept out of training"),
+        ("Rounds", str(len(run.rows)), f"{number(seconds)} s in all"),
+    ]
+    return [*([("Passes over data", passes, "")] if passes else ()), *(rounds if run.rows else ())]
 
 
 def sample_label(name: str) -> str:
@@ -271,30 +258,18 @@ def _models(run: RecordedRun) -> list[Block]:
 
 
 def _behaviour(run: RecordedRun) -> list[Block]:
-    if not run.rows:
-        return []
-    rows = [
-        (row["round"], played["failed_episodes"], played.get("episodes", ""))
-        for row in run.rows
-        if (played := row["environment"]).get("failed_episodes")
-    ]
     titles = {"cooperation_rate": "Cooperation rate", "parse_failures": "Parse failures per answer"}
-    failed = _headed("Failed episodes", table(["round", "failed", "of"], rows)) if rows else []
-    return [
-        *_curves(run, figures.per_model(run, titles, percent=True)),
-        *(failed or [Text("No episode failed.")]),
-    ]
+    return _curves(run, figures.per_model(run, titles, percent=True))
 
 
 def _updates(run: RecordedRun) -> list[Block]:
     if not run.rows:
         return []
+    joined = "Only rounds that changed a model's weights are joined."
     return [
         *figures.figure(figures.updates(run), "Filled: updated in that round. Grey: not."),
         *_curves(run, figures.versions(run)),
-        *_curves(
-            run, figures.weights(run), "Only rounds that changed a model's weights are joined."
-        ),
+        *_curves(run, figures.weights(run), joined),
         _update_table(run),
         Text(
             "Weight change: L2 norm of what a round added to the trainable weights. "
@@ -324,19 +299,17 @@ def _performance(run: RecordedRun) -> Table:
 
 
 def _stage_table(run: RecordedRun) -> Table | None:
-    if not run.stages:
-        return None
     listed = run.summary.get("stages")
-    known = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
-    reports = {str(one.get("stage")): one for one in known}
+    reports = {str(one.get("stage")): one for one in listed if isinstance(one, Mapping)} if (
+        isinstance(listed, list)) else {}  # fmt: skip
     rows = []
     for stage, passes in run.stages.items():
         games = [
-            number(number_at(reports.get(stage), key), digits)
-            for key, digits in (("games", 8), ("games_reward", 4), ("kept_reward", 4))
+            number(number_at(reports.get(stage), key), 8)
+            for key in ("games", "games_reward", "kept_reward")
         ]
         for model in run.models:
-            first, last = (row["models"].get(model, {}) for row in (passes[0], passes[-1]))
+            first, last = (row["models"].get(model) for row in (passes[0], passes[-1]))
             sizes = [number(number_at(last, key), 8) for key in ("samples", "tokens")]
             losses = [number(number_at(row, "loss")) for row in (first, last)]
             rows.append((stage.upper(), model, len(passes), *games, *sizes, *losses))
@@ -344,7 +317,7 @@ def _stage_table(run: RecordedRun) -> Table | None:
         "stage", "model", "passes", "games", "reward in them", "in what was kept",
         "samples a pass", "tokens a pass", "loss, first pass", "last",
     )  # fmt: skip
-    return table(headers, rows)
+    return table(headers, rows) if rows else None
 
 
 def _evaluations(run: RecordedRun) -> Table | None:
@@ -407,9 +380,6 @@ def games_won(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 
 def _update_table(run: RecordedRun) -> Table:
-    def changes(model: str) -> list[float]:
-        return [change for change in figures.change_per_update(run, model) if change > 0]
-
     def most_stale(model: str) -> float:
         ages = run.series("models", model, "staleness", "max")
         return max(filter(math.isfinite, ages), default=math.nan)
@@ -417,22 +387,20 @@ def _update_table(run: RecordedRun) -> Table:
     def last(key: str) -> Cell:
         return lambda model: number(run.series("models", model, key)[-1], 8)
 
-    def total(key: str, unit: float = 1, digits: int = 8) -> Cell:
-        return lambda model: number(run.total("models", model, key) / unit, digits)
+    def total(key: str, unit: float = 1) -> Cell:
+        return lambda model: number(run.total("models", model, key) / unit, 8)
 
+    sent = {"MB sent": total("bytes_sent", 1e6), "received": total("bytes_received", 1e6)}
     counted = any("communicated_bytes" in row for row in run.rows)
     return _table_of("model", run.models, {
         "rounds updated": total("updated"),
         "updates": last("updates"),
         "samples": total("samples"),
         "weight change, sum": lambda m: run.total("models", m, "weight_change"),
-        "mean": lambda m: mean(changes(m)),
-        "last": lambda m: (changes(m) or [math.nan])[-1],
         "staleness, mean": lambda m: mean(run.series("models", m, "staleness", "mean")),
         "most": most_stale,
         "samples dropped as stale": last("samples_dropped_stale"),
-        **({"MB sent": total("bytes_sent", 1e6, 6), "received": total("bytes_received", 1e6, 6)}
-           if counted else {}),
+        **(sent if counted else {}),
     })  # fmt: skip
 
 

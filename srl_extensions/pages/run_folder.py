@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +21,6 @@ from typing_extensions import TypedDict
 from srl_envs.errors import DocumentError
 from srl_envs.loading import MAX_YAML, read_yaml
 from srl_envs.untrusted import MAX_BYTES, read_json
-from srl_train.config.learning.offline import STAGES
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.sinks import Opener, open_plain, read_rows
 
@@ -40,17 +40,14 @@ class _Environment(TypedDict, total=False):
     winners: _Numbers | None
 
 
-class _Pass(TypedDict, total=False):
-    round: Required[Annotated[int, Field(gt=-(10**9), lt=10**9)]]
-    stage: Required[str]
-    models: Required[dict[str, _Model]]
+class _Row(TypedDict, total=False):
+    """Row of a round, with `environment`, or of a pass, with `stage`."""
 
-
-class _Round(TypedDict, total=False):
     round: Required[Annotated[int, Field(gt=-(10**9), lt=10**9)]]
-    environment: Required[_Environment]
     models: Required[dict[str, _Model]]
-    seconds: _Numbers | None
+    stage: str
+    environment: _Environment
+    seconds: _Numbers | float | None
     by_environment: dict[str, Any] | None
 
 
@@ -59,7 +56,7 @@ class _Summary(TypedDict, total=False):
     baselines: dict[str, float | None] | None
 
 
-_ROUND, _PASS, _SUMMARY = TypeAdapter(_Round), TypeAdapter(_Pass), TypeAdapter(_Summary)
+_ROW, _SUMMARY = TypeAdapter(_Row), TypeAdapter(_Summary)
 
 
 @dataclass(frozen=True)
@@ -218,12 +215,13 @@ def load(
             raise RunFolderError(f"{folder / name} has more than {most} bytes")
         return data
 
-    def rows_of(name: str, adapter: TypeAdapter[Any]) -> Iterator[Row]:
-        try:
+    def rows_of(name: str, kind: str) -> Iterator[Row]:
+        with suppress(FileNotFoundError):
             for place, row in enumerate(read_rows(folder / name, opened), start=1):
-                yield _checked(adapter, row, f"{folder / name}: line {place}")
-        except FileNotFoundError:
-            return
+                where = f"{folder / name}: line {place}"
+                if kind not in row:
+                    raise RunFolderError(f"{where}: {kind} is missing")
+                yield _checked(_ROW, row, where)
 
     try:
         config_text = content("config.yaml", MAX_YAML, ": the settings of the run are unknown.")
@@ -231,8 +229,10 @@ def load(
             "summary.json", MAX_BYTES,
             ": the run is running or was stopped. Baselines and evaluations are missing here.",
         )  # fmt: skip
-        rows = collect(rows_of("metrics.jsonl", _ROUND))
-        passes = list(rows_of("stages.jsonl", _PASS))
+        rows = collect(rows_of("metrics.jsonl", "environment"))
+        stages: dict[str, list[Row]] = {}
+        for row in rows_of("stages.jsonl", "stage"):
+            stages.setdefault(row["stage"], []).append(row)
     except OSError as error:
         raise RunFolderError(f"cannot read {error.filename}: {error.strerror}") from error
     if not (config_text or text or rows):
@@ -248,20 +248,15 @@ def load(
     except DocumentError as error:
         raise RunFolderError(f"{where} is damaged: {error}") from error
     config = config if isinstance(config, dict) else {}
-    stages: dict[str, list[Row]] = {name: [] for name in STAGES}
-    for row in passes:
-        stages.setdefault(row["stage"], []).append(row)
     planned, done = number_at(config, "rounds"), rows[-1]["round"] + 1 if rows else 0
     if done < planned:
         notes.append(f"{done} of {planned:.0f} rounds have been played.")
     for name, own in stages.items():
         planned = number_at(config, name, "epochs")
-        if own and len(own) < planned:
+        if len(own) < planned:
             notes.append(f"{len(own)} of {planned:.0f} passes of {name} are done.")
-    return RecordedRun(
-        folder, rows, {name: own for name, own in stages.items() if own}, summary,
-        config_text.decode("utf-8", "replace"), config, notes,
-    )  # fmt: skip
+    shown = config_text.decode("utf-8", "replace")
+    return RecordedRun(folder, rows, stages, summary, shown, config, notes)
 
 
 def _checked(adapter: TypeAdapter[Any], value: Any, where: str) -> Any:

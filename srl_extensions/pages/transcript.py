@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,29 +47,25 @@ def view_of(
 def transcript(episode: Episode, view: TextView | None) -> Transcript:
     """Return the episode's first turns. Without a view, observations are shown as numbers."""
     shown = min(SHOWN_TURNS, len(episode.turns))
-    return _transcript(episode, view, dict.fromkeys(range(1, shown + 1)))
+    found = _transcript(episode, view, dict.fromkeys(range(1, shown + 1)))
+    return replace(found, left_out=len(episode.turns) - shown)
 
 
 def newest(episode: Episode, view: TextView | None) -> Transcript:
     """Return the last turns of a running episode, the newest first."""
     last = len(episode.turns)
-    turns = range(last, max(0, last - NEWEST_TURNS), -1)
-    return _transcript(episode, view, dict.fromkeys(turns), count_rest=False)
+    return _transcript(episode, view, dict.fromkeys(range(last, max(0, last - NEWEST_TURNS), -1)))
 
 
 def animation(
-    episode: Episode, view: TextView | None, frames: Iterable[bytes], first: int, seconds: float
+    episode: Episode, view: TextView | None, frames: Iterable[bytes], seconds: float
 ) -> Transcript:
-    """Return the episode's turns from `first` on, each with its frame (a PNG file)."""
-    return _transcript(episode, view, dict(enumerate(frames, start=first)), seconds, False)
+    """Return the start and all turns of the episode, each with its frame (a PNG file)."""
+    return replace(_transcript(episode, view, dict(enumerate(frames))), seconds=seconds)
 
 
 def _transcript(
-    episode: Episode,
-    view: TextView | None,
-    frames: Mapping[int, bytes | None],
-    seconds: float | None = None,
-    count_rest: bool = True,
+    episode: Episode, view: TextView | None, frames: Mapping[int, bytes | None]
 ) -> Transcript:
     returns = ", ".join(
         f"{agent} {total:.4g}" for agent, total in sorted(episode.returns().items())
@@ -91,8 +88,6 @@ def _transcript(
             }
             for number, frame in frames.items()
         ],
-        left_out=len(episode.turns) - len(frames) if count_rest else 0,
-        seconds=seconds,
     )
 
 

@@ -48,7 +48,6 @@ def test_a_report_shows_everything(tmp_path):
         "staleness, mean",
         "Gradient norm",
         "running mean over 4 rounds",
-        "No episode failed.",
         "Round 0",
         "Round 39",
         "max_cycles: 16",
