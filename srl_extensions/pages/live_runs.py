@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, TypeGuard
+from typing import Any, BinaryIO
 
 from srl_agents.episode import Episode, from_json, turn_from_json
 from srl_agents.errors import EpisodeError
@@ -71,45 +72,40 @@ def open_beneath(path: Path, root: Path) -> BinaryIO:
 def combined_rows(rows: Iterator[Row]) -> list[Row]:
     """Combine the rows of neighboring rounds, so that at most MOST_ROWS are in memory."""
     kept: list[Row] = []
-    stride, in_last = 1, 1
+    group: list[Row] = []
+    stride = 1
     for row in rows:
-        if in_last < stride:
-            kept[-1] = _combined(kept[-1], row, in_last / (in_last + 1))
-            in_last += 1
-            continue
-        if len(kept) == MOST_ROWS:
-            pairs = zip(kept[::2], kept[1::2], strict=True)
-            kept = [_combined(first, second, 0.5) for first, second in pairs]
-            stride *= 2
-        kept.append(row)
-        in_last = 1
-    return kept
+        group.append(row)
+        if len(group) == stride:
+            kept.append(_combined(group))
+            group = []
+            if len(kept) == MOST_ROWS:
+                pairs = zip(kept[::2], kept[1::2], strict=True)
+                kept = [_combined(pair) for pair in pairs]
+                stride *= 2
+    return [*kept, _combined(group)] if group else kept
 
 
-def _combined(first: Any, second: Any, share: float) -> Any:
-    """Combine two values in rows of consecutive rounds; `share` is the weight of the first."""
-    if isinstance(first, dict) and isinstance(second, dict):
-        found: dict[str, Any] = {}
-        for key in first | second:
-            old, new = first.get(key), second.get(key)
-            if key in LATEST:
-                found[key] = old if new is None else new
-            elif key in ("winners", "seconds") and isinstance(old, dict) and isinstance(new, dict):
-                found[key] = dict(Counter(old) + Counter(new))
-            elif key in SUMMED and _is_number(old) and _is_number(new):
-                found[key] = old + new
-            else:
-                found[key] = _combined(old, new, share)
-        return found
-    if isinstance(first, list) and isinstance(second, list):  # warnings
-        return list(dict.fromkeys(map(str, first + second)))[:MOST_WARNINGS]
-    if _is_number(first) and _is_number(second):
-        return share * first + (1 - share) * second
-    return first if second is None else second
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and -LARGEST < value < LARGEST
+def _combined(rows: Sequence[Row]) -> Row:
+    if len(rows) == 1:
+        return rows[0]
+    found: dict[str, Any] = {}
+    for key in dict.fromkeys(chain.from_iterable(rows)):
+        parts = [row[key] for row in rows if row.get(key) is not None]
+        maps = [part for part in parts if isinstance(part, dict)]
+        numbers = [part for part in parts if isinstance(part, int | float) and abs(part) < LARGEST]
+        if maps and key in ("winners", "seconds"):
+            found[key] = dict(sum(map(Counter, maps), Counter()))
+        elif maps:
+            found[key] = _combined(maps)
+        elif numbers and key not in LATEST:
+            found[key] = sum(numbers) / (1 if key in SUMMED else len(numbers))
+        elif key == "warnings":
+            lines = (line for part in parts if isinstance(part, list) for line in part)
+            found[key] = list(dict.fromkeys(map(str, lines)))[:MOST_WARNINGS]
+        else:
+            found[key] = parts[-1] if parts else None
+    return found
 
 
 class WatchedRun:

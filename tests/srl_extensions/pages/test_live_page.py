@@ -49,10 +49,10 @@ def test_a_run_is_watched_from_before_it_begins(tmp_path, open_page):
             assert all(asked.startswith(address) for asked in watched.asked)
 
             end(server)
-            watched.page.wait_for_selector("text=does not answer", timeout=20_000)
+            watched.page.wait_for_selector("text=does not answer", timeout=60_000)
             before = rounds_told(watched.page.inner_text("main"))
             with watching(tmp_path / "runs", port=int(address.split(":")[2].strip("/"))):
-                watched.page.wait_for_selector(".light.live", timeout=20_000)
+                watched.page.wait_for_selector(".light.live", timeout=60_000)
                 watched.page.wait_for_function(
                     "before => Number(/round (\\d+) of/.exec(document.body.innerText)[1]) > before",
                     arg=before + 2, timeout=60_000,
