@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 ENOUGH_SEEDS = 10
 """Seeds from which a bootstrap interval covers about 95 %, see `Estimate.interval`."""
+_SEED = re.compile(r"[_\-./ ]*(seed)?[_\-= ]*\d+$")
+"""End of a folder's name that contains the seed: run_3, run-seed3, run/3."""
 COLUMNS = {
     "interquartile_mean": "interquartile mean",
     "mean": "mean",
@@ -107,9 +111,23 @@ def methods_of(runs: Sequence[tuple[str | None, str, RecordedRun]]) -> dict[str,
     for method, _, own in runs:
         if method is not None:
             found.setdefault(method, []).append(own)
-    unnamed = [(label, own) for method, label, own in runs if method is None]
-    for label, seeds in COMMANDS.load("report").by_seed(unnamed).items():
-        found.setdefault(label, []).extend(seeds)
+    alike: dict[str, list[tuple[str, RecordedRun]]] = {}
+    for method, label, own in runs:
+        if method is None:
+            # A run without a configuration has nothing known in common with another run.
+            same = {key: value for key, value in own.config.items() if key != "seed"}
+            alike.setdefault(json.dumps(same, default=str) if same else label, []).append(
+                (label, own)
+            )
+    for members in alike.values():
+        seeds = {own.seed for _, own in members}
+        if len(seeds) == len(members) > 1:
+            bare = {_SEED.sub("", label) for label, _ in members}
+            name = (bare.pop() if len(bare) == 1 else "") or members[0][0]
+            members = [(f"{name} ({len(members)} seeds)", own) for _, own in members]
+        # The same seed twice is the same run again, not a second sample.
+        for label, own in members:
+            found.setdefault(label, []).append(own)
     return found
 
 

@@ -1,7 +1,7 @@
 """`srl report`: the report of one run, or of several side by side.
 
 Other parts load this module from the table of commands: `summary` for the end of `srl train`;
-`load`, `labels`, `by_seed`, `write_page` and `transcript` to read runs and to write pages.
+`load`, `labels`, `write_page` and `transcript` to read runs and to write pages.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 from srl_extensions.pages.comparison import compare, final_values, labeled
 from srl_extensions.pages.document import as_lines, write_page
 from srl_extensions.pages.report import terminal_summary, write_report
-from srl_extensions.pages.run_folder import by_seed, labels, load
+from srl_extensions.pages.run_folder import labels, load
 from srl_extensions.pages.transcript import transcript
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_trust
 
-__all__ = ["add_arguments", "by_seed", "labels", "load", "run", "summary", "transcript",
+__all__ = ["add_arguments", "labels", "load", "run", "summary", "transcript",
            "write_page"]  # fmt: skip
 
 
@@ -45,9 +45,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         page = compare(args.runs, args.out)
         loaded = labeled(args.runs)
-        for label, one in loaded:
+        for label, one in loaded.items():
             for line in one.warnings:
                 tell(f"warning: {label}: {line}")
-        tell("\n".join(as_lines([final_values(by_seed(loaded))])))
+        tell("\n".join(as_lines([final_values(loaded)])))
     tell(f"report: {page}")
     return 0

@@ -125,14 +125,6 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Details:
-    """Blocks that unfold on a click."""
-
-    summary: str
-    blocks: Sequence[Block]
-
-
-@dataclass(frozen=True)
 class Transcript:
     """Episode as a table, or as an animation if `seconds` is the time of a frame.
 
@@ -162,7 +154,7 @@ class Runs:
     runs: Sequence[Mapping[str, Any]]
 
 
-Block = RoundProgress | Runs | Figure | Table | Cards | Notes | Text | Details | Transcript
+Block = RoundProgress | Runs | Figure | Table | Cards | Notes | Text | Transcript
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
-from srl_agents.evaluation.bootstrap import mean_interval
 from srl_extensions.pages.document import Block, Figure, Line, Panel, Raster
-from srl_extensions.pages.run_folder import RecordedRun, mean, number_at
+from srl_extensions.pages.run_folder import RecordedRun, number_at
 
 SHOWN_ELSEWHERE = frozenset(
     {"raw_reward", "raw_return", "shaped_return", "parse_failures", "cooperation_rate",
@@ -145,44 +144,24 @@ def figure(drawings: Sequence[Panel | Raster], caption: str) -> list[Block]:
     return [Figure(found, caption)] if found else []
 
 
-def side_by_side(entries: Mapping[str, Sequence[RecordedRun]]) -> list[Panel]:
+def side_by_side(runs: Mapping[str, RecordedRun]) -> list[Panel]:
     """Return raw reward and cooperation rate of labeled runs in the same axes."""
-    guides = dict.fromkeys(
-        item for runs in entries.values() for run in runs for item in run.baselines.items()
-    )
-    rewards, cooperation = (
-        [_of_seeds(label, runs, key) for label, runs in entries.items()]
-        for key in ("raw_reward", "cooperation_rate")
-    )
+
+    def lines(key: str) -> list[Line]:
+        return [
+            Line(label, run.rounds, run.series("environment", key)) for label, run in runs.items()
+        ]
+
+    guides = dict.fromkeys(item for run in runs.values() for item in run.baselines.items())
     return [
-        _smooth("Raw reward per agent and step", rewards, list(guides)),
-        _smooth("Cooperation rate", cooperation, percent=True),
+        _smooth("Raw reward per agent and step", lines("raw_reward"), list(guides)),
+        _smooth("Cooperation rate", lines("cooperation_rate"), percent=True),
     ]
 
 
 def smoothing_window(values: int) -> int:
     """Return the number of values in a line's running mean."""
     return max(1, min(3, values // 2), values // 10)
-
-
-def running_means(values: Sequence[float], window: int) -> list[float]:
-    """Return the means over the last `window` values, without NaN."""
-    return [mean(values[max(0, end - window) : end]) for end in range(1, len(values) + 1)]
-
-
-def _of_seeds(label: str, runs: Sequence[RecordedRun], key: str) -> Line:
-    """Return the values of a run, or the mean and interval of several seeds' running means."""
-    if len(runs) == 1:
-        return Line(label, runs[0].rounds, runs[0].series("environment", key))
-    shared = sorted(set.intersection(*(set(run.rounds) for run in runs)))
-    smooth = []
-    for run in runs:
-        known = dict(zip(run.rounds, run.series("environment", key), strict=True))
-        values = [known[number] for number in shared]
-        smooth.append(running_means(values, smoothing_window(len(values))))
-    found = [mean_interval(values) for values in zip(*smooth, strict=True)]
-    middle, low, high = zip(*found, strict=True) if found else ((), (), ())
-    return Line(label, shared, middle, low, high)
 
 
 def _smooth(

@@ -68,7 +68,7 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
             done = progress(run)
         lines.append({"name": name, "about": about, "progress": done})
     newest_runs = list(runs.items())[-MOST_COMPARED:]
-    compared = {name: [one.record] for name, one in newest_runs if one.record is not None}
+    compared = {name: one.record for name, one in newest_runs if one.record is not None}
     caption = "The number after a name is its last value."
     return Document(
         f"{len(runs)} runs" if len(runs) > 1 else "One run",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from srl_agents.episode import Episode, read_jsonl
 from srl_agents.errors import EpisodeError
@@ -361,22 +360,16 @@ def _environments(run: RecordedRun) -> Table | None:
 def _winners(run: RecordedRun) -> Table | None:
     tenth = max(1, len(run.rows) // 10)
     parts = {"first tenth": run.rows[:tenth], "last tenth": run.rows[-tenth:], "all": run.rows}
-    counts = {part: games_won(rows) for part, rows in parts.items()}
-    names = sorted(counts["all"])
-    rows = [
-        (part, *(f"{count[name]:.0f} ({share(count[name] / count.total())})" for name in names))
-        for part, count in counts.items()
-        if count.total()
-    ]
-    return table(["rounds", *names], rows) if names else None
-
-
-def games_won(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """Return the number of episodes that each winner won."""
-    count: Counter[str] = Counter()
-    for row in rows:
-        count.update(row["environment"].get("winners") or {})
-    return count
+    rows = []
+    names = sorted(run.names("environment", "winners"))
+    for part, own in parts.items():
+        count: Counter[str] = Counter()
+        for row in own:
+            count.update(row["environment"].get("winners") or {})
+        if all_won := count.total():
+            shares = (f"{count[name]:.0f} ({share(count[name] / all_won)})" for name in names)
+            rows.append((part, *shares))
+    return table(["rounds", *names], rows) if rows else None
 
 
 def _update_table(run: RecordedRun) -> Table:

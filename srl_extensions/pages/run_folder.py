@@ -1,4 +1,4 @@
-"""Reader of run folders: rows, stages, summary and configuration; runs that differ in the seed.
+"""Reader of run folders: rows, stages, summary and configuration.
 
 The folder of a running or killed run is read as far as it is complete, and `RecordedRun.notes`
 lists the missing parts.
@@ -7,7 +7,6 @@ lists the missing parts.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,8 +27,6 @@ LARGEST = 1e100
 """Largest measured number; sums of its squares are finite."""
 Row = Mapping[str, Any]
 _Numbers = dict[str, Annotated[float, Field(gt=-LARGEST, lt=LARGEST)]]
-_SEED = re.compile(r"[_\-./ ]*(seed)?[_\-= ]*\d+$")
-"""End of a folder's name that contains the seed: run_3, run-seed3, run/3."""
 
 
 class _Model(TypedDict, total=False):
@@ -281,26 +278,6 @@ def labels(folders: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     raise RunFolderError(f"runs must be different, got {', '.join(map(str, folders))}")
-
-
-def by_seed(runs: Sequence[tuple[str, RecordedRun]]) -> dict[str, list[RecordedRun]]:
-    """Group labeled runs; runs with equal settings and different seeds share an entry."""
-    alike: dict[str, list[tuple[str, RecordedRun]]] = {}
-    for label, run in runs:
-        # A run without a configuration has nothing known in common with another run.
-        same = sorted((key, value) for key, value in settings(run.config).items() if key != "seed")
-        alike.setdefault(repr(same) if run.config else label, []).append((label, run))
-    found: dict[str, list[RecordedRun]] = {}
-    for members in alike.values():
-        seeds = {run.seed for _, run in members}
-        if len(seeds) == len(members) > 1:
-            bare = {_SEED.sub("", label) for label, _ in members}
-            name = (bare.pop() if len(bare) == 1 else "") or members[0][0]
-            name = f"{name} ({len(members)} seeds)"
-            found[members[0][0] if name in found else name] = [run for _, run in members]
-        else:  # The same seed twice is the same run again, not a second sample.
-            found |= {label: [run] for label, run in members}
-    return found
 
 
 def settings(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:

@@ -21,7 +21,7 @@ from srl_envs.errors import DocumentError
 from srl_envs.loading import needed_by
 from srl_envs.untrusted import printable, read_bytes
 from srl_extensions.trackers import names
-from srl_extensions.trackers.libraries import Opening, open_run
+from srl_extensions.trackers.libraries import LIBRARIES, Opening
 from srl_train.config.run import RunConfig
 from srl_train.config.yaml_file import to_tree
 from srl_train.metrics.errors import TrackerError
@@ -169,11 +169,9 @@ class TrackerThread:
         self._closing = False
         self._lost = 0
         try:
-            self.run = self._pool.submit(open_run, name, opening).result()
+            self.run = self._pool.submit(LIBRARIES[name], opening).result()
         except Exception as error:
             self._pool.shutdown()
-            if isinstance(error, TrackerError):
-                raise
             raise TrackerError(
                 f"logging.trackers: {name} cannot be opened: {one_line(error)}"
             ) from error

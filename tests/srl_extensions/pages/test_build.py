@@ -1,6 +1,5 @@
 """Reports and comparisons: the documents in them, and the files they stand in."""
 
-import math
 import sys
 
 import pytest
@@ -182,7 +181,6 @@ def test_two_runs_side_by_side(tmp_path):
         "mode cooperative competitive",
         "raw reward, last tenth 0.8492 0.7",
         "cooperation, last tenth 97.8 % 10.0 %",
-        "won by draw, last tenth \N{EN DASH} 100.0 %",
         "mode.name cooperative competitive",
         "seed 0 1",
     ):
@@ -231,31 +229,6 @@ def test_stages_stand_before_the_rounds(tmp_path, capsys):
     assert "1 of 2 passes of sft are done." in page
 
 
-def test_runs_that_differ_only_in_their_seed_are_one_band_with_its_interval(tmp_path, capsys):
-    folders = []
-    for seed, reward in enumerate((0.80, 0.81, 0.82)):
-        rows = [row(n, raw_reward=reward + n / 1000) for n in range(10)]
-        after = {"after": {"raw_reward": reward, "per_model": {}}}
-        folders.append(
-            write_run(tmp_path / f"ours-seed{seed}", rows, told=config(seed=seed), evaluation=after)
-        )
-    folders.append(write_run(tmp_path / "theirs", told=config("competitive")))
-    assert main(["report", *map(str, folders), "--out", str(tmp_path / "out.html")]) == 0
-    # t(2) = 4.3027; standard deviation .01, of three: half the interval is .02484
-    told = " ".join(capsys.readouterr().out.split())
-    assert "raw reward, evaluated after 0.81 ± 0.02484 0.848" in told
-    page = told_by(tmp_path / "out.html")
-    assert "raw reward, evaluated after 0.81 ± 0.02484 0.848" in page
-    [rewards, _] = blocks(document(tmp_path / "out.html"), "panel")
-    ours = rewards["lines"][0]
-    assert ours["label"] == "ours (3 seeds)"
-    # .81, and the mean of the last three rounds' .007, .008 and .009
-    assert ours["y"][-1] == pytest.approx(0.818)
-    assert ours["high"][-1] - ours["y"][-1] == pytest.approx(0.02484, abs=1e-5)
-    assert "seed 0, 1, 2 0" in page
-    assert "Each run" in page
-
-
 def test_comparing_needs_two_different_runs(tmp_path):
     folder = write_run(tmp_path / "run")
     with pytest.raises(RunFolderError, match="needs two runs"):
@@ -282,7 +255,3 @@ def test_learner_metrics_get_a_panel_each(tmp_path):
     titles = [panel["title"] for panel in blocks(document(page)["sections"], "panel")]
     assert {"Loss", "Gradient norm", "Entropy", "The mode's balance"} <= set(titles)
     assert "Clip ratio" not in titles
-
-
-def test_running_mean_leaves_out_what_was_not_measured():
-    assert figures.running_means([1, 3, math.nan, 7], window=2) == [1, 2, 3, 7]

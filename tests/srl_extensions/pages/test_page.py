@@ -12,7 +12,6 @@ from srl_extensions.pages.comparison import compare
 from srl_extensions.pages.document import (
     SCHEMA_VERSION,
     Cards,
-    Details,
     Document,
     Figure,
     Line,
@@ -60,7 +59,7 @@ def everywhere(text: str) -> Document:
         Cards([(text, text, text)]),
         Notes(text, [text]),
         Text(text), Text(text, "heading"), Text(text, "listing"), Text(text, "bad"),
-        Details(text, [Text(text)]),
+        {"kind": "details", "summary": text, "blocks": [Text(text)]},
         Transcript(text, text, [(text, text)], turns, left_out=3),
         Transcript(text, None, [], pictured, 0, 1.0),
     ]  # fmt: skip

@@ -2,7 +2,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from srl_extensions.trackers.libraries import TensorBoardRun
+from srl_extensions.trackers.libraries import tensorboard_run
 from srl_train.metrics import read_metrics
 from srl_train.metrics.errors import TrackerError
 from tests.srl_extensions.trackers.recorded import cut_off, opening
@@ -39,11 +39,11 @@ def test_a_run_cut_off_has_every_round_once(short_run, tmp_path):
 
 def test_a_folder_of_ones_own_is_not_shared_by_two_runs(tmp_path):
     where = {"trackers": ["tensorboard"], "directory": str(tmp_path / "all")}
-    run = TensorBoardRun(opening(tmp_path / "one", **where))
+    run = tensorboard_run(opening(tmp_path / "one", **where))
     run.log({"train/a": 1.0}, 0)
     run.close(True)
     assert scalars(read(tmp_path / "all" / "demo"), "train/a") == [(0, 1.0)]
     with pytest.raises(TrackerError, match="events of another run"):
-        TensorBoardRun(opening(tmp_path / "two", **where))
-    again = TensorBoardRun(opening(tmp_path / "one", step=0, trackers=["tensorboard"]))
+        tensorboard_run(opening(tmp_path / "two", **where))
+    again = tensorboard_run(opening(tmp_path / "one", step=0, trackers=["tensorboard"]))
     again.close(False)
