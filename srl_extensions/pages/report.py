@@ -82,7 +82,7 @@ def sections(run: RecordedRun) -> list[PageSection]:
 
 def terminal_summary(run: RecordedRun) -> str:
     """Return the headline of a run and its main tables as lines of text."""
-    tables = [_stage_table(run), _evaluations(run), _performance(run), _environments(run)]
+    tables = [_evaluations(run), _performance(run), _environments(run)]
     return "\n".join([*in_words(run), *as_lines(filter(None, tables))])
 
 
@@ -211,21 +211,11 @@ def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
 
 
 def _stages(run: RecordedRun) -> list[Block]:
-    found = _stage_table(run)
-    if found is None:
-        return []
-    return [
-        *figures.figure(
-            figures.stages(run),
-            "Losses: running mean over the steps, with its last value after the name; bands: the "
-            "standard deviation of those steps. All other metrics of TRL are in stages.jsonl.",
-        ),
-        found,
-        Text(
-            "Losses are means over a pass. Rewards are raw, per agent and step: of the episodes "
-            "that were learned from, and of those parts of them that were kept."
-        ),
-    ]
+    caption = (
+        "Losses: running mean over the steps, with its last value after the name; bands: the "
+        "standard deviation of those steps. All other metrics of TRL are in stages.jsonl."
+    )
+    return figures.figure(figures.stages(run), caption)
 
 
 def _reward(run: RecordedRun) -> list[Block]:
@@ -243,17 +233,10 @@ def _reward(run: RecordedRun) -> list[Block]:
 
 
 def _models(run: RecordedRun) -> list[Block]:
-    if not run.models:
-        return []
     titles = {"raw_return": "Raw return per episode", "shaped_return": "Shaped return per episode"}
-    return [
-        *_curves(run, figures.per_model(run, titles)),
-        _performance(run),
-        Text(
-            "Start and end are means over the first and the last tenth of the rounds; rewards are "
-            "per step."
-        ),
-    ]
+    means = "Start and end are means over a tenth of the rounds; rewards are per step."
+    shown = [_performance(run), Text(means)] if run.models else []
+    return [*_curves(run, figures.per_model(run, titles)), *shown]
 
 
 def _behaviour(run: RecordedRun) -> list[Block]:
@@ -264,16 +247,16 @@ def _behaviour(run: RecordedRun) -> list[Block]:
 def _updates(run: RecordedRun) -> list[Block]:
     if not run.rows:
         return []
-    joined = "Only rounds that changed a model's weights are joined."
+    weights = (
+        "Weight change: L2 norm of what a round added to the trainable weights; only rounds that "
+        "changed a model's weights are joined."
+    )
+    staleness = "Staleness: how many updates of its model ago a sample was drawn."
     return [
         *figures.figure(figures.updates(run), "Filled: updated in that round. Grey: not."),
-        *_curves(run, figures.versions(run)),
-        *_curves(run, figures.weights(run), joined),
+        *_curves(run, figures.versions(run), staleness),
+        *_curves(run, figures.weights(run), weights),
         _update_table(run),
-        Text(
-            "Weight change: L2 norm of what a round added to the trainable weights. "
-            "Staleness: how many updates of its model ago a sample was drawn."
-        ),
     ]
 
 
@@ -295,28 +278,6 @@ def _performance(run: RecordedRun) -> Table:
         "cooperation, end": lambda m: share(edge("cooperation_rate", 1)(m)),
         "parse failures, end": lambda m: share(edge("parse_failures", 1)(m)),
     })  # fmt: skip
-
-
-def _stage_table(run: RecordedRun) -> Table | None:
-    listed = run.summary.get("stages")
-    reports = {str(one.get("stage")): one for one in listed if isinstance(one, Mapping)} if (
-        isinstance(listed, list)) else {}  # fmt: skip
-    rows = []
-    for stage, passes in run.stages.items():
-        games = [
-            number(number_at(reports.get(stage), key), 8)
-            for key in ("games", "games_reward", "kept_reward")
-        ]
-        for model in run.models:
-            first, last = (row["models"].get(model) for row in (passes[0], passes[-1]))
-            sizes = [number(number_at(last, key), 8) for key in ("samples", "tokens")]
-            losses = [number(number_at(row, "loss")) for row in (first, last)]
-            rows.append((stage.upper(), model, len(passes), *games, *sizes, *losses))
-    headers = (
-        "stage", "model", "passes", "games", "reward in them", "in what was kept",
-        "samples a pass", "tokens a pass", "loss, first pass", "last",
-    )  # fmt: skip
-    return table(headers, rows) if rows else None
 
 
 def _evaluations(run: RecordedRun) -> Table | None:

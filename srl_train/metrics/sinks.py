@@ -205,7 +205,7 @@ def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, 
             try:
                 row = read_json(line)
             except DocumentError as error:
-                if not line.endswith(b"\n"):
+                if not line.endswith(b"\n") and len(line) <= MAX_BYTES:
                     return
                 raise MetricsError(
                     f"{path}: line {number} is damaged ({error}); remove it or restore the file"

@@ -201,7 +201,6 @@ def test_a_run_of_stages_alone_has_a_report_of_its_own(tmp_path, capsys):
         "Passes over data SFT 2, DPO 1",
         "SFT: loss of each step",
         "DPO: loss of each step",
-        "SFT model_0 2 64 900 0.6 0.4",
         "after sft 0.8123 0.002",
     ):
         assert said in page, said
