@@ -94,19 +94,12 @@ def weights(run: RecordedRun) -> list[Panel]:
         # Rounds that changed no weights are left out, so that the others are joined.
         return _where(line, lambda y: 0 < y < math.inf)
 
-    changes = [moved(Line(name, run.rounds, change_per_update(run, name))) for name in run.models]
-    totals = [moved(line) for line in _of_models(run, "weight_change")]
-    travelled = [Line(line.label, line.x, list(accumulate(line.y))) for line in totals]
+    changes = [moved(line) for line in _of_models(run, "weight_change")]
+    travelled = [Line(line.label, line.x, list(accumulate(line.y))) for line in changes]
     return [
         _smooth("Weight change of each update, L2 norm", changes),
         Panel("Length of the way travelled so far", travelled),
     ]
-
-
-def change_per_update(run: RecordedRun, model: str) -> list[float]:
-    """Return the weight change of each row, per update if the row combines several rounds."""
-    both = (run.series("models", model, key) for key in ("weight_change", "updated"))
-    return [change / max(1.0, updated) for change, updated in zip(*both, strict=True)]
 
 
 def versions(run: RecordedRun) -> list[Panel]:

@@ -19,7 +19,7 @@ from srl_extensions.pages.document import (
     Text,
 )
 from srl_extensions.pages.live_runs import WatchedRun
-from srl_extensions.pages.run_folder import RecordedRun, number_at
+from srl_extensions.pages.run_folder import RecordedRun, mean, number_at
 from srl_extensions.pages.transcript import newest
 from srl_train.metrics.tables import number
 
@@ -36,8 +36,9 @@ def of_run(name: str, watched: WatchedRun, *, trusted: bool = False) -> Document
     if run is None:
         return Document(name, "", problems)
     warned = [Notes("Warnings of the run.", run.warnings)] if run.warnings else []
-    stride = run.rounds[1] - run.rounds[0] if len(run.rows) > 1 else 1
-    thinned = [Text(f"Each point is the mean of {stride} rounds.")] if stride > 1 else []
+    thinned = []
+    if run.rows and len(run.rows) <= run.rows[-1]["round"]:
+        thinned = [Text(f"{len(run.rows)} of the rounds are drawn; sums are over these rounds.")]
     parts = [
         PageSection("Currently running episode", list(_running_episode(watched, run, trusted))),
         *report.sections(run),
@@ -100,17 +101,13 @@ def progress(run: RecordedRun) -> RoundProgress:
 
 def _seconds_per_round(run: RecordedRun) -> float:
     """Return the mean duration of the newest rounds; NaN if it is unknown."""
-    if not run.rows:
-        return math.nan
-    before = run.rows[-RECENT_ROWS - 1]["round"] if len(run.rows) > RECENT_ROWS else -1
-    total = 0.0
-    for row in run.rows[-RECENT_ROWS:]:
-        rollout, train, overlap = (
-            number_at(row, "seconds", part) for part in ("rollout", "train", "overlap")
-        )
-        total += max(0.0, rollout + train - (overlap if math.isfinite(overlap) else 0.0))
-    rounds = run.rows[-1]["round"] - before
-    return total / rounds if total and rounds > 0 else math.nan
+    parts = (run.series("seconds", part)[-RECENT_ROWS:] for part in ("rollout", "train", "overlap"))
+    return mean(
+        [
+            rollout + train - (overlap if math.isfinite(overlap) else 0.0)
+            for rollout, train, overlap in zip(*parts, strict=True)
+        ]
+    )
 
 
 def _running_episode(watched: WatchedRun, run: RecordedRun, trusted: bool) -> Iterator[Block]:

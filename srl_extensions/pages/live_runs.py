@@ -7,30 +7,24 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import Counter
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from srl_agents.episode import Episode, from_json, turn_from_json
 from srl_agents.errors import EpisodeError
 from srl_envs.untrusted import printable
-from srl_extensions.pages.run_folder import LARGEST, RecordedRun, Row, load
+from srl_extensions.pages.run_folder import RecordedRun, load
 from srl_train.metrics.errors import MetricsError, RunFolderError
 
-MOST_ROWS = 480
-"""Number of rows that are kept of a run. Of longer runs, neighboring rounds are averaged."""
-MOST_WARNINGS = 30
-LONGEST_EPISODE = 8 * 2**20
-"""Number of bytes of the running episode that are parsed."""
-SUMMED = {"episodes", "failed_episodes", "samples", "updated", "weight_change", "bytes_sent",
-          "bytes_received"}  # fmt: skip
-"""Keys whose numbers are added when rounds are combined. Other numbers are averaged."""
-LATEST = {"round", "updates", "samples_dropped_stale"}
-"""Keys whose later number is kept when rounds are combined."""
+MOST_ROWS, MOST_WARNED = 480, 30
+"""Number of rounds that are read of a run, evenly spread, and of others with warnings."""
+LONGEST_ROW, LONGEST_EPISODE = 2**20, 8 * 2**20
+"""Number of bytes of a row, and of the running episode."""
 MARKS = ("config.yaml", "metrics.jsonl", "summary.json")
 """Files by which the folder of a run is recognized."""
 FILES = (*MARKS, "stages.jsonl", "playing.jsonl")
@@ -69,43 +63,24 @@ def open_beneath(path: Path, root: Path) -> BinaryIO:
     return os.fdopen(opened, "rb")
 
 
-def combined_rows(rows: Iterator[Row]) -> list[Row]:
-    """Combine the rows of neighboring rounds, so that at most MOST_ROWS are in memory."""
-    kept: list[Row] = []
-    group: list[Row] = []
+def thinned(file: BinaryIO) -> BinaryIO:
+    """Return a file with some of the lines: evenly spread ones, warnings and the newest lines."""
+    kept: dict[int, bytes] = {}
+    warned: dict[int, bytes] = {}
+    newest: deque[tuple[int, bytes]] = deque(maxlen=2)  # The last line may be incomplete.
     stride = 1
-    for row in rows:
-        group.append(row)
-        if len(group) == stride:
-            kept.append(_combined(group))
-            group = []
-            if len(kept) == MOST_ROWS:
-                pairs = zip(kept[::2], kept[1::2], strict=True)
-                kept = [_combined(pair) for pair in pairs]
+    with file:
+        for number, line in enumerate(iter(partial(file.readline, LONGEST_ROW), b"")):
+            newest.append((number, line))
+            if number % stride == 0:
+                kept[number] = line
+            if len(kept) > MOST_ROWS:
                 stride *= 2
-    return [*kept, _combined(group)] if group else kept
-
-
-def _combined(rows: Sequence[Row]) -> Row:
-    if len(rows) == 1:
-        return rows[0]
-    found: dict[str, Any] = {}
-    for key in dict.fromkeys(chain.from_iterable(rows)):
-        parts = [row[key] for row in rows if row.get(key) is not None]
-        maps = [part for part in parts if isinstance(part, dict)]
-        numbers = [part for part in parts if isinstance(part, int | float) and abs(part) < LARGEST]
-        if maps and key in ("winners", "seconds"):
-            found[key] = dict(sum(map(Counter, maps), Counter()))
-        elif maps:
-            found[key] = _combined(maps)
-        elif numbers and key not in LATEST:
-            found[key] = sum(numbers) / (1 if key in SUMMED else len(numbers))
-        elif key == "warnings":
-            lines = (line for part in parts if isinstance(part, list) for line in part)
-            found[key] = list(dict.fromkeys(map(str, lines)))[:MOST_WARNINGS]
-        else:
-            found[key] = parts[-1] if parts else None
-    return found
+                kept = {place: one for place, one in kept.items() if place % stride == 0}
+            if b'"warnings": ["' in line and len(warned) < MOST_WARNED:
+                warned[number] = line
+    found = kept | warned | dict(newest)
+    return BytesIO(b"".join(found[number] for number in sorted(found)))
 
 
 class WatchedRun:
@@ -142,18 +117,21 @@ class WatchedRun:
         self.written = max((mtime / 1e9 for _, mtime, _ in found.values()), default=0.0)
         self.problems = []
         self.record = self.playing = None
-        opened = partial(open_beneath, root=self.root)
         try:
-            self.record = load(self.folder, opened, combined_rows)
-            self._read_playing(opened(self.folder / "playing.jsonl"))
+            self.record = load(self.folder, self._opened)
+            self._read_playing()
         except FileNotFoundError:
             self.playing = None
         except (EpisodeError, MetricsError, RunFolderError, OSError) as error:
             self.problems.append(str(error))
 
-    def _read_playing(self, opened: BinaryIO) -> None:
+    def _opened(self, path: Path) -> BinaryIO:
+        file = open_beneath(path, self.root)
+        return thinned(file) if path.name == "metrics.jsonl" else file
+
+    def _read_playing(self) -> None:
         """Read an episode without steps, and then a line per step of all agents."""
-        with opened as file:
+        with self._opened(self.folder / "playing.jsonl") as file:
             lines = file.read(LONGEST_EPISODE).decode("utf-8", "replace").split("\n")[:-1]
         if lines:
             turns = [turn_from_json(line) for line in lines[1:]]

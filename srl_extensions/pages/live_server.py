@@ -30,7 +30,7 @@ with needed_by("the live page"):
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn import Config, Server
 
-PAUSE, LONGEST_PAUSE = 0.5, 60.0
+PAUSE, LONGEST_PAUSE = 0.5, 5.0
 """Shortest and longest time in seconds until a document is built again."""
 SHARE = 0.1
 """Share of one core for building a document."""

@@ -235,7 +235,7 @@ def _reward(run: RecordedRun) -> list[Block]:
 def _models(run: RecordedRun) -> list[Block]:
     titles = {"raw_return": "Raw return per episode", "shaped_return": "Shaped return per episode"}
     means = "Start and end are means over a tenth of the rounds; rewards are per step."
-    shown = [_performance(run), Text(means)] if run.models else []
+    shown: list[Block] = [_performance(run), Text(means)] if run.models else []
     return [*_curves(run, figures.per_model(run, titles)), *shown]
 
 

@@ -7,7 +7,7 @@ lists the missing parts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -183,17 +183,12 @@ def edges(values: Sequence[float]) -> tuple[float, float]:
     return mean(values[:tenth]), mean(values[-tenth:])
 
 
-def load(
-    folder: Path,
-    opened: Opener = open_plain,
-    collect: Callable[[Iterator[Row]], Sequence[Row]] = tuple,
-) -> RecordedRun:
+def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
     """Load the run in `folder`, without incomplete parts.
 
     Args:
         folder: Folder of the run.
         opened: Function that opens a file for reading.
-        collect: Function from the rows of all rounds, in order, to the rows that are kept.
 
     Raises:
         RunFolderError: If there is no run, or its records are damaged or cannot be read.
@@ -226,7 +221,7 @@ def load(
             "summary.json", MAX_BYTES,
             ": the run is running or was stopped. Baselines and evaluations are missing here.",
         )  # fmt: skip
-        rows = collect(rows_of("metrics.jsonl", "environment"))
+        rows = list(rows_of("metrics.jsonl", "environment"))
         stages: dict[str, list[Row]] = {}
         for row in rows_of("stages.jsonl", "stage"):
             stages.setdefault(row["stage"], []).append(row)
