@@ -478,9 +478,7 @@ def _tool_use() -> Sequence[Scenario]:
         _task(game, "one_tool_unseen", "questions that one tool answers",
               {"families": ("calculate", "read", "look up")}, unseen=True),
         _task(game, "nested_unseen", "what one tool says is what the next one is asked for",
-              {"families": ("follow", "look up and read")}, unseen=True),
-        _task(game, "writing_unseen", "a sum over files, which is to be written to another",
-              {"families": "write"}, unseen=True),
+              {"families": "follow"}, unseen=True),
         _task(game, "all", "all families without Python, of problems that training has", {}),
         _task(game, "all_unseen", "all families without Python", {}, unseen=True),
     )  # fmt: skip
@@ -496,8 +494,8 @@ def _debates() -> Sequence[Scenario]:
                {**quality, "debate_rounds": 2}, unseen=True),
         debate("one_round_unseen", "both sides speak once, and hear nothing before",
                {**quality, "debate_rounds": 1}, unseen=True),
-        debate("alternating_unseen", "con hears pro before it answers, three times",
-               {**quality, "order": "alternating"}, unseen=True),
+        debate("four_rounds_unseen", "both sides speak four times", {**quality, "debate_rounds": 4},
+               unseen=True),
     )  # fmt: skip
 
 

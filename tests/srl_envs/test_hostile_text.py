@@ -17,8 +17,7 @@ from srl_envs.text import NOT_LEGAL_NOW, ParseFailure, TextEnv
 from tests.srl_envs.tasks.grading.hostile_answers import hostile_answers
 
 ROUNDS = 20
-# Where whatever is written is a move, tests of these games' own try as many: test_math, test_code,
-# test_debate, test_tool_use, test_multitask.
+# Environments of free texts: tests/srl_envs/tasks/test_hostile_answers.py.
 NAMES = [name for name in registry.names() if "free text" not in registry.entry(name).tags]
 
 

@@ -37,21 +37,6 @@ def test_a_record_leads_to_no_server(everything):
     assert everything.describe().open_sessions == before
 
 
-def test_scripted_policies_play_on_a_server_as_here(everything):
-    games = {}
-    for where in ("", f"grpc://{everything.address}/"):
-        name = f"{where}maze_race_v0"
-        env = srl_envs.make(name, width=5, height=5)
-        seats = dict.fromkeys(env.possible_agents, classic_policy("explorer", env))
-        games[where] = play_many(
-            lambda name=name: srl_envs.make(name, width=5, height=5), seats, [1, 2]
-        )
-    here, there = games.values()
-    for one, other in zip(here, there, strict=True):
-        assert one.failure is other.failure is None
-        assert one.returns() == other.returns() and len(one.turns) == len(other.turns)
-
-
 def test_sessions_end_with_their_environments(start):
     running = start()
     with connect(running.address) as server:

@@ -76,11 +76,6 @@ def logprobs_here(model):
     return [float(row[token]) for row, token in zip(logits, IDS[1:], strict=True)]
 
 
-def test_it_may_be_awaited_in_any_event_loop(endpoint):
-    assert run(endpoint.models()) == run(endpoint.models()) == ["base"]
-    assert background_loop.run(endpoint.models()) == ["base"]
-
-
 def test_an_adapter_is_served_from_its_loading_to_its_end(endpoint, adapter):
     folder, model = adapter
     background_loop.run(endpoint.load_adapter("red@1.0", folder))

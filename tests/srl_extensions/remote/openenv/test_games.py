@@ -102,18 +102,6 @@ class Always:
         return [Decision(self.action) for _ in seen], list(states)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ({"field": "x", "max_cycles": 0}, "max_cycles"),
-        ({"field": "x", "timeout": 0}, "timeout"),
-    ],
-)
-def test_wrong_arguments_are_said(arguments, told):
-    with pytest.raises(EnvConfigError, match=told):
-        OpenEnvGame("http://127.0.0.1:1", rules="Play.", **arguments)
-
-
 def test_observations_are_listed_field_by_field():
     seen = {"at": 3, "empty": "", "way": ["left", "right"], "said": "\x1b]0;x", "none": None}
     assert listed(seen) == 'at: 3\nway: ["left", "right"]\nsaid: \\x1b]0;x'
