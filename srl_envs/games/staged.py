@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
 from typing import Any, ClassVar
 
 from srl_envs.games import base
+from srl_envs.games.choices import ChoiceRules
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     MOST_PLAYERS,
@@ -42,7 +42,7 @@ FEW, MANY = 0.3, 0.7  # shares of cooperators below and above which a misfit pay
 
 
 @dataclass(frozen=True)
-class StagedRules:
+class StagedRules(ChoiceRules):
     """Rewards of a staged game without noise; the first agents are the adversaries.
 
     Raises EnvConfigError for parameters out of range.
@@ -66,6 +66,10 @@ class StagedRules:
     def adversaries(self) -> int:
         """The number of adversaries, which are the first agents."""
         return max(1, int(ADVERSARIES * self.num_agents))
+
+    @property
+    def group_sizes(self) -> tuple[int, ...]:
+        return self.adversaries, self.num_agents - self.adversaries
 
     def ramp(self, episode: int) -> float:
         """Return the ramp, from 0 to 1, of episode `episode`, counted from 0."""
@@ -103,37 +107,12 @@ class StagedRules:
         return [(pair(total, False), pair(total, True)) for total in range(self.num_agents + 1)]
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Each agent's reward, fully ramped up, when they play `actions` (1 = cooperate)."""
+        """Return each agent's reward, fully ramped up, without noise."""
         total, bad = sum(actions), self.adversaries
         return tuple(
             max(0.0, self.payoff(action, total, agent < bad))
             for agent, action in enumerate(actions)
         )
-
-    def mean_reward(self, adversaries: int, others: int) -> float:
-        """Mean reward per agent when this many of each kind cooperate."""
-        bad, good = self.adversaries, self.num_agents - self.adversaries
-        actions = [1] * adversaries + [0] * (bad - adversaries)
-        actions += [1] * others + [0] * (good - others)
-        return sum(self.expected_rewards(actions)) / self.num_agents
-
-    def uniform_value(self) -> float:
-        """Mean reward per agent when all choose independently and uniformly; exact."""
-        bad, good = self.adversaries, self.num_agents - self.adversaries
-        return sum(
-            _binomial(bad, a, 0.5) * _binomial(good, b, 0.5) * self.mean_reward(a, b)
-            for a in range(bad + 1)
-            for b in range(good + 1)
-        )
-
-    def optimum(self) -> float:
-        """Mean reward per agent of the best joint action; exact."""
-        bad, good = self.adversaries, self.num_agents - self.adversaries
-        return max(self.mean_reward(a, b) for a in range(bad + 1) for b in range(good + 1))
-
-
-def _binomial(count: int, hits: int, probability: float) -> float:
-    return comb(count, hits) * probability**hits * (1.0 - probability) ** (count - hits)
 
 
 OBSERVATION_FIELDS = (
@@ -204,7 +183,7 @@ class Staged(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Mean reward per agent and step once fully ramped up, noise left out: as in the base."""
+        """Return the values of fully ramped-up episodes; see RoundGame."""
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
     def phase(self) -> str:
