@@ -7,8 +7,7 @@ import inspect
 import ipaddress
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
@@ -123,23 +122,6 @@ def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, A
     if options is not None and not isinstance(options, Mapping):
         raise EnvConfigError(f"options must be a mapping of names to values, got {shown(options)}")
     return None if seed is None else whole_number("seed", seed, low=0), options or {}
-
-
-@contextmanager
-def unchanged_if_refused(env: Any, *others: str) -> Iterator[None]:
-    """While an environment begins an episode: where it raises EnvConfigError, these attributes are
-    what they were, and its generator, which it may have drawn from before, where it was."""
-    before = {name: getattr(env, name) for name in ("_np_random", *others)}
-    generator = env._np_random  # None before its first draw
-    state = None if generator is None else generator.bit_generator.state
-    try:
-        yield
-    except EnvConfigError:
-        for name, value in before.items():
-            setattr(env, name, value)
-        if generator is not None:
-            generator.bit_generator.state = state
-        raise
 
 
 def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:

@@ -38,7 +38,7 @@ from srl_envs.games.maze_levels import (
     board_of,
     first_levels,
 )
-from srl_envs.games.rendering import INK, LINE, MARGIN, Colour, Frame, colour_of, width_of
+from srl_envs.games.rendering import COLOURS, INK, LINE, MARGIN, Colour, Frame, width_of
 from srl_envs.text import FixedChoices
 from srl_envs.validation import (
     MOST_PLAYERS,
@@ -123,7 +123,11 @@ class MazeView(FixedChoices):
             parts.append(f"{self._other('Nearest')}: {self._where(other_dx, other_dy)}.")
         said = " ".join(parts)
         if self.view_radius > 1:
-            said += "\nAround you (A you, # wall, . free):\n" + self._map(walls)
+            across = 2 * self.view_radius + 1
+            marks = ["#" if wall else "." for wall in walls]
+            marks[len(marks) // 2] = "A"
+            rows = [" ".join(marks[at : at + across]) for at in range(0, len(marks), across)]
+            said += "\n".join(["\nAround you (A you, # wall, . free):", *rows])
         return said
 
     def _open(self, visits: Sequence[float], walls: Sequence[float]) -> str:
@@ -131,7 +135,7 @@ class MazeView(FixedChoices):
         here = len(walls) // 2
         around = (here - across, here + across, here - 1, here + 1)
         return ", ".join(
-            f"{way} ({_often(round(share * VISITS_SHOWN))})"
+            f"{way} ({f'been {round(share * VISITS_SHOWN)}' if share else 'new'})"
             for way, share, cell in zip(ANSWERS, visits, around, strict=True)
             if not walls[cell]
         )
@@ -147,17 +151,6 @@ class MazeView(FixedChoices):
         if down:
             parts.append(f"{abs(down)} {'down' if down > 0 else 'up'}")
         return ", ".join(parts) or "here"
-
-    def _map(self, walls: Sequence[float]) -> str:
-        across = 2 * self.view_radius + 1
-        marks = ["#" if wall else "." for wall in walls]
-        marks[len(marks) // 2] = "A"
-        rows = range(0, len(marks), across)
-        return "\n".join(" ".join(marks[row : row + across]) for row in rows)
-
-
-def _often(visits: int) -> str:
-    return "new" if visits == 0 else f"been {visits}"
 
 
 ARRIVAL, TOO_LATE = 10.0, -1.0
@@ -217,17 +210,19 @@ class Maze(base.SimultaneousGame):
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
-        recipe: dict[str, Any] = {
-            "width": width, "height": height, "loop_share": loop_share, "min_path": min_path
-        }  # fmt: skip
-        recipe = {name: value for name, value in recipe.items() if value is not None}
-        if layout is not None:
-            chosen = {"level_seed": level_seed, "num_levels": num_levels, "split": split}
-            for name, value in {**recipe, **chosen}.items():
-                if value is not None:
-                    raise EnvConfigError(
-                        f"{name} is for generated mazes, got {value!r}: leave it or the layout out"
-                    )
+        sizes = {"width": width, "height": height, "loop_share": loop_share, "min_path": min_path}
+        recipe: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
+        chosen = {"level_seed": level_seed, "num_levels": num_levels, "split": split}
+        for name, value in {**recipe, **chosen}.items():
+            if layout is not None and value is not None:
+                raise EnvConfigError(
+                    f"{name} is for generated mazes, got {value!r}: leave it or the layout out"
+                )
+        if level_seed is not None and num_levels is not None:
+            raise EnvConfigError(
+                f"level_seed names one maze, got {level_seed!r}, and num_levels asks for "
+                f"{num_levels!r}: leave one of them out"
+            )
         agents = whole_number("num_agents", num_agents, 1, MOST_PLAYERS)
         self.task: str = check_choice("task", task, TASKS)
         if self.task == "meet" and agents < 2:
@@ -238,35 +233,29 @@ class Maze(base.SimultaneousGame):
             "split", "train" if split is None else split, (*SPLITS, "any")
         )
         self.recipe = MazeRecipe(**recipe)
-        documented = isinstance(layout, str)
+        self._is_drawn = layout is not None
+        self.levels = ()
         if isinstance(layout, str):
-            layout = LAYOUTS[check_choice("layout", layout, LAYOUTS)]
-        elif layout is not None and not isinstance(layout, Level):
-            layout = Level.drawn(layout)
-        self._layout = layout
-        self.levels = () if self._layout is None else (self._layout,)
-        if level_seed is not None and num_levels is not None:
-            raise EnvConfigError(
-                f"level_seed names one maze, got {level_seed!r}, and num_levels asks for "
-                f"{num_levels!r}: leave one of them out"
-            )
-        if level_seed is not None:
+            self.levels = (LAYOUTS[check_choice("layout", layout, LAYOUTS)],)
+        elif layout is not None:
+            self.levels = (layout if isinstance(layout, Level) else Level.drawn(layout),)
+        elif level_seed is not None:
             self.levels = (self.named_level(level_seed),)
         elif num_levels is not None:
             count = whole_number("num_levels", num_levels, low=1)
             self.levels = first_levels(self.recipe, self.split, count)
         if len(self.levels) == 1:
-            seating(self.levels[0], self.task, agents)  # says so where the maze is too small
+            seating(self.levels[0], self.task, agents)  # raises for a maze that is too small
         elif self.task != "race" and agents > self.recipe.least_cells:
             raise EnvConfigError(
                 f"num_agents must be at most {self.recipe.least_cells} with task={self.task!r}, "
-                f"as some {self.recipe.width}x{self.recipe.height} mazes have no more cells, got "
-                f"{agents}: ask for larger mazes or longer ways (min_path)"
+                f"the cells of the smallest {self.recipe.width}x{self.recipe.height} maze, got "
+                f"{agents}: use larger mazes or longer ways (min_path)"
             )
         size = self.levels[0] if self.levels else self.recipe
         self.width, self.height = size.width, size.height
         if max_cycles is None:
-            rounds = 0 if documented else self.width * self.height
+            rounds = 0 if isinstance(layout, str) else self.width * self.height
             max_cycles = max(MAX_CYCLES, rounds)
         walls = (2 * self.view_radius + 1) ** 2
         super().__init__(
@@ -306,14 +295,13 @@ class Maze(base.SimultaneousGame):
 
     def _infos(self) -> list[dict[str, Any]]:
         level, fewest, trails = self.level, self._fewest, self._trails
-        seed, layout = level.seed, level.layout_hash
         return [
             {
                 "shortest_path": fewest[agent],
                 "steps": len(trails[agent]) - 1,
                 "success": arrived,
-                "level_seed": seed,
-                "layout_hash": layout,
+                "level_seed": level.seed,
+                "layout_hash": level.layout_hash,
             }
             for agent, arrived in enumerate(self._arrived)
         ]
@@ -346,8 +334,6 @@ class Maze(base.SimultaneousGame):
         return rows, rewards, infos
 
     def masks(self) -> Sequence[np.ndarray] | np.ndarray:
-        """The moves that no wall blocks, with `mask_walls`; else all, as for an agent that
-        waits."""
         every = self._every_action
         if not self.mask_walls:
             return every
@@ -357,16 +343,14 @@ class Maze(base.SimultaneousGame):
         ]
 
     def drawn_in_text(self) -> str:
-        return ansi(self.headline(), self.level, self._trails, self._fixed_goals())
+        goals = () if self.task == "meet" else self._goals
+        return ansi(self.headline(), self.level, self._trails, goals)
 
     def drawn_in_pixels(self) -> np.ndarray:
-        """The headline and the maze, with the trails that the agents left."""
         # As long as that of the last round, so that all frames of an episode are as wide.
         headline = self.headline() + " " * (len(str(self.rounds)) - len(str(self.played)))
-        return rgb_array(headline, self.level, self._trails, self._fixed_goals())
-
-    def _fixed_goals(self) -> Sequence[int]:
-        return () if self.task == "meet" else self._goals
+        goals = () if self.task == "meet" else self._goals
+        return rgb_array(headline, self.level, self._trails, goals)
 
     def draw_level(self, generator: np.random.Generator) -> Level:
         """The maze of the next episode, drawn with `generator`."""
@@ -380,7 +364,7 @@ class Maze(base.SimultaneousGame):
 
     def named_level(self, seed: Any) -> Level:
         """The maze of a level seed; raises EnvConfigError where it may not be played here."""
-        if self._layout is not None:
+        if self._is_drawn:
             raise EnvConfigError(f"level_seed is for generated mazes, got {seed!r} and a layout")
         level = self.recipe.level(seed)
         if self.split not in ("any", level.split):
@@ -391,7 +375,7 @@ class Maze(base.SimultaneousGame):
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Move one agent; its direction, and 1 if a wall was in the way."""
+        """Move one agent; return its direction, and 1 if a wall was in the way."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]
@@ -409,30 +393,20 @@ class Maze(base.SimultaneousGame):
     def _row(self, agent: int, way: tuple[float, float, float], time: float) -> base.Row:
         board, place, goal = self._board, self._places[agent], self._goals[agent]
         x, y = board.x[place], board.y[place]
-        other = self._nearest(agent) if len(self._places) > 1 else place
+        other = place
+        if len(self._places) > 1:
+            other = min(self._others(agent), key=partial(board.distance, place))
         visits = self._visits[agent]
         up, down, left, right = board.doors[place]  # a wall's door is -1: the count behind walls
         return (
-            x,
-            y,
-            board.x[goal] - x,
-            board.y[goal] - y,
-            board.x[other] - x,
-            board.y[other] - y,
+            *(x, y, board.x[goal] - x, board.y[goal] - y),
+            *(board.x[other] - x, board.y[other] - y),
             *way,
-            float(self._arrived[agent]),
-            time,
-            SHARES[visits[up]],
-            SHARES[visits[down]],
-            SHARES[visits[left]],
-            SHARES[visits[right]],
+            *(float(self._arrived[agent]), time),
+            *(SHARES[visits[up]], SHARES[visits[down]]),
+            *(SHARES[visits[left]], SHARES[visits[right]]),
             *board.view(place),
         )
-
-    def _nearest(self, agent: int) -> int:
-        """The place of the nearest other agent, the first of several."""
-        away = partial(self._board.distance, self._places[agent])
-        return min(self._others(agent), key=away)
 
     def _farthest(self) -> list[int]:
         """Return the place of the farthest other agent, per agent; the first of several."""
@@ -476,8 +450,7 @@ CROWD = "*"  # agents beyond the letters
 
 
 def ansi(headline: str, level: Level, trails: Sequence[Sequence[int]], goals: Sequence[int]) -> str:
-    """The headline, then a line per row: A, B, ... agents, G goals, # walls, . free; ended
-    lines."""
+    """Return the headline and a line per row: A, B, ... agents, G goals, # walls, . free."""
     marks = ["#" if not ways else "." for ways in level.doors]
     for goal in goals:
         marks[goal] = "G"
@@ -495,41 +468,34 @@ _FRAME = 480  # pixels: a maze is drawn with the largest cells that keep it with
 def rgb_array(
     headline: str, level: Level, trails: Sequence[Sequence[int]], goals: Sequence[int]
 ) -> np.ndarray:
-    """The picture as a uint8 array (height, width, 3).
+    """Return the picture as a uint8 array (height, width, 3).
 
-    A headline, whose length is the least width; below it the maze, goals as hollow squares, trails
-    as lines from where each agent began, and the agents as filled squares, each agent in its own
-    colour; a goal that is everyone's is black.
+    Goals are hollow squares, black if several agents share one. Each agent is a filled square at
+    the end of a line from its start.
     """
     cell = max(_SMALLEST, min(_LARGEST, _FRAME // max(level.width, level.height)))
     height = 2 * MARGIN + LINE + level.height * cell
     frame = Frame(height, 2 * MARGIN + max(level.width * cell, width_of(headline)))
 
-    def corner(place: int) -> tuple[int, int]:
-        return MARGIN + LINE + place // level.width * cell, MARGIN + place % level.width * cell
-
     def square(place: int, inset: int, colour: Colour) -> None:
-        top, left = corner(place)
-        side = max(1, cell + 1 - 2 * inset)
-        frame.box(top + inset, left + inset, side, side, colour)
+        row, column = divmod(place, level.width)
+        top, left = MARGIN + LINE + row * cell + inset, MARGIN + column * cell + inset
+        frame.box(top, left, cell + 1 - 2 * inset, cell + 1 - 2 * inset, colour)
 
     frame.write(headline, MARGIN, MARGIN)
     for place, ways in enumerate(level.doors):
         square(place, 1, _FREE if ways else _WALL)
     for agent, goal in enumerate(goals):
-        square(goal, cell // 8 + 1, INK if goals.count(goal) > 1 else colour_of(agent))
+        square(goal, cell // 8 + 1, INK if goals.count(goal) > 1 else COLOURS[agent % len(COLOURS)])
         square(goal, cell // 4 + 1, _FREE)
-    here: dict[int, list[int]] = {}
+    thick = max(1, cell // 12)
     for agent, trail in enumerate(trails):
-        here.setdefault(trail[-1], []).append(agent)
-        # Trails lie side by side within a cell, so that none hides another.
-        lane = cell // 2 + (agent % 5 - 2) * max(1, cell // 12)
-        points = [(left + lane, top + lane) for top, left in map(corner, trail)]
-        frame.line(points, colour_of(agent), max(1, cell // 12))
-    for place, agents in here.items():  # those in one cell share its square, side by side
-        (top, left), side = corner(place), max(1, cell + 1 - 2 * (cell // 4))
-        for part, agent in enumerate(agents):
-            begin, end = part * side // len(agents), (part + 1) * side // len(agents)
-            inset = cell // 4
-            frame.box(top + inset, left + inset + begin, side, end - begin, colour_of(agent))
+        # Agents have lanes within a cell, so that none hides another.
+        lane = cell // 2 + (agent % 5 - 2) * thick
+        cells = [divmod(place, level.width) for place in trail]
+        left, top = MARGIN + lane, MARGIN + LINE + lane
+        points = [(left + column * cell, top + row * cell) for row, column in cells]
+        colour, (left, top) = COLOURS[agent % len(COLOURS)], points[-1]
+        frame.line(points, colour, thick)
+        frame.box(top - 2 * thick, left - 2 * thick, 4 * thick, 4 * thick, colour)
     return frame.pixels()

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from srl_envs.games import bargaining, base, rendering
+from srl_envs.games import bargaining, base
 from srl_envs.games.bargaining import (
     ISSUES,
     POINTS,
@@ -238,7 +238,7 @@ class SocialNegotiation(TalkingGame):
         sizes = field_sizes(self.rules).items()
         super().__init__(
             [f"agent_{index}" for index in range(self.rules.num_agents)],
-            ["pass"] * self.rules.num_actions,  # their names are the view's
+            range(self.rules.num_actions),
             [low[name] for name, size in sizes for _ in range(size)],
             [1.0 for _, size in sizes for _ in range(size)],
             messages=messages,
@@ -277,16 +277,12 @@ class SocialNegotiation(TalkingGame):
             (reservation / POINTS, *(entry / POINTS for issue in own for entry in issue))
             for own, reservation in zip(points, reservations, strict=True)
         ]
-        self._acted: list[int | None] = [None] * rules.num_agents
         return self._look()
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
         bargain = self.bargain
         illegal = bargain.play(chosen)
         infos: list[dict[str, Any]] = [{"illegal": wrong} for wrong in illegal]
-        self._acted = [
-            bargaining.PASS if wrong else act for act, wrong in zip(chosen, illegal, strict=True)
-        ]
         rewards = [0.0] * len(chosen)
         self.finished = bargain.agreed is not None or bargain.walked_away
         if bargain.agreed is not None:
@@ -336,17 +332,6 @@ class SocialNegotiation(TalkingGame):
                 accept = bargain.may_accept(agent)
                 self._legal_now.append(self._may_accept if accept else self._may_move)
         return rows
-
-    def _scene(self) -> rendering.Scene:
-        """Return the last round with each agent's action and reward."""
-        return rendering.Scene(
-            headline=self.headline(),
-            agents=tuple(self.possible_agents),
-            choices=tuple(self._acted),
-            rewards=tuple(self._shown[1]),
-            answers=self.text_view.answers(self.possible_agents[0]),
-            ceiling=self.reward_ceiling,
-        )
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
         bargain, agents = self.bargain, self.possible_agents

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from srl_envs.games import base, rendering
+from srl_envs.games import base
 from srl_envs.games.base import VectorLayout
 from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, heard
 from srl_envs.games.trading_market import (
@@ -359,7 +359,7 @@ class SocialTrading(TalkingGame):
         low, high = bounds(self.rules, network)
         super().__init__(
             [f"agent_{index}" for index in range(self.rules.num_agents)],
-            ["pass"] * self.rules.num_actions,  # the view has the names
+            range(self.rules.num_actions),
             low,
             high,
             messages=messages,
@@ -378,6 +378,9 @@ class SocialTrading(TalkingGame):
     def phase(self) -> str:
         return PHASES[self.market.phase]
 
+    def notes(self) -> Sequence[str]:
+        return [" ".join(f"{units:>3}" for units in stock) for stock in self.market.stocks]
+
     def masks(self) -> Sequence[np.ndarray]:
         return self._legal_now
 
@@ -389,7 +392,6 @@ class SocialTrading(TalkingGame):
             stocks = self.rules.table("stocks", options["stocks"], LARGEST_STOCK)
         self.market = Market(self.rules, values, stocks)
         agents = range(self.rules.num_agents)
-        self._acted: list[int | None] = [None] * self.rules.num_agents
         self._own_offers = [self._own_offer(agent) for agent in agents]
         self._public = [self._public_part(agent) for agent in agents]
         return self._look([0.0] * self.rules.num_agents)
@@ -398,7 +400,6 @@ class SocialTrading(TalkingGame):
         market, agents = self.market, range(len(chosen))
         played = market.phase
         gains, illegal = market.play(chosen)
-        self._acted = [PASS if wrong else act for act, wrong in zip(chosen, illegal, strict=True)]
         if played != DELIVERIES:
             self._own_offers = [self._own_offer(agent) for agent in agents]
         if market.outcome:
@@ -497,25 +498,6 @@ class SocialTrading(TalkingGame):
             slot = maker - (maker > agent)
             mask[FIRST_ACCEPT + slot] = self.market.can_accept(agent, maker)
         return mask
-
-    def _scene(self) -> rendering.Scene:
-        """Return the last round with each agent's goods, action and reward."""
-        agents = self.possible_agents
-        widest = max(map(len, self.text_view.answers(agents[0])))
-        words = [
-            ("-" if act is None else self.text_view.answers(agent)[act]).ljust(widest)
-            for agent, act in zip(agents, self._acted, strict=True)
-        ]
-        holdings = [" ".join(f"{units:>3}" for units in stock) for stock in self.market.stocks]
-        return rendering.Scene(
-            headline=self.headline(),
-            agents=tuple(f"{agent} {held}" for agent, held in zip(agents, holdings, strict=True)),
-            # By agent, so that each has its color.
-            choices=tuple(None if act is None else agent for agent, act in enumerate(self._acted)),
-            rewards=tuple(self._shown[1]),
-            answers=tuple(words),
-            ceiling=self.reward_ceiling,
-        )
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
         market, agents = self.market, self.possible_agents

@@ -205,7 +205,7 @@ class Market:
         return values[offer.give] * offer.give_units - values[offer.want] * offer.want_units
 
     def play(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
-        """Play one round; return the agents' gains in their values, and which actions were illegal."""
+        """Play one round; return the gains in own value, and which actions were illegal."""
         self.outcome = []
         if self.phase == OFFERS:
             return [0] * len(chosen), self._offer(chosen)

@@ -83,9 +83,6 @@ class ArrayGame(VectorGame):
 
     # The machinery.
 
-    def _check_options(self, options: Mapping[str, Any]) -> None:
-        self._game.reset(seed=0, options=options)
-
     def _start(
         self, env_ids: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
     ) -> None:

@@ -79,9 +79,6 @@ class VectorGame:
         """All infos now; `fresh` (N,) marks environments that were reset and not played since."""
         raise NotImplementedError
 
-    def _check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise EnvConfigError for options of `reset` that the game refuses; change nothing."""
-
     # The interface.
 
     def reset(
@@ -95,8 +92,7 @@ class VectorGame:
         An int gives environment i the seed `seed + i`; None carries on from the last episode's
         randomness. `options` go to every environment; `"reset_mask"` among them is `mask` by
         gymnasium's name. Environments left out keep their episodes: their last observations are
-        returned, and no infos. What is refused changes nothing; with SyncVectorGame, nothing in the
-        environment that refuses and in those after it.
+        returned, and no infos.
         """
         given = dict(reset_arguments(None, options)[1])
         if "reset_mask" in given:
@@ -106,8 +102,6 @@ class VectorGame:
         seeds = self._seeds(seed)
         fresh = np.ones(self.num_envs, bool) if mask is None else self._marked(mask)
         env_ids = fresh.nonzero()[0]
-        if given:
-            self._check_options(given)
         self._start(env_ids, [seeds[i] for i in env_ids.tolist()], given)
         self._begun = True
         self._ended = self._ended & ~fresh
