@@ -17,8 +17,8 @@ from pettingzoo.utils import BaseParallelWrapper
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.validation import Reset, Step, asks_nothing, shown, whole_number
 
-# Around a choice we take off white space, quotes, Markdown and punctuation. Left on are marks that
-# turn a choice into its opposite or another number: leading '!', '-' and '.', and '~' (struck out).
+# Removed around a choice: white space, quotes, Markdown and punctuation. Marks that turn a choice
+# into its opposite or another number stay: leading '!', '-' and '.', and '~' (struck out).
 _QUOTES = "\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
 _BEFORE = string.whitespace + _QUOTES + "*_#>([{:,;"
 _AFTER = string.whitespace + _QUOTES + "*_)]}.,:;!?\u2026\u3002\uff01"
@@ -149,11 +149,6 @@ class TextAction(int):
         return spoken
 
 
-def action_with_text(action: Any, text: str) -> Any:
-    """Return the action with the answer from which it was parsed; a text stays unchanged."""
-    return TextAction(action, str(text)) if isinstance(action, int) else action
-
-
 class TextView(Protocol):
     """Prompts and answers of one environment, without state.
 
@@ -163,28 +158,22 @@ class TextView(Protocol):
     @property
     def default_action(self) -> Any:
         """Action for an answer that could not be parsed (see `fallback_action`)."""
-        ...
 
     @property
     def parse_penalty(self) -> float:
         """Penalty for an answer that could not be parsed, 0 or more."""
-        ...
 
     def rules(self, agent: str) -> str:
         """Return the system message: the game, the agent's role and the form of an answer."""
-        ...
 
     def describe(self, agent: str, observation: Any) -> str:
         """Return the agent's current situation, from its own observation."""
-        ...
 
     def answers(self, agent: str) -> tuple[str, ...]:
         """Return one answer per discrete action, in action order; none in free-text games."""
-        ...
 
     def parse(self, agent: str, answer: str) -> Any | ParseFailure:
         """Return the action that an answer names. Never raises."""
-        ...
 
 
 class FixedChoices:
@@ -453,7 +442,8 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
                 said[agent] = feedback(view_for(view, seen), agent, failures[agent]) + "\n"
             played[agent] = action
         spoken = {
-            agent: action_with_text(action, actions[agent]) for agent, action in played.items()
+            agent: TextAction(action, str(actions[agent])) if isinstance(action, int) else action
+            for agent, action in played.items()
         }
         observations, rewards, terminations, truncations, infos = self.env.step(spoken)
         for agent, answer in actions.items():

@@ -399,12 +399,19 @@ class Maze(base.SimultaneousGame):
         visits = self._visits[agent]
         up, down, left, right = board.doors[place]  # a wall's door is -1: the count behind walls
         return (
-            *(x, y, board.x[goal] - x, board.y[goal] - y),
-            *(board.x[other] - x, board.y[other] - y),
+            x,
+            y,
+            board.x[goal] - x,
+            board.y[goal] - y,
+            board.x[other] - x,
+            board.y[other] - y,
             *way,
-            *(float(self._arrived[agent]), time),
-            *(SHARES[visits[up]], SHARES[visits[down]]),
-            *(SHARES[visits[left]], SHARES[visits[right]]),
+            float(self._arrived[agent]),
+            time,
+            SHARES[visits[up]],
+            SHARES[visits[down]],
+            SHARES[visits[left]],
+            SHARES[visits[right]],
             *board.view(place),
         )
 
