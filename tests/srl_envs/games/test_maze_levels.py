@@ -139,9 +139,9 @@ RECIPES = (
 )
 
 
-def test_a_thousand_generated_mazes_can_be_solved_and_the_shortest_path_is_right():
+def test_generated_mazes_can_be_solved_and_the_shortest_path_is_right():
     for recipe in RECIPES:
-        for seed in range(200):
+        for seed in range(40):
             level = recipe.level(seed)
             assert (level.width, level.height) == (recipe.width, recipe.height)
             assert (level.start, level.goal) == ((0, 0), (recipe.width - 1, recipe.height - 1))
@@ -150,7 +150,7 @@ def test_a_thousand_generated_mazes_can_be_solved_and_the_shortest_path_is_right
             assert level.seed == seed
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_without_loops_there_is_one_way_and_all_is_reached(seed):
     level = MazeRecipe(9, 8).level(seed)
     reached, free = reachable(level)
@@ -177,9 +177,9 @@ def test_loops_open_their_share_of_the_walls_between_ways():
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=str)
 def test_train_and_test_share_no_layout(recipe):
-    train, test = (recipe.level_seeds(split, 60) for split in ("train", "test"))
+    train, test = (recipe.level_seeds(split, 20) for split in ("train", "test"))
     layouts = [{recipe.level(s).layout_hash for s in seeds} for seeds in (train, test)]
-    assert len(train) == len(test) == 60 and not layouts[0] & layouts[1]
+    assert len(train) == len(test) == 20 and not layouts[0] & layouts[1]
     assert {recipe.level(s).split for s in train} == {"train"}
     assert {recipe.level(s).split for s in test} == {"test"}
 

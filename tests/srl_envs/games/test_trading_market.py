@@ -10,7 +10,7 @@ from srl_envs.errors import EnvConfigError
 from srl_envs.games import trading_market as market_rules
 from srl_envs.games.trading_market import DELIVER, FIRST_ACCEPT, PASS, Market, TradingRules
 
-GAMES, ROUNDS = 10_000, 6
+GAMES, ROUNDS = 150, 24
 
 
 def moves(market, dice):
