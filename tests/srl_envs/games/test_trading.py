@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from srl_envs import registry
-from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import trading_market as market_rules
 from srl_envs.games.trading import field_sizes
@@ -150,23 +149,6 @@ def test_sentences_are_read_as_they_are_meant(answer, meant):
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        "offer 3 apple for 1 bread to agent_2",
-        "offer 1 apple for 1 bread to agent_1",
-        "offer 1 gold for 1 bread to agent_2",
-        "offer 1 apple for 1 bread",
-        "accept",
-        "accept agent_0 and agent_2",
-        "1" * 100_000,
-    ],
-    ids=lambda answer: answer[:40],
-)
-def test_what_no_act_was_stated_in(answer):
-    assert isinstance(opened()[0].text_view.parse("agent_1", answer), ParseFailure)
-
-
-@pytest.mark.parametrize(
     ("answer", "reason"),
     [
         ("offer 3 apple for 1 bread to agent_2", "an offer is for 1 to 2 of each good"),
@@ -180,14 +162,6 @@ def test_what_no_act_was_stated_in(answer):
 )
 def test_the_part_that_is_wrong_is_named(answer, reason):
     assert opened()[0].text_view.parse("agent_1", answer) == ParseFailure(reason)
-
-
-def test_what_the_rules_say_of_limits_reputation_and_cost():
-    rules = opened()[0].text_view.rules("agent_0")
-    assert "Offer only what you hold, and accept only what you can pay beside" in rules
-    assert "how well each keeps its word: (kept + 1) / (promised + 2)." in rules
-    assert rules.endswith("What cannot be read costs 0.1.")
-    assert "promised" not in opened(agreements="binding")[0].text_view.rules("agent_0")
 
 
 @pytest.mark.parametrize("agreements", market_rules.AGREEMENTS)
@@ -222,21 +196,6 @@ def is_illegal(market, seat, action):
     chosen = [market_rules.PASS] * market.rules.num_agents
     chosen[seat] = action
     return twin.play(chosen)[1][seat]
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"num_agents": 2, "max_quantity": 1},  # so few answers that all must be listed
-        {"num_agents": 2, "max_quantity": 1, "agreements": "binding"},
-        {"num_agents": 3, "goods": 8, "max_quantity": 1, "network": True},
-        {"num_agents": 2, "max_quantity": 5},
-        {"num_agents": 4, "messages": True, "obs_mode": "llm"},
-        {"num_agents": 4, "keyword_rewards": True},
-    ],
-)
-def test_variants_keep_the_contract(parameters):
-    check_environment(lambda: registry.make("social_trading_v0", max_cycles=15, **parameters))
 
 
 @pytest.mark.parametrize(

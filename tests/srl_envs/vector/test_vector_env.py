@@ -132,7 +132,7 @@ def test_wrong_resets_are_refused(arguments, message):
         games.reset(**arguments)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", ["maze_v0", "social_trading_v0"])
 def test_a_pickled_copy_plays_on_alike(name):
     games = vector.make(name, 2, max_cycles=9)
     games.reset(seed=0)
