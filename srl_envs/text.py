@@ -301,53 +301,47 @@ def read_answer(
 LARGEST = 256  # numbers: more are a picture
 
 
-def check_readable(space: spaces.Space[Any], where: str = "the observation") -> None:
-    """Raise EnvConfigError, naming `where`, for spaces that `in_words` does not describe."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        for key, part in _parts(space).items():
-            check_readable(part, f"{where}[{key!r}]")
-    elif isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
-        if (size := int(np.prod(space.shape))) > LARGEST:
-            raise EnvConfigError(
-                f"{where} is {size} numbers, more than the {LARGEST} that read as words: give "
-                "describe="
-            )
-    elif not isinstance(space, spaces.Discrete | spaces.Text):
-        raise EnvConfigError(f"{where} is {space}, which does not read as words: give describe=")
+def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation") -> str:
+    """Describe an observation, to follow a label: a space and one line, or several new lines.
 
+    Numbers are rounded to hundredths, matrices are written by rows, and parts by name.
 
-def in_words(space: spaces.Space[Any], value: Any) -> str:
-    """Describe an observation: numbers rounded to hundredths, matrices by rows, parts by name."""
+    Raises:
+        EnvConfigError: The space has too many numbers, or numbers that do not read as words. The
+            message names `where`.
+    """
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        return "\n".join(
-            f"{str(key).replace('_', ' ')}:{beside(in_words(part, value[key]))}"
-            for key, part in _parts(space).items()
+        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        words = "\n".join(
+            f"{str(key).replace('_', ' ')}:{in_words(part, value[key], f'{where}[{key!r}]')}"
+            for key, part in parts
         )
-    return str(value) if isinstance(space, spaces.Text) else _rows(value)
+    elif isinstance(space, spaces.Text):
+        words = str(value)
+    elif isinstance(
+        space, spaces.Discrete | spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary
+    ):
+        array = np.asarray(value)
+        if array.size > LARGEST:
+            raise EnvConfigError(
+                f"{where} is {array.size} numbers, more than the {LARGEST} that read as words: "
+                "give describe="
+            )
+        words = _rows(array)
+    else:
+        raise EnvConfigError(f"{where} is {space}, which does not read as words: give describe=")
+    return f"\n{words}" if "\n" in words else f" {words}"
 
 
-def _parts(space: spaces.Dict | spaces.Tuple[Any]) -> dict[Any, spaces.Space[Any]]:
-    return dict(space.spaces) if isinstance(space, spaces.Dict) else dict(enumerate(space.spaces))
-
-
-def _rows(value: Any) -> str:
+def _rows(array: np.ndarray) -> str:
     """Write a vector on one line, a matrix by rows, other arrays by planes of the last axis."""
-    array = np.asarray(value)
     if array.ndim < 2:
-        return " ".join(map(_number, array.reshape(-1)))
+        # + 0.0 turns -0 into 0
+        return " ".join(f"{round(float(value), 2) + 0.0:g}" for value in array.reshape(-1))
     if array.ndim == 2:
         return "\n".join(map(_rows, array))
     planes = np.moveaxis(array, -1, 0)
     return "\n".join(f"plane {number}:\n{_rows(plane)}" for number, plane in enumerate(planes, 1))
-
-
-def _number(value: Any) -> str:
-    return f"{round(float(value), 2) + 0.0:g}"  # + 0.0 turns -0 into 0
-
-
-def beside(words: str) -> str:
-    """Return the words after a label: on the same line, or below it if they have several lines."""
-    return f"\n{words}" if "\n" in words else f" {words}"
 
 
 ANSWER_SHOWN = 500  # characters: the end of an earlier answer, which contains the choice
