@@ -346,21 +346,20 @@ class RewardContext(TypedDict):
     """Context of the output that a reward function rewards."""
 
     environment: str
-    """The environment's metadata name, or its type's where it has none."""
     agent: str
     round: int
     """Counted from 0 in every episode."""
     observation: Any
     """Copy of the observation before the action."""
     reward: float
-    """The environment's own for this step."""
+    """The environment's reward of this step."""
     info: Mapping[str, Any]
-    """The agent's info after the step, a copy."""
+    """Copy of the agent's info after the step."""
 
 
 RewardFunction = Callable[[Any, RewardContext], float]
-"""(model_output, context) -> reward. `model_output` is the answer as written where there is one
-(a text environment's action, or the words an action carries), else the action."""
+"""Function (model_output, context) -> reward. `model_output` is the answer as written if there is
+one (a text environment's action, or the words of an action), else the action."""
 
 
 class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
@@ -384,7 +383,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
     @property
     def reward_function(self) -> RewardFunction | None:
-        """The source of the rewards; None for the environment's own."""
+        """Source of the rewards; None for the environment's own."""
         return self._reward_function
 
     @reward_function.setter
@@ -417,32 +416,22 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
                     reward=float(own[agent]),
                     info=dict(infos[agent]),
                 )
-                rewards[agent] = _finite(
-                    self.reward_function(_output(actions[agent]), context), agent
-                )
+                action = actions[agent]
+                output = action.text if isinstance(action, TextAction) else action
+                reward = self.reward_function(output, context)
+                if not isinstance(reward, Real) or not math.isfinite(reward):
+                    raise EnvError(
+                        f"reward_function gave {shown(reward)} for {agent}: it must give a finite "
+                        "number"
+                    )
+                rewards[agent] = float(reward)
             infos[agent]["environment_reward"] = float(own[agent])
         self._observations, self._round = _copied(observations), self._round + 1
         return observations, rewards, terminations, truncations, infos
 
 
-def _output(action: Any) -> Any:
-    return action.text if isinstance(action, TextAction) else action
-
-
-def _finite(reward: Any, agent: str) -> float:
-    try:
-        number = float(reward) if isinstance(reward, Real) else math.nan
-    except OverflowError:  # a whole number beyond all floats
-        number = math.inf
-    if math.isfinite(number):
-        return number
-    raise EnvError(
-        f"reward_function gave {shown(reward)} for {agent}: it must give a finite number"
-    )
-
-
 def _copied(seen: Any) -> Any:
-    """A copy of an observation; deepcopy alone would cost more than a round of a small game."""
+    # deepcopy alone would take longer than a round of a small game.
     if isinstance(seen, np.ndarray) and seen.dtype != object:
         return seen.copy()
     if isinstance(seen, str):
@@ -453,10 +442,10 @@ def _copied(seen: Any) -> Any:
 
 
 class SingleAgentEnv(gymnasium.Env[Any, Any]):
-    """The only agent of a PettingZoo ParallelEnv, as Gymnasium wants it.
+    """Gymnasium environment of the only agent of a PettingZoo ParallelEnv, `game`.
 
-    Observations, actions and infos are the agent's; `game` is the environment itself. Raises
-    EnvConfigError for a game of several agents.
+    Raises:
+        EnvConfigError: The game has several agents.
     """
 
     def __init__(self, game: Any) -> None:
@@ -496,5 +485,5 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
 
 
 def single_agent_env(name: str, **parameters: Any) -> SingleAgentEnv:
-    """The environment `name` of the registry for one agent; `parameters` as for `make`."""
+    """Return the environment `name` of the registry for one agent; see registry.make."""
     return SingleAgentEnv(registry.make(name, **parameters))

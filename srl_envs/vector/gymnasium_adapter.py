@@ -14,12 +14,11 @@ from srl_envs.vector.vector_env import Step, VectorGame
 
 
 class AgentVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
-    """Every agent of every environment as a sub-environment of its own: one policy plays them all.
+    """Every agent of every environment of `game` as a sub-environment, for one policy.
 
-    Sub-environment i * A + a is agent a of environment i, so there are N * A of them (SuperSuit
-    stacks agents the same way). Agents of one environment are reset together: seeds are those of
-    the N environments, an int s for s, s + 1, ... or a list of N, and a reset mask must mark either
-    all or none of an environment's agents. `game` is the vectorised game itself.
+    Sub-environment i * A + a is agent a of environment i, as in SuperSuit. Agents of one
+    environment are reset together: seeds are those of the N environments, and a reset mask must
+    mark all or none of an environment's agents.
     """
 
     def __init__(self, game: VectorGame) -> None:
@@ -70,29 +69,19 @@ class AgentVectorEnv(gymnasium.vector.VectorEnv[np.ndarray, np.ndarray, np.ndarr
             for key, value in infos.items()
         }
         if "final_obs" in flat:
-            flat["final_obs"] = as_objects(flat["final_obs"], flat["_final_obs"])
+            objects = np.full(self.num_envs, None, object)  # the form of Gymnasium's final_obs
+            for i in flat["_final_obs"].nonzero()[0].tolist():
+                objects[i] = flat["final_obs"][i]
+            flat["final_obs"] = objects
         return flat
 
     def _of_games(self, mask: Any) -> np.ndarray:
-        """A reset mask of all agents as one of environments."""
         agents = np.asarray(mask)
         if agents.shape != (self.num_envs,) or agents.dtype != bool:
             raise EnvError(
                 f"a reset mask must be a bool array of shape ({self.num_envs},), got {mask!r}"
             )
         by_game = agents.reshape(self.game.num_envs, self.game.num_agents)
-        split = by_game.any(axis=1) != by_game.all(axis=1)
-        if split.any():
-            raise EnvError(
-                f"a reset mask must mark all agents of an environment or none: environment "
-                f"{int(split.argmax())} is marked in part"
-            )
+        if (by_game.any(axis=1) != by_game.all(axis=1)).any():
+            raise EnvError("a reset mask must mark all agents of an environment or none")
         return np.asarray(by_game.all(axis=1))
-
-
-def as_objects(values: np.ndarray, has: np.ndarray) -> np.ndarray:
-    """An object array (N,) with `values[i]` where `has[i]`, else None: gymnasium's `final_obs`."""
-    objects = np.full(len(has), None, object)
-    for i in has.nonzero()[0].tolist():
-        objects[i] = values[i]
-    return objects

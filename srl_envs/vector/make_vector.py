@@ -20,10 +20,11 @@ def make(
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     **parameters: Any,
 ) -> VectorGame:
-    """`num_envs` environments `name` of the registry; `parameters` are the single environment's.
+    """Return `num_envs` environments `name` of the registry, as `srl_envs.make` makes one.
 
-    Raises EnvConfigError for what `srl_envs.make` refuses, for games that are played in words, and
-    for another `obs_mode` than "vector" or a `render_mode`: those are of single environments.
+    Raises:
+        EnvConfigError: `srl_envs.make` refuses the arguments, the game is played in words, or
+            `obs_mode` or `render_mode` is one of single environments.
     """
     game = registry.make(name, **parameters)
     acts = game.action_space(game.possible_agents[0])
@@ -55,10 +56,7 @@ def single_agent_vector(
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     **parameters: Any,
 ) -> AgentVectorEnv:
-    """What `gymnasium.make_vec` makes of the registry's games for one agent.
-
-    Raises EnvConfigError for a game of several agents.
-    """
+    """Return the environment for `gymnasium.make_vec`, of a game for one agent."""
     game = make(name, num_envs, autoreset_mode, **parameters)
     if game.num_agents != 1:
         raise EnvConfigError(

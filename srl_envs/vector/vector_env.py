@@ -1,7 +1,4 @@
-"""Base class of vectorised games: many episodes at once, on arrays.
-
-Seeds, the checks of actions, and what happens to an environment whose episode has ended.
-"""
+"""Base class of vectorized games: seeds, checks of actions and automatic resets."""
 
 from __future__ import annotations
 
@@ -23,22 +20,23 @@ Step = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 class VectorGame:
     """N environments of one game, that of `single`, with A agents each, stepped together.
 
-    Environment i behaves exactly as the single environment after `reset(seed=s_i)`: the same
-    observations, rewards, ends and infos, number for number.
+    Environment i behaves exactly as the single environment after `reset(seed=s_i)`.
 
     - observations: (N, A, ...), in the dtype of `single_observation_space` (float32 in our games)
     - actions: integers (N, A)
     - rewards: float64 (N, A); terminations and truncations: bool (N, A)
-    - infos: for each key that some agent's info has, an array (N, A, ...) and, under `"_" + key`, a
-      bool array (N, A) that says who has it; others hold zeros, or None where values are objects.
+    - infos: for each key of an agent's info an array (N, A, ...) and, under `"_" + key`, a bool
+      array (N, A) of the agents that have it; the others have zeros, or None if values are objects.
       A dict within an info becomes such a dict of arrays.
 
-    Every array is the caller's own. `autoreset_mode` is gymnasium's: with NEXT_STEP the step after
-    an end ignores that environment's actions and begins its next episode, with reward 0; with
-    SAME_STEP the step that ends an episode gives the next one's first observation, and the last of
-    the ended one under `"final_obs"` (N, A, ...) and `"final_info"`; with DISABLED the caller
-    resets. Actions of environments that rest are checked all the same. Raises EnvConfigError for
-    wrong arguments and EnvError for wrong use.
+    Returned arrays are copies. `autoreset_mode` is Gymnasium's. With NEXT_STEP the step after an
+    end ignores that environment's actions and begins its next episode, with reward 0. With
+    SAME_STEP the step that ends an episode returns the next one's first observation, and the last
+    one under `"final_obs"` (N, A, ...) and `"final_info"`. With DISABLED the caller resets.
+
+    Raises:
+        EnvConfigError: An argument is invalid.
+        EnvError: The environment is used in a wrong way.
     """
 
     def __init__(self, single: Any, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
@@ -57,7 +55,7 @@ class VectorGame:
 
     @property
     def num_agents(self) -> int:
-        """A, the agents of each environment."""
+        """Number of agents of each environment."""
         return self._shape[1]
 
     # What a game defines.
@@ -65,18 +63,15 @@ class VectorGame:
     def _start(
         self, env_ids: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
     ) -> None:
-        """Begin episodes in these environments, with one seed for each, None to go on."""
+        """Begin episodes in these environments; a seed of None continues the random stream."""
         raise NotImplementedError
 
     def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
-        """One round; `resting` (N,) marks who sits it out.
-
-        What is returned and left behind for those who rest is overwritten.
-        """
+        """Play one round; the results of environments that `resting` (N,) marks are overwritten."""
         raise NotImplementedError
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
-        """All infos now; `fresh` (N,) marks environments that were reset and not played since."""
+        """Return all infos; `fresh` (N,) marks environments that were reset since the last step."""
         raise NotImplementedError
 
     # The interface.
@@ -87,12 +82,14 @@ class VectorGame:
         options: Mapping[str, Any] | None = None,
         mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin episodes, in all environments or those that `mask`, a bool array (N,), marks.
+        """Begin episodes.
 
-        An int gives environment i the seed `seed + i`; None carries on from the last episode's
-        randomness. `options` go to every environment; `"reset_mask"` among them is `mask` by
-        gymnasium's name. Environments left out keep their episodes: their last observations are
-        returned, and no infos.
+        Args:
+            seed: An int gives environment i the seed `seed + i`, a list one seed per environment.
+                None continues the random streams.
+            options: Options for every environment. `"reset_mask"` is Gymnasium's name of `mask`.
+            mask: Bool array (N,) of the environments to reset, all by default. The others continue
+                their episodes: their last observations are returned, and no infos.
         """
         given = dict(reset_arguments(None, options)[1])
         if "reset_mask" in given:
@@ -109,10 +106,11 @@ class VectorGame:
         return self._observations.copy(), infos if mask is None else only(infos, fresh)
 
     def step(self, actions: Any) -> Step:
-        """Play one round in every environment: observations, rewards, terminations, ... and infos.
+        """Play one round in every environment.
 
-        Raises EnvError for actions of another shape or kind, for the first that is out of range, or
-        where no episode runs.
+        Raises:
+            EnvError: The actions have another shape or kind, one is out of range, or no episode is
+                running.
         """
         chosen = self._checked(actions)
         resting = self._ended
@@ -140,12 +138,10 @@ class VectorGame:
         return self._observations.copy(), rewards, terminations, truncations, infos
 
     def close(self) -> None:
-        """Nothing is held open."""
-
-    # The machinery.
+        """Close the environments."""
 
     def _start_again(self, ended: np.ndarray) -> dict[str, Any]:
-        """Begin anew where episodes ended: the infos, with those of the end beside them."""
+        """Begin the next episodes after `ended` ones; return the infos of both."""
         final_obs = np.zeros_like(self._observations)
         final_obs[ended] = self._observations[ended]
         final_info = only(self._report(np.zeros(self.num_envs, bool)), ended)
@@ -157,20 +153,13 @@ class VectorGame:
         return infos
 
     def per_agent(self, values: np.ndarray) -> np.ndarray:
-        """Values of the environments (N,) as a fresh array with one for each agent, (N, A)."""
+        """Return values of the environments (N,) as a new array for all agents, (N, A)."""
         spread = np.empty(self._shape, values.dtype)
         broadcast_to_agents(spread, values)
         return spread
 
     def _checked(self, actions: Any) -> np.ndarray:
-        """The actions as int64 (N, A)."""
-        try:
-            given = np.asarray(actions)
-        except ValueError:  # rows of different lengths
-            raise EnvError(
-                f"actions must be one for each environment and agent, shape {self._shape}, "
-                f"got {actions!r}"
-            ) from None
+        given = np.asarray(actions)
         if given.dtype.kind not in "iu":
             raise EnvError(f"actions must be integers, got an array of {given.dtype}")
         if given.shape != self._shape:
@@ -226,7 +215,7 @@ def broadcast_to_agents(target: np.ndarray, values: np.ndarray) -> None:
 
 
 def sum_over_agents(values: np.ndarray) -> np.ndarray:
-    """The sums (N,) of values (N, A)."""
+    """Return the sums (N,) of values (N, A)."""
     total: np.ndarray = values[:, 0].copy()
     for agent in range(1, values.shape[1]):
         total += values[:, agent]
@@ -234,7 +223,7 @@ def sum_over_agents(values: np.ndarray) -> np.ndarray:
 
 
 def all_agents(marks: np.ndarray) -> np.ndarray:
-    """The environments (N,) whose agents are all marked in `marks`, bool (N, A)."""
+    """Return the environments (N,) whose agents are all marked in `marks`, bool (N, A)."""
     marked: np.ndarray = marks[:, 0].copy()
     for agent in range(1, marks.shape[1]):
         marked &= marks[:, agent]
@@ -242,7 +231,7 @@ def all_agents(marks: np.ndarray) -> np.ndarray:
 
 
 def only(infos: Mapping[str, Any], kept_envs: np.ndarray) -> dict[str, Any]:
-    """The infos of the environments that `kept_envs` (N,) marks; the others have none."""
+    """Return the infos of the environments that `kept_envs` (N,) marks."""
     kept: dict[str, Any] = {}
     for key, value in infos.items():
         if key.startswith("_"):
@@ -260,13 +249,10 @@ def only(infos: Mapping[str, Any], kept_envs: np.ndarray) -> dict[str, Any]:
 
 
 def _mode(mode: AutoresetMode | str) -> AutoresetMode:
-    if isinstance(mode, str) and mode in AutoresetMode.__members__:
-        return AutoresetMode[mode]
-    try:
-        return AutoresetMode(mode)
-    except ValueError:
-        allowed = ", ".join(f"{known.name!r} ({known.value!r})" for known in AutoresetMode)
-        raise EnvConfigError(
-            f"autoreset_mode must be a gymnasium.vector.AutoresetMode or one of {allowed}, "
-            f"got {mode!r}"
-        ) from None
+    for known in AutoresetMode:
+        if mode in (known, known.name, known.value):
+            return known
+    allowed = ", ".join(f"{known.name!r} ({known.value!r})" for known in AutoresetMode)
+    raise EnvConfigError(
+        f"autoreset_mode must be a gymnasium.vector.AutoresetMode or one of {allowed}, got {mode!r}"
+    )
