@@ -12,13 +12,11 @@ are stepped one by one (SyncVectorGame). Environment i is the single one seeded 
 from gymnasium.vector import AutoresetMode
 
 from srl_envs.vector.array_env import ArrayGame
-from srl_envs.vector.gymnasium_adapter import AgentVectorEnv
 from srl_envs.vector.loop import SyncVectorGame
 from srl_envs.vector.make_vector import make
 from srl_envs.vector.vector_env import VectorGame
 
 __all__ = [
-    "AgentVectorEnv",
     "ArrayGame",
     "AutoresetMode",
     "SyncVectorGame",

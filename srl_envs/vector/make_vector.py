@@ -9,7 +9,6 @@ from gymnasium.vector import AutoresetMode
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
-from srl_envs.vector.gymnasium_adapter import AgentVectorEnv
 from srl_envs.vector.loop import SyncVectorGame
 from srl_envs.vector.vector_env import VectorGame
 
@@ -48,19 +47,3 @@ def make(
         made: VectorGame = array_form(game, num_envs, autoreset_mode)
         return made
     return SyncVectorGame(lambda: registry.make(name, **parameters), num_envs, autoreset_mode)
-
-
-def single_agent_vector(
-    name: str,
-    num_envs: int,
-    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-    **parameters: Any,
-) -> AgentVectorEnv:
-    """Return the environment for `gymnasium.make_vec`, of a game for one agent."""
-    game = make(name, num_envs, autoreset_mode, **parameters)
-    if game.num_agents != 1:
-        raise EnvConfigError(
-            f"Gymnasium plays one agent, and the game has {game.num_agents}: "
-            "give num_agents=1, or choose with srl_envs.vector.AgentVectorEnv"
-        )
-    return AgentVectorEnv(game)

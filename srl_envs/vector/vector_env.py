@@ -30,9 +30,8 @@ class VectorGame:
       A dict within an info becomes such a dict of arrays.
 
     Returned arrays are copies. `autoreset_mode` is Gymnasium's. With NEXT_STEP the step after an
-    end ignores that environment's actions and begins its next episode, with reward 0. With
-    SAME_STEP the step that ends an episode returns the next one's first observation, and the last
-    one under `"final_obs"` (N, A, ...) and `"final_info"`. With DISABLED the caller resets.
+    end ignores that environment's actions and begins its next episode, with reward 0. With DISABLED
+    the caller resets. SAME_STEP is not supported.
 
     Raises:
         EnvConfigError: An argument is invalid.
@@ -41,7 +40,13 @@ class VectorGame:
 
     def __init__(self, single: Any, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
         self.num_envs = whole_number("num_envs", num_envs, low=1)
-        self.autoreset_mode = _mode(autoreset_mode)
+        modes = (AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED)
+        known = {name: mode for mode in modes for name in (mode, mode.name, mode.value)}
+        if autoreset_mode not in known:
+            raise EnvConfigError(
+                f"autoreset_mode must be 'NEXT_STEP' or 'DISABLED', got {autoreset_mode!r}"
+            )
+        self.autoreset_mode = known[autoreset_mode]
         self.possible_agents: list[str] = list(single.possible_agents)
         agent = self.possible_agents[0]
         self.single_observation_space: spaces.Space[Any] = single.observation_space(agent)
@@ -130,27 +135,11 @@ class VectorGame:
         if terminations.any() or truncations.any():
             ended = all_agents(terminations | truncations)
         self._ended = ended
-        if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
-            infos = self._start_again(ended)
-            self._ended = np.zeros(self.num_envs, bool)
-        else:
-            infos = self._report(resting)
+        infos = self._report(resting)
         return self._observations.copy(), rewards, terminations, truncations, infos
 
     def close(self) -> None:
         """Close the environments."""
-
-    def _start_again(self, ended: np.ndarray) -> dict[str, Any]:
-        """Begin the next episodes after `ended` ones; return the infos of both."""
-        final_obs = np.zeros_like(self._observations)
-        final_obs[ended] = self._observations[ended]
-        final_info = only(self._report(np.zeros(self.num_envs, bool)), ended)
-        env_ids = ended.nonzero()[0]
-        self._start(env_ids, [None] * len(env_ids), {})
-        infos = self._report(ended)
-        for key, value in (("final_obs", final_obs), ("final_info", final_info)):
-            infos[key], infos[f"_{key}"] = value, self.per_agent(ended)
-        return infos
 
     def per_agent(self, values: np.ndarray) -> np.ndarray:
         """Return values of the environments (N,) as a new array for all agents, (N, A)."""
@@ -246,13 +235,3 @@ def only(infos: Mapping[str, Any], kept_envs: np.ndarray) -> dict[str, Any]:
             kept[key][~has] = None if value.dtype == object else 0
         kept[f"_{key}"] = has
     return kept
-
-
-def _mode(mode: AutoresetMode | str) -> AutoresetMode:
-    for known in AutoresetMode:
-        if mode in (known, known.name, known.value):
-            return known
-    allowed = ", ".join(f"{known.name!r} ({known.value!r})" for known in AutoresetMode)
-    raise EnvConfigError(
-        f"autoreset_mode must be a gymnasium.vector.AutoresetMode or one of {allowed}, got {mode!r}"
-    )

@@ -23,7 +23,7 @@ class Singles:
     """N single environments, reset as an autoreset mode says, each outcome as the single gives it.
 
     After `reset` and `step`: `seen`, `rewards`, `terminations`, `truncations` and `infos`, a dict
-    by seat for each environment, and `final`: (observations, infos) of ended episodes, or None.
+    by seat for each environment.
     """
 
     def __init__(self, make_env: Any, num_envs: int, mode: AutoresetMode) -> None:
@@ -44,7 +44,6 @@ class Singles:
         self.rewards = [dict.fromkeys(self.agents, 0.0) for _ in range(count)]
         self.terminations = [dict.fromkeys(self.agents, False) for _ in range(count)]
         self.truncations = [dict.fromkeys(self.agents, False) for _ in range(count)]
-        self.final: list[Any] = [None] * count
         for i, env in enumerate(self.envs):
             if not env.agents:
                 assert self.mode is AutoresetMode.NEXT_STEP
@@ -54,9 +53,6 @@ class Singles:
             outcome = env.step(chosen)
             self.seen[i], self.rewards[i], self.terminations[i], self.truncations[i] = outcome[:4]
             self.infos[i] = outcome[4]
-            if not env.agents and self.mode is AutoresetMode.SAME_STEP:
-                self.final[i] = self.seen[i], self.infos[i]
-                self.seen[i], self.infos[i] = env.reset()
 
     def running(self) -> np.ndarray:
         return np.array([bool(env.agents) for env in self.envs])
@@ -78,21 +74,11 @@ def same_outcome(outcome: Any, singles: Singles) -> None:
     ):
         assert got.tolist() == [[one[a] for a in singles.agents] for one in expected], name
     same_infos(infos, singles.infos, singles.agents)
-    assert ("final_obs" in infos) == any(singles.final)
-    if "final_obs" in infos:
-        ended = [final is not None for final in singles.final]
-        assert infos["_final_obs"].tolist() == [[e] * len(singles.agents) for e in ended]
-        finals = [({}, {}) if final is None else final for final in singles.final]
-        same_infos(infos["final_info"], [info for _, info in finals], singles.agents)
-        for i, (seen, _) in enumerate(finals):
-            for seat, agent in enumerate(singles.agents):
-                if seen:
-                    assert np.array_equal(infos["final_obs"][i, seat], seen[agent])
 
 
 def same_infos(infos: Any, expected: Any, agents: Any) -> None:
     """Every value is there, nothing else is said to be, and what is not there is zero or None."""
-    keys = {key for key in infos if not key.startswith("_")} - {"final_obs", "final_info"}
+    keys = {key for key in infos if not key.startswith("_")}
     assert keys == {key for info in expected for said in info.values() for key in said}
     for key in keys:
         values, has = infos[key], infos[f"_{key}"]

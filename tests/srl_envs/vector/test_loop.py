@@ -96,7 +96,7 @@ def test_a_third_partys_game():
     pytest.importorskip("pygame", reason="rps_v2 imports it")
     from pettingzoo.classic import rps_v2
 
-    games = SyncVectorGame(rps_v2.parallel_env, 3, "SameStep")
+    games = SyncVectorGame(rps_v2.parallel_env, 3)
     games.reset(seed=0)
     observations, rewards, *_ = games.step(np.array([[0, 1], [1, 1], [2, 1]]))
     assert rewards.tolist() == [[-1, 1], [0, 0], [1, -1]]

@@ -56,11 +56,10 @@ def everything(outcome):
             yield part
 
 
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 @pytest.mark.parametrize("name", ["coop_compete_v0", "team_battle_v0", "staged_v0", "bandit_v0",
                                   "maze_race_v0", "social_trading_v0"])  # fmt: skip
-def test_what_is_returned_is_the_callers_own(name, mode):
-    games, spoilt = (vector.make(name, 3, mode, max_cycles=5) for _ in range(2))
+def test_what_is_returned_is_the_callers_own(name):
+    games, spoilt = (vector.make(name, 3, max_cycles=5) for _ in range(2))
     generator = np.random.default_rng(0)
     kept = [games.reset(0)]
     spoilt.reset(0)
@@ -172,11 +171,7 @@ def test_wrong_arguments_are_refused(parameters, message):
 def test_what_the_page_shows_runs(capsys):
     page = Path(__file__).parents[3] / "docs/environments/vector.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 1
     for block in blocks:
         exec(block, {})
     assert "[1. 1.]" in capsys.readouterr().out
-
-
-games_of_any = vector.make("coop_compete_v0", 2, "SameStep", num_agents=3, max_cycles=3)
-games_of_any.reset(0)
