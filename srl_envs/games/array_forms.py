@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
 from srl_envs.games import bandit, team_battle
 from srl_envs.games.bandit import LOSS, WIN, Bandit
@@ -57,10 +56,8 @@ class ChoiceForm(ArrayGame):
 class WarmupForm(ChoiceForm):
     """Array form of a game with warm-up episodes. Each environment counts its own episodes."""
 
-    def __init__(
-        self, game: Staged | TeamBattle, num_envs: int, autoreset_mode: AutoresetMode | str
-    ) -> None:
-        super().__init__(game, num_envs, autoreset_mode)
+    def __init__(self, game: Staged | TeamBattle, num_envs: int) -> None:
+        super().__init__(game, num_envs)
         self._warmup_episodes = game.warmup_episodes
         self._warmup = np.zeros(self.num_envs, bool)
 
@@ -87,8 +84,8 @@ class VectorBandit(ChoiceForm):
         len(bandit.OBSERVATION_FIELDS)
     )
 
-    def __init__(self, game: Bandit, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
-        super().__init__(game, num_envs, autoreset_mode, draw=np.random.Generator.random)
+    def __init__(self, game: Bandit, num_envs: int) -> None:
+        super().__init__(game, num_envs, draw=np.random.Generator.random)
         self._switch = game.switch_pull
         self._shows_switch = game.observe_switch
         chances = np.array(game._chances)
@@ -120,10 +117,8 @@ class VectorCoopCompete(ChoiceForm):
 
     FIRST, OWN, OTHERS, REWARD, TIME, _, _ = range(7)
 
-    def __init__(
-        self, game: CoopCompete, num_envs: int, autoreset_mode: AutoresetMode | str
-    ) -> None:
-        super().__init__(game, num_envs, autoreset_mode)
+    def __init__(self, game: CoopCompete, num_envs: int) -> None:
+        super().__init__(game, num_envs)
         # Looked up by 2 * number of cooperators + action.
         self._payoffs = np.array(game.rules.payoffs()).ravel()
         others = self.num_agents - 1
@@ -151,8 +146,8 @@ class VectorStaged(WarmupForm):
 
     FIRST, OWN, ALL, REWARD, TIME, WARMUP, RAMPED, _, _ = range(9)
 
-    def __init__(self, game: Staged, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
-        super().__init__(game, num_envs, autoreset_mode)
+    def __init__(self, game: Staged, num_envs: int) -> None:
+        super().__init__(game, num_envs)
         rules = game.rules
         self._base = rules.base_reward(0.0)
         # One table for each episode of the ramp, the last for all that follow.
@@ -202,10 +197,8 @@ class VectorTeamBattle(WarmupForm):
         len(team_battle.OBSERVATION_FIELDS)
     )
 
-    def __init__(
-        self, game: TeamBattle, num_envs: int, autoreset_mode: AutoresetMode | str
-    ) -> None:
-        super().__init__(game, num_envs, autoreset_mode)
+    def __init__(self, game: TeamBattle, num_envs: int) -> None:
+        super().__init__(game, num_envs)
         self._red, self._blue = game.rules.team_sizes
         self._base = game.rules.base_reward
         # By (red cooperators, blue cooperators), then team and action.
@@ -306,8 +299,8 @@ class VectorMaze(ArrayGame):
     always at the same distance in the array.
     """
 
-    def __init__(self, game: Maze, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
-        super().__init__(game, num_envs, autoreset_mode)
+    def __init__(self, game: Maze, num_envs: int) -> None:
+        super().__init__(game, num_envs)
         self._game = game
         self._boards = None
         if game.levels:

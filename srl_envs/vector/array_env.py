@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
 from srl_envs.games.base import NOISE_LIMIT, SimultaneousGame
 from srl_envs.vector.rng import BatchedRng, Draw
@@ -31,10 +30,9 @@ class ArrayGame(VectorGame):
         self,
         game: SimultaneousGame,
         num_envs: int,
-        autoreset_mode: AutoresetMode | str,
         draw: Draw = np.random.Generator.standard_normal,
     ) -> None:
-        super().__init__(game, num_envs, autoreset_mode)
+        super().__init__(game, num_envs)
         self._game = game
         self.rounds = game.rounds
         self.rng = BatchedRng(self.num_envs, self.num_agents, draw)

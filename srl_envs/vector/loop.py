@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.validation import Step
@@ -29,11 +28,10 @@ class SyncVectorGame(VectorGame):
         self,
         make_env: Callable[[], Any],
         num_envs: int = 1,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
         first = make_env()
         _refuse_misfits(first)
-        super().__init__(first, num_envs, autoreset_mode)
+        super().__init__(first, num_envs)
         self.envs = [first, *(make_env() for _ in range(self.num_envs - 1))]
         self._terminated = np.zeros(self._shape, bool)
         self._truncated = np.zeros(self._shape, bool)

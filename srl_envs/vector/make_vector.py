@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
@@ -13,12 +12,7 @@ from srl_envs.vector.loop import SyncVectorGame
 from srl_envs.vector.vector_env import VectorGame
 
 
-def make(
-    name: str,
-    num_envs: int = 1,
-    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-    **parameters: Any,
-) -> VectorGame:
+def make(name: str, num_envs: int = 1, **parameters: Any) -> VectorGame:
     """Return `num_envs` environments `name` of the registry, as `srl_envs.make` makes one.
 
     Raises:
@@ -44,6 +38,6 @@ def make(
         )
     array_form = registry.array_form(name)
     if array_form is not None:
-        made: VectorGame = array_form(game, num_envs, autoreset_mode)
+        made: VectorGame = array_form(game, num_envs)
         return made
-    return SyncVectorGame(lambda: registry.make(name, **parameters), num_envs, autoreset_mode)
+    return SyncVectorGame(lambda: registry.make(name, **parameters), num_envs)

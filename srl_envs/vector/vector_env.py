@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
 
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.errors import EnvError
 from srl_envs.validation import reset_arguments, whole_number
 
 Outcome = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -29,24 +28,16 @@ class VectorGame:
       array (N, A) of the agents that have it; the others have zeros, or None if values are objects.
       A dict within an info becomes such a dict of arrays.
 
-    Returned arrays are copies. `autoreset_mode` is Gymnasium's. With NEXT_STEP the step after an
-    end ignores that environment's actions and begins its next episode, with reward 0. With DISABLED
-    the caller resets. SAME_STEP is not supported.
+    Returned arrays are copies. Episodes restart as in Gymnasium's mode NEXT_STEP: the step after an
+    end ignores that environment's actions and begins its next episode, with reward 0.
 
     Raises:
         EnvConfigError: An argument is invalid.
         EnvError: The environment is used in a wrong way.
     """
 
-    def __init__(self, single: Any, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
+    def __init__(self, single: Any, num_envs: int) -> None:
         self.num_envs = whole_number("num_envs", num_envs, low=1)
-        modes = (AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED)
-        known = {name: mode for mode in modes for name in (mode, mode.name, mode.value)}
-        if autoreset_mode not in known:
-            raise EnvConfigError(
-                f"autoreset_mode must be 'NEXT_STEP' or 'DISABLED', got {autoreset_mode!r}"
-            )
-        self.autoreset_mode = known[autoreset_mode]
         self.possible_agents: list[str] = list(single.possible_agents)
         agent = self.possible_agents[0]
         self.single_observation_space: spaces.Space[Any] = single.observation_space(agent)
@@ -85,30 +76,20 @@ class VectorGame:
         self,
         seed: int | Sequence[int | None] | None = None,
         options: Mapping[str, Any] | None = None,
-        mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin episodes.
+        """Begin episodes in all environments.
 
         Args:
             seed: An int gives environment i the seed `seed + i`, a list one seed per environment.
                 None continues the random streams.
-            options: Options for every environment. `"reset_mask"` is Gymnasium's name of `mask`.
-            mask: Bool array (N,) of the environments to reset, all by default. The others continue
-                their episodes: their last observations are returned, and no infos.
+            options: Options for every environment.
         """
-        given = dict(reset_arguments(None, options)[1])
-        if "reset_mask" in given:
-            if mask is not None:
-                raise EnvError("give mask or options['reset_mask'], not both")
-            mask = given.pop("reset_mask")
+        given = reset_arguments(None, options)[1]
         seeds = self._seeds(seed)
-        fresh = np.ones(self.num_envs, bool) if mask is None else self._marked(mask)
-        env_ids = fresh.nonzero()[0]
-        self._start(env_ids, [seeds[i] for i in env_ids.tolist()], given)
-        self._begun = True
-        self._ended = self._ended & ~fresh
-        infos = self._report(fresh)
-        return self._observations.copy(), infos if mask is None else only(infos, fresh)
+        everywhere = np.ones(self.num_envs, bool)
+        self._start(everywhere.nonzero()[0], seeds, given)
+        self._begun, self._ended = True, ~everywhere
+        return self._observations.copy(), self._report(everywhere)
 
     def step(self, actions: Any) -> Step:
         """Play one round in every environment.
@@ -119,22 +100,15 @@ class VectorGame:
         """
         chosen = self._checked(actions)
         resting = self._ended
-        some_rest = bool(resting.any())
-        if some_rest and self.autoreset_mode is AutoresetMode.DISABLED:
-            raise EnvError(
-                f"the episode of environment {int(resting.argmax())} has ended: "
-                "reset(mask=...) it, or choose an autoreset_mode"
-            )
         rewards, terminations, truncations = self._play(chosen, resting)
-        if some_rest:
+        if resting.any():
             env_ids = resting.nonzero()[0]
             self._start(env_ids, [None] * len(env_ids), {})
             for outcome in (rewards, terminations, truncations):
                 outcome[env_ids] = 0
-        ended = np.zeros(self.num_envs, bool)
+        self._ended = np.zeros(self.num_envs, bool)
         if terminations.any() or truncations.any():
-            ended = all_agents(terminations | truncations)
-        self._ended = ended
+            self._ended = all_agents(terminations | truncations)
         infos = self._report(resting)
         return self._observations.copy(), rewards, terminations, truncations, infos
 
@@ -180,17 +154,6 @@ class VectorGame:
             return [None if s is None else whole_number("seed", s, low=0) for s in seed]
         first = whole_number("seed", seed, low=0)
         return list(range(first, first + self.num_envs))
-
-    def _marked(self, mask: Any) -> np.ndarray:
-        if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,):
-            raise EnvError(
-                f"a reset mask must be a bool array of shape ({self.num_envs},), got {mask!r}"
-            )
-        if not mask.any():
-            raise EnvError("a reset mask must mark at least one environment, got none")
-        if not self._begun:
-            raise EnvError("reset() all environments before a part of them")
-        return mask
 
 
 # NumPy works through arrays along their last axis. That of the agents is short, so that a loop over

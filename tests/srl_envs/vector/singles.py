@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Discrete
-from gymnasium.vector import AutoresetMode
 
 from srl_envs import make, registry, vector
 
@@ -20,24 +19,21 @@ def names() -> list[str]:
 
 
 class Singles:
-    """N single environments, reset as an autoreset mode says, each outcome as the single gives it.
+    """N single environments, each outcome as the single gives it.
 
     After `reset` and `step`: `seen`, `rewards`, `terminations`, `truncations` and `infos`, a dict
     by seat for each environment.
     """
 
-    def __init__(self, make_env: Any, num_envs: int, mode: AutoresetMode) -> None:
+    def __init__(self, make_env: Any, num_envs: int) -> None:
         self.envs = [make_env() for _ in range(num_envs)]
         self.agents = list(self.envs[0].possible_agents)
-        self.mode = mode
         self.seen: list[Any] = [None] * num_envs
         self.infos: list[Any] = [None] * num_envs
 
-    def reset(self, seeds: Any, options: Any = None, only: Any = None) -> None:
+    def reset(self, seeds: Any, options: Any = None) -> None:
         for i, env in enumerate(self.envs):
-            self.infos[i] = {}
-            if only is None or only[i]:
-                self.seen[i], self.infos[i] = env.reset(seed=seeds[i], options=options)
+            self.seen[i], self.infos[i] = env.reset(seed=seeds[i], options=options)
 
     def step(self, actions: np.ndarray) -> None:
         count = len(self.envs)
@@ -46,7 +42,6 @@ class Singles:
         self.truncations = [dict.fromkeys(self.agents, False) for _ in range(count)]
         for i, env in enumerate(self.envs):
             if not env.agents:
-                assert self.mode is AutoresetMode.NEXT_STEP
                 self.seen[i], self.infos[i] = env.reset()
                 continue
             chosen = dict(zip(self.agents, actions[i].tolist(), strict=True))
@@ -101,14 +96,13 @@ def compared(
     name: str,
     num_envs: int,
     episodes: int,
-    mode: AutoresetMode = AutoresetMode.NEXT_STEP,
     seeds: Any = 0,
     options: Any = None,
     **parameters: Any,
 ) -> int:
     """Play the vectorised game beside the singles until so many episodes have ended; how many."""
-    games = vector.make(name, num_envs, mode, **parameters)
-    singles = Singles(lambda: make(name, **parameters), num_envs, mode)
+    games = vector.make(name, num_envs, **parameters)
+    singles = Singles(lambda: make(name, **parameters), num_envs)
     generator = np.random.default_rng(1)
     observations, infos = games.reset(seeds, options)
     first = [seeds + i for i in range(num_envs)] if isinstance(seeds, int) else seeds
@@ -123,9 +117,4 @@ def compared(
         same_outcome(outcome, singles)
         over = (outcome[2] | outcome[3]).all(axis=1)
         ended += int(over.sum())
-        if mode is AutoresetMode.DISABLED and over.any():
-            observations, infos = games.reset(options={"reset_mask": over})
-            singles.reset([None] * num_envs, only=over)
-            same_observations(observations, singles)
-            same_infos(infos, singles.infos, singles.agents)
     return ended

@@ -115,12 +115,6 @@ def test_a_step_before_the_first_reset_is_refused():
         ({"seed": np.array(3)}, "seed must be one number or 2"),
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({"seed": ["a", 1]}, "seed must be a whole number of at least 0, got 'a'"),
-        ({"mask": [True, False]}, "a reset mask must be a bool array"),
-        ({"mask": np.array([True])}, r"a bool array of shape \(2,\)"),
-        (
-            {"mask": np.array([True, False]), "options": {"reset_mask": np.array([True, False])}},
-            "not both",
-        ),
     ],
 )
 def test_wrong_resets_are_refused(arguments, message):
