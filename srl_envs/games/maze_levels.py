@@ -200,16 +200,13 @@ class MazeRecipe:
     From the top left corner, where the start is, a depth-first walk of random turns opens every
     cell that touches but one open cell, so that any two open cells are joined by one way; then
     `loop_share` of the walls between ways are opened too. The goal is the bottom right corner.
-    Mazes that leave it shut, or reach it in less than `min_path` moves, are thrown away. Raises
-    EnvConfigError for parameters out of range.
+    Mazes that leave it shut are thrown away. Raises EnvConfigError for parameters out of range.
     """
 
     width: int = 9
     height: int = 9
     loop_share: float = 0.0
     """Share, 0 to 1, of the walls between ways that are opened: with 0 there is only one way."""
-    min_path: int = 0
-    """Moves on the shortest path, at least."""
 
     def __post_init__(self) -> None:
         set_fields(
@@ -217,19 +214,12 @@ class MazeRecipe:
             width=whole_number("width", self.width, low=3),
             height=whole_number("height", self.height, low=3),
             loop_share=number_between("loop_share", self.loop_share, 0.0, 1.0),
-            min_path=whole_number("min_path", self.min_path, low=0),
         )
-        cells = self.width * self.height
-        if self.min_path >= cells:
-            raise EnvConfigError(
-                f"min_path must be below {cells} in a {self.width}x{self.height} maze, "
-                f"got {self.min_path}"
-            )
 
     @property
     def least_cells(self) -> int:
         """Free cells that every maze has: those on the way from corner to corner."""
-        return 1 + max(self.width + self.height - 2, self.min_path)
+        return self.width + self.height - 1
 
     def level(self, seed: int) -> Level:
         """Return the maze of a level seed."""
@@ -257,8 +247,8 @@ class MazeRecipe:
     def too_few(self, which: str) -> EnvConfigError:
         """Return the error for a recipe that makes no maze of this kind."""
         return EnvConfigError(
-            f"no maze {which} among {ATTEMPTS} made by {self}: use a larger maze, a shorter path "
-            "or another share of loops"
+            f"no maze {which} among {ATTEMPTS} made by {self}: use a larger maze or another "
+            "share of loops"
         )
 
 
@@ -293,10 +283,8 @@ def _made(recipe: MazeRecipe, seed: int) -> Level:
         if recipe.loop_share:
             _open_loops(free, width, recipe.loop_share, generator)
         walls = frozenset((i % width, i // width) for i, is_free in enumerate(free) if not is_free)
-        level = Level(width, height, walls, (0, 0), (width - 1, height - 1), seed)
-        if level.shortest_path >= recipe.min_path:
-            return level
-    raise recipe.too_few("with so long a path")
+        return Level(width, height, walls, (0, 0), (width - 1, height - 1), seed)
+    raise recipe.too_few("with an open goal")
 
 
 def _tree(width: int, height: int, generator: np.random.Generator) -> list[bool]:

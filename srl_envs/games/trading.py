@@ -2,7 +2,7 @@
 
 trading_market.py contains the rules without agents' names, text or spaces. An agent's reward is the
 gain of its goods in its own values since the last step, a whole number. Values and stocks are
-private and drawn from the seed. Reputations are public, and `network=True` publishes all deals.
+private and drawn from the seed. Reputations are public.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from srl_envs.text import (
     parse_statement,
     round_of,
 )
-from srl_envs.validation import parallel_form, true_or_false
+from srl_envs.validation import parallel_form
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
@@ -63,7 +63,6 @@ OBSERVATION_FIELDS = (
     "reputation",  # per other agent
     "deals",  # per other agent: agreements that both have kept
     "word_kept",  # per other agent: 1 if it kept its word to the agent in the last round, -1 if not
-    "network",  # per pair of all agents, with network=True: agreements that both have kept
 )
 
 _OFFER = re.compile(
@@ -73,7 +72,7 @@ _ACCEPT = re.compile("accepts? ([a-z0-9_]{1,24})")
 _COUNTED = 1e6  # deals of a pair in one episode; PettingZoo's tests want a bound
 
 
-def field_sizes(rules: TradingRules, network: bool) -> dict[str, int]:
+def field_sizes(rules: TradingRules) -> dict[str, int]:
     """Return the length of each of OBSERVATION_FIELDS, in order."""
     others, goods = rules.num_agents - 1, rules.goods
     return dict.fromkeys(OBSERVATION_FIELDS, others) | {
@@ -86,11 +85,10 @@ def field_sizes(rules: TradingRules, network: bool) -> dict[str, int]:
         "own_offer": goods,
         "own_offer_answer": 1,
         "offer_to_you": others * goods,
-        "network": rules.num_agents * others // 2 if network else 0,
     }
 
 
-def bounds(rules: TradingRules, network: bool) -> tuple[list[float], list[float]]:
+def bounds(rules: TradingRules) -> tuple[list[float], list[float]]:
     """Return the lower and the upper bounds of an observation vector."""
     units = rules.max_quantity
     # Two agreements at most are carried out at once: the agent's offer and an accepted one.
@@ -105,11 +103,10 @@ def bounds(rules: TradingRules, network: bool) -> tuple[list[float], list[float]
         "offer_gain": (-gain, gain),
         "word_kept": (-1.0, 1.0),
         "deals": (0.0, _COUNTED),
-        "network": (0.0, _COUNTED),
     }
     entries = [
         limits.get(name, (0.0, 1.0))
-        for name, size in field_sizes(rules, network).items()
+        for name, size in field_sizes(rules).items()
         for _ in range(size)
     ]
     return [low for low, _ in entries], [high for _, high in entries]
@@ -143,7 +140,6 @@ class TradingView:
     market: TradingRules
     agents: tuple[str, ...]
     rounds: int
-    network: bool = False
     messages: bool = False
     default_action: int = PASS
     parse_penalty: float = 0.1
@@ -175,7 +171,7 @@ class TradingView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        layout = VectorLayout(field_sizes(self.market, self.network))
+        layout = VectorLayout(field_sizes(self.market))
         seen = {name: numbers.tolist() for name, numbers in layout(observation).items()}
         phase, others, values = seen["phase"].index(1), self._others(agent), seen["own_value"]
         goods = list(zip(self.market.names, seen["own_stock"], values, strict=True))
@@ -206,14 +202,6 @@ class TradingView:
             ]
             rest = "; others 0.50" if len(known) < len(others) else ""
             parts += [f"Words kept: {', '.join(known)}{rest}."] if known else []
-        pairs = [
-            f"{one} with {other} {count:g}"
-            for (one, other), count in zip(
-                combinations(self.agents, 2), seen["network"], strict=False
-            )
-            if count
-        ]
-        parts += [f"Deals so far: {', '.join(pairs)}."] if pairs else []
         return " ".join(parts) + heard(observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
@@ -341,7 +329,6 @@ class SocialTrading(TalkingGame):
         goods: int = 3,
         max_quantity: int = 2,
         agreements: str = "promised",
-        network: bool = False,
         messages: bool = False,
         keyword_rewards: bool = False,
         max_cycles: int = 30,
@@ -349,14 +336,13 @@ class SocialTrading(TalkingGame):
         render_mode: str | None = None,
     ) -> None:
         self.rules = TradingRules(num_agents, goods, max_quantity, agreements)
-        self.network = true_or_false("network", network)
         actions = np.arange(self.rules.num_actions)
         self._pass_only: np.ndarray = (actions == PASS).astype(np.int8)
         self._may_deliver = self._pass_only.copy()
         self._may_deliver[DELIVER] = 1
         self._given = np.array([offer.give for offer in self.rules.offers])
         self._given_units = np.array([offer.give_units for offer in self.rules.offers])
-        low, high = bounds(self.rules, network)
+        low, high = bounds(self.rules)
         super().__init__(
             [f"agent_{index}" for index in range(self.rules.num_agents)],
             range(self.rules.num_actions),
@@ -371,9 +357,7 @@ class SocialTrading(TalkingGame):
         )
 
     def make_view(self) -> TradingView:
-        return TradingView(
-            self.rules, tuple(self.possible_agents), self.max_cycles, self.network, self.messages
-        )
+        return TradingView(self.rules, tuple(self.possible_agents), self.max_cycles, self.messages)
 
     def phase(self) -> str:
         return PHASES[self.market.phase]
@@ -429,8 +413,8 @@ class SocialTrading(TalkingGame):
                 *(time, *flags, rewards[agent], market.reputation(agent)),
                 *(*market.stocks[agent], *market.values[agent], *self._own_offers[agent]),
                 *(self._incoming(agent, makers[agent]) if makers[agent] else no_offers),
-                *self._public[agent][: 2 * others],
-                *(*word_kept[agent], *self._public[agent][2 * others :]),
+                *self._public[agent],
+                *word_kept[agent],
             )
             for agent in range(size)
         ]
@@ -468,12 +452,11 @@ class SocialTrading(TalkingGame):
         return nets + gains + agreed
 
     def _public_part(self, agent: int) -> tuple[float, ...]:
-        """Return reputation, deals, and the network if it is shown."""
+        """Return reputation and deals."""
         market, others = self.market, self.market.others[agent]
         return (
             *(market.reputation(other) for other in others),
             *(market.deals[agent][other] for other in others),
-            *(market.all_deals() if self.network else ()),
         )
 
     def _words_kept(self) -> list[list[int]]:

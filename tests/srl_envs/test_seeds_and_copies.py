@@ -56,7 +56,7 @@ CASES = {name: partial(make, name, **SHORT) for name in KINDS} | {
     "staged_v0 with a warm-up": partial(make, "staged_v0", warmup_episodes=2, **SHORT),
     "maze_v0 with few levels": partial(make, "maze_v0", num_levels=3, mask_walls=True, **SHORT),
     "social_trading_v0 with words": partial(
-        make, "social_trading_v0", network=True, messages=True, obs_mode="llm", **SHORT
+        make, "social_trading_v0", messages=True, obs_mode="llm", **SHORT
     ),
     "social_negotiation_v0 at once": partial(
         make, "social_negotiation_v0", offers="simultaneous", messages=True, obs_mode="llm", **SHORT

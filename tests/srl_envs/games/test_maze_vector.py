@@ -7,7 +7,7 @@ from srl_envs import make, vector
 from srl_envs.games.maze_levels import MazeRecipe
 
 
-@pytest.mark.parametrize("parameters", [{"split": "test", "min_path": 18}, {"num_levels": 5}])
+@pytest.mark.parametrize("parameters", [{"split": "test"}, {"num_levels": 5}])
 def test_each_environment_gets_the_levels_of_its_own_generator(parameters):
     games = vector.make("maze_v0", 20, max_cycles=1, **parameters)
     games.reset(seed=7)

@@ -30,7 +30,7 @@ def say(env, *answers):
 
 def fields(env, vector):
     seen, start = {}, 0
-    for name, size in field_sizes(env.rules, env.network).items():
+    for name, size in field_sizes(env.rules).items():
         seen[name] = vector[start : start + size].tolist()
         start += size
     assert start == len(vector)
@@ -38,7 +38,7 @@ def fields(env, vector):
 
 
 def test_a_deal_from_the_offer_to_the_end():
-    env, observations, infos = opened(max_cycles=4, network=True)
+    env, observations, infos = opened(max_cycles=4)
     seen = fields(env, observations["agent_1"])
     assert seen["phase"] == [1, 0, 0] and seen["time"] == [0]
     assert seen["own_stock"] == [4, 2, 0] and seen["own_value"] == [3, 2, 9]
@@ -69,7 +69,7 @@ def test_a_deal_from_the_offer_to_the_end():
     observations, rewards, *_ = say(env, "deliver", "deliver", "pass")
     assert rewards == {"agent_0": 14.0, "agent_1": 14.0, "agent_2": 0.0}
     seen = fields(env, observations["agent_2"])
-    assert seen["reputation"] == pytest.approx([2 / 3, 2 / 3]) and seen["network"] == [1, 0, 0]
+    assert seen["reputation"] == pytest.approx([2 / 3, 2 / 3])
     seen = fields(env, observations["agent_1"])
     assert seen["word_kept"] == [1, 0] and seen["deals"] == [1, 0] and seen["last_reward"] == [14]
     assert seen["own_stock"] == [4, 0, 2]

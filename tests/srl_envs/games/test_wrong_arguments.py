@@ -25,7 +25,6 @@ from srl_envs.errors import EnvConfigError
         ("maze_v0", {"layout": ["A.", ".."]}, "one A and one G"),
         ("maze_v0", {"layout": ["AG"], "num_agents": 3, "task": "own"}, "only 2 cells for 3"),
         ("maze_v0", {"loop_share": 1.1}, "loop_share must be a number between 0 and 1, got 1.1"),
-        ("maze_v0", {"min_path": 81}, "min_path must be below 81 in a 9x9 maze, got 81"),
         ("social_trading_v0", {"num_agents": 1}, "num_agents must be a whole number from 2 to 10"),
         ("social_trading_v0", {"agreements": "loose"}, "agreements must be one of 'promised'"),
         ("social_negotiation_v0", {"discount": 2}, "discount must be a number between 0 and 1"),
