@@ -28,7 +28,6 @@ from srl_envs.validation import (
     number_between,
     parallel_form,
     set_fields,
-    true_or_false,
     whole_number,
 )
 
@@ -124,7 +123,7 @@ OBSERVATION_FIELDS = (
     "warmup",  # 1 in a warm-up episode, else 0
     "ramp",  # how far the base is ramped up in this episode, from 0 to 1
     "adversary",  # 1 if this agent is one, else 0; who the others are is not shown
-    "difficulty",  # or -1 where observe_parameters is off
+    "difficulty",
 )
 
 
@@ -150,20 +149,18 @@ class Staged(base.SimultaneousGame):
         cooperation_weight: float = 0.25,
         noise_std: float = 0.005,
         warmup_episodes: int = 0,
-        observe_parameters: bool = True,
         max_cycles: int = 1000,
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
         self.rules = StagedRules(num_agents, difficulty, cooperation_weight, warmup_episodes)
         self.warmup_episodes = self.rules.warmup_episodes
-        self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
         self._adversaries = list(range(self.rules.adversaries))
         self._kinds = [agent < self.rules.adversaries for agent in range(self.rules.num_agents)]
         names = ("adversary" if bad else "player" for bad in self._kinds)
         self.roles = {f"agent_{agent}": name for agent, name in enumerate(names)}
         """Agent -> role; agents of one role have the same payoffs."""
-        self._difficulty = self.rules.difficulty if self.observe_parameters else base.HIDDEN
+        self._difficulty = self.rules.difficulty
         self._warmup = True
         self._ramp = 0.0
         self._payoffs = self.rules.payoffs(self._ramp)
@@ -173,7 +170,7 @@ class Staged(base.SimultaneousGame):
         super().__init__(
             [f"agent_{index}" for index in range(self.rules.num_agents)],
             BINARY_ANSWERS,
-            low=(0.0,) * 8 + (base.HIDDEN,),
+            low=(0.0,) * 9,
             high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0, 1.0),
             reward_ceiling=ceiling,
             noise_std=noise_std,
@@ -272,9 +269,7 @@ class StagedView(FixedChoices):
             parts.append(f"You chose to {BINARY_ANSWERS[int(own)]} and earned {reward:.2f}.")
             if self.players > 1:
                 parts.append(f"Cooperating: {round(share * self.players)} of {self.players}.")
-        if difficulty >= 0.0:
-            parts.append(f"Difficulty {difficulty:.2f}.")
-        return " ".join(parts)
+        return " ".join([*parts, f"Difficulty {difficulty:.2f}."])
 
 
 parallel_env = parallel_form(Staged)

@@ -30,7 +30,6 @@ from srl_envs.validation import (
     number_between,
     parallel_form,
     set_fields,
-    true_or_false,
     whole_number,
 )
 
@@ -154,7 +153,7 @@ OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
     "warmup",  # 1 in a warm-up episode, else 0
     "blue",  # 1 for an agent of the blue team, else 0
-    "difficulty",  # or -1 where observe_parameters is off
+    "difficulty",
 )
 
 
@@ -182,18 +181,16 @@ class TeamBattle(base.SimultaneousGame):
         cooperation_weight: float = 0.25,
         noise_std: float = 0.005,
         warmup_episodes: int = 0,
-        observe_parameters: bool = True,
         max_cycles: int = 1000,
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
         self.rules = TeamBattleRules(_sizes(team_size), difficulty, cooperation_weight)
         self.warmup_episodes = whole_number("warmup_episodes", warmup_episodes, low=0)
-        self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
         self._payoffs = self.rules.payoffs()
         red, blue = self.rules.team_sizes
         self._red = red
-        self._difficulty = self.rules.difficulty if self.observe_parameters else base.HIDDEN
+        self._difficulty = self.rules.difficulty
         self._warmup = True
         self._score = [0.0, 0.0]  # of red and blue: sum of rewards per member, noise left out
         agents = [f"red_{i}" for i in range(red)] + [f"blue_{i}" for i in range(blue)]
@@ -203,7 +200,7 @@ class TeamBattle(base.SimultaneousGame):
         super().__init__(
             agents,
             BINARY_ANSWERS,
-            low=(0.0,) * 8 + (base.HIDDEN,),
+            low=(0.0,) * 9,
             high=(1.0, 1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0),
             reward_ceiling=ceiling,
             noise_std=noise_std,
@@ -315,9 +312,7 @@ class TeamBattleView(FixedChoices):
             parts.append(f"You chose to {BINARY_ANSWERS[int(action)]} and earned {reward:.2f}.")
             parts.append(f"Team cooperating: {round(own * mine)} of {mine}.")
             parts.append(f"Rivals cooperating: {round(rival * theirs)} of {theirs}.")
-        if difficulty >= 0.0:
-            parts.append(f"Difficulty {difficulty:.2f}.")
-        return " ".join(parts)
+        return " ".join([*parts, f"Difficulty {difficulty:.2f}."])
 
     def _sides(self, agent: str) -> tuple[str, int, str, int]:
         red, blue = self.team_sizes
