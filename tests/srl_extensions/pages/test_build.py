@@ -1,6 +1,7 @@
 """Reports and comparisons: the documents in them, and the files they stand in."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -64,33 +65,18 @@ def test_seats_are_shown_in_the_words_of_the_environment(tmp_path):
     assert " ".join(view.rules("agent_0").split()) in page
 
 
-@pytest.mark.parametrize("place", ["answer", "failure", "config", "seat", "heard", "environment"])
-def test_no_text_leaves_its_cell(tmp_path, place):
-    told, sample = config(), episode(answer=lambda turn, seat: ATTACK)
-    if place == "failure":
-        sample = episode(failure=f"BackendError: {ATTACK}")
-    if place == "config":
-        told = config(note=ATTACK)
-    if place in ("seat", "heard", "environment"):
-        sample = hostile(place)
+def test_no_text_leaves_its_cell(tmp_path):
+    sample = episode(answer=lambda turn, seat: ATTACK, failure=f"BackendError: {ATTACK}")
+    [first, *others] = sample.turns[0]
+    first = replace(first, messages=((ATTACK, ATTACK),), observation=ATTACK)
+    sample = replace(
+        sample, seats=dict.fromkeys(sample.seats, ATTACK), turns=((first, *others),)
+    )
+    told = config(note=ATTACK)
     path = write_report(write_run(tmp_path / "run", episodes=[sample], told=told))
-    assert ATTACK.split()[0] in told_by(path)
+    assert told_by(path).count(ATTACK.split()[0]) > 10
     assert "<script>alert" not in path.read_text("utf-8")
     assert len(list(blocks(document(path), "transcript"))) == 2
-
-
-def hostile(place: str) -> Episode:
-    from dataclasses import replace
-
-    plain = episode()
-    [first, *others] = plain.turns[0]
-    if place == "seat":
-        return replace(plain, seats=dict.fromkeys(plain.seats, ATTACK))
-    if place == "heard":
-        first = replace(first, messages=((ATTACK, ATTACK),))
-    if place == "environment":
-        first = replace(first, observation=ATTACK)
-    return replace(plain, turns=((first, *others), *plain.turns[1:]))
 
 
 def test_parse_failures_are_told_with_the_default_that_was_played():
@@ -216,48 +202,6 @@ def test_a_run_of_stages_alone_has_a_report_of_its_own(tmp_path, capsys):
         "Learned from data", "Reward", "The models", "Sample episodes",
         "Configuration",
     ]  # fmt: skip
-
-
-def test_stages_stand_before_the_rounds(tmp_path, capsys):
-    evaluation = {
-        when: {"raw_reward": value, "per_model": {}}
-        for when, value in (("before", 0.76), ("after_sft", 0.8123), ("after", 0.85))
-    }
-    folder = write_run(
-        tmp_path / "run", told=config(sft={"epochs": 2}), stage_rows=[stage_row(0, "sft", 0)],
-        evaluation=evaluation,
-    )  # fmt: skip
-    assert main(["report", str(folder)]) == 0
-    assert "after sft 0.8123" in " ".join(capsys.readouterr().out.split())
-    page = told_by(folder / "report.html")
-    assert "4 models learning together after SFT" in page
-    assert "before 0.76 after sft 0.8123 after 0.85" in page
-    assert "1 of 2 passes of sft are done." in page
-
-
-def test_runs_that_differ_only_in_their_seed_are_one_band_with_its_interval(tmp_path, capsys):
-    folders = []
-    for seed, reward in enumerate((0.80, 0.81, 0.82)):
-        rows = [row(n, raw_reward=reward + n / 1000) for n in range(10)]
-        after = {"after": {"raw_reward": reward, "per_model": {}}}
-        folders.append(
-            write_run(tmp_path / f"ours-seed{seed}", rows, told=config(seed=seed), evaluation=after)
-        )
-    folders.append(write_run(tmp_path / "theirs", told=config("competitive")))
-    assert main(["report", *map(str, folders), "--out", str(tmp_path / "out.html")]) == 0
-    # t(2) = 4.3027; standard deviation .01, of three: half the interval is .02484
-    told = " ".join(capsys.readouterr().out.split())
-    assert "raw reward, evaluated after 0.81 ± 0.02484 0.848" in told
-    page = told_by(tmp_path / "out.html")
-    assert "raw reward, evaluated after 0.81 ± 0.02484 0.848" in page
-    [rewards, _] = blocks(document(tmp_path / "out.html"), "panel")
-    ours = rewards["lines"][0]
-    assert ours["label"] == "ours (3 seeds)"
-    # .81, and the mean of the last three rounds' .007, .008 and .009
-    assert ours["y"][-1] == pytest.approx(0.818)
-    assert ours["high"][-1] - ours["y"][-1] == pytest.approx(0.02484, abs=1e-5)
-    assert "seed 0, 1, 2 0" in page
-    assert "Each run" in page
 
 
 def test_comparing_needs_two_different_runs(tmp_path):

@@ -1,7 +1,6 @@
 """The page draws its document in a browser, runs nothing else and asks for nothing."""
 
 import base64
-import dataclasses
 import hashlib
 import json
 import re
@@ -12,7 +11,6 @@ from srl_extensions.pages.comparison import compare
 from srl_extensions.pages.report import write_report
 from srl_train.metrics import page
 from srl_train.metrics.document import (
-    SCHEMA_VERSION,
     Cards,
     Details,
     Document,
@@ -97,13 +95,6 @@ def test_lines_are_smoothed_and_named_with_their_last_value(tmp_path):
     drawn, _ = in_a_browser(path, tmp_path / "browser")
     assert "mean 0.5" in drawn.text  # of the last four values
     assert "never changed: 25.0 %" in drawn.text
-
-
-@pytest.mark.browser
-def test_another_schema_version_is_refused_in_words(tmp_path):
-    newer = dataclasses.replace(everywhere("x"), schema_version=SCHEMA_VERSION + 1)
-    drawn, said = in_a_browser(page.write(newer, tmp_path / "page.html"), tmp_path / "browser")
-    assert "write it again with this release" in drawn.text and said == []
 
 
 @pytest.mark.browser

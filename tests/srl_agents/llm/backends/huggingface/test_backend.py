@@ -211,7 +211,7 @@ def test_a_failing_model_is_a_backend_error_with_its_cause(backend):
 
 def test_a_device_that_is_not_there_is_a_backend_error(tiny_folder, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(BackendError, match="device must be .* got 'cuda'"):
+    with pytest.raises(BackendError, match=r"device must be .* got 'cuda'"):
         HuggingFaceBackend.load(tiny_folder, device="cuda")
 
 
