@@ -12,7 +12,7 @@ from srl_agents.matchmaking import Matchmaking
 from srl_agents.policy import Policy
 from srl_train import fsdp, processes
 from srl_train.build import Parts
-from srl_train.config.learning.trl_options import CLIPPED_LOSSES
+from srl_train.config.learning.learners import CLIPPED_LOSSES
 from srl_train.config.run import RunConfig
 from srl_train.engines import Engine, ProcessesEngine, RolloutSettings
 from srl_train.errors import ConfigError
@@ -37,7 +37,7 @@ def local_parts(
     models: Mapping[str, ModelObject],
 ) -> Parts:
     """Load all models and build the learners in this process, or in each torchrun process."""
-    make_env, started = settings.make_env, processes.count()
+    make_env = settings.make_env
     sampling = build_sampling(config, matchmaking)
     with processes.main_first():
         players = build_backends(config, make_env, server_logs, given=models)
@@ -45,7 +45,7 @@ def local_parts(
         on_error.callback(players.close)
         tokenizers = {name: players.backends[name].tokenizer for name in players.modules}
         learners = build_learners(
-            config, make_env, players.modules, tokenizers, matchmaking, sampling, started
+            config, make_env, players.modules, tokenizers, matchmaking, sampling
         )
         policies_of: Callable[[Mapping[str, str]], Mapping[str, Policy]] = policies_by_seats(
             config, make_env, players, settings.view, sampling
@@ -53,7 +53,7 @@ def local_parts(
         policies_of(matchmaking.usual)  # Raises now for a policy that cannot be built.
         engine = (
             Engine(settings, policies_of, players)
-            if started == 1
+            if processes.count() == 1
             else ProcessesEngine(settings, policies_of, players, sharded=config.parallel == "fsdp")
         )
         on_error.pop_all()
@@ -67,7 +67,6 @@ def build_learners(
     tokenizers: Mapping[str, Any],
     matchmaking: Matchmaking,
     sampling: Mapping[str, Sampling],
-    started: int,
 ) -> dict[str, Learner]:
     """Build the learner of each module.
 
@@ -78,23 +77,15 @@ def build_learners(
         tokenizers: Model to its tokenizer.
         matchmaking: Assignment of models to agents.
         sampling: Agent to the sampling settings of its answers.
-        started: Number of processes that share the learners' work.
-
-    Raises:
-        TrainingError: If the processes have different models, or do not work together.
     """
-    processes.check_equal("the weights to start from", modules)
-    if config.parallel == "fsdp" and started > 1:
+    if config.parallel == "fsdp" and processes.count() > 1:
         for name, module in modules.items():
             fsdp.shard(name, module)
     joint = joint_state(config, make_env)
-    learners = {
+    return {
         name: _build_learner(config, name, module, tokenizers[name], matchmaking, sampling, joint)
         for name, module in modules.items()
     }
-    found = {name: own.parallelism() for name, own in learners.items()}
-    processes.check_started(found, started, config.parallel)
-    return learners
 
 
 def _build_learner(

@@ -17,7 +17,6 @@ from srl_agents.evaluation.episode_stats import (
 )
 from srl_train.run import Run, UpdateStats
 from srl_train.trajectory import Game
-from srl_train.updates import no_copies
 
 if TYPE_CHECKING:
     from srl_train.round import PlayedRound
@@ -122,7 +121,6 @@ def _model_row(run: Run, model: str, played: PlayedRound, update: UpdateStats) -
         # All agents that matchmaking may assign to the model.
         "seats": list(seats),
         **_matched(run, model, held),
-        **_population(run, model, update),
         "raw_reward": mean([step.reward for step in steps]),
         "raw_return": mean([episode.returns()[agent] for episode, _, agent in held]),
         "shaped_return": mean([sum(game[agent].shaped) for _, game, agent in held]),
@@ -140,14 +138,6 @@ def _model_row(run: Run, model: str, played: PlayedRound, update: UpdateStats) -
         "age_rounds": _summary(update.age),
         **metrics,
     }
-
-
-def _population(run: Run, model: str, update: UpdateStats) -> dict[str, Any]:
-    """Return the source and the hyperparameters of a model in a population."""
-    if run.strategy.exchange is no_copies:
-        return {}
-    settings = run.learners[model].hyperparameters()
-    return {"copied_from": update.copied_from, "settings": settings}
 
 
 def _matched(run: Run, model: str, held: Sequence[tuple[Episode, Game, str]]) -> dict[str, int]:

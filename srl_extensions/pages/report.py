@@ -306,7 +306,6 @@ def _updates(run: RecordedRun) -> list[Block]:
             "Staleness: how many updates of its model ago a sample was drawn."
         ),
         *([Text(f"{unmoved}{more}.", "bad")] if idle else ()),
-        *_headed("Models that went on from others", _copies(run)),
     ]
 
 
@@ -456,17 +455,6 @@ def _weight_changes(run: RecordedRun) -> Table:
         for row in run.rows
     ]
     return table(["round", *run.models], rows)
-
-
-def _copies(run: RecordedRun) -> Table | None:
-    rows = []
-    for row in run.rows:
-        for model, own in row["models"].items():
-            settings = own.get("settings") or {}
-            if own.get("copied_from") and isinstance(settings, Mapping):
-                shown = (f"{name} {number(number_at(settings, name))}" for name in settings)
-                rows.append((row["round"], model, own["copied_from"], ", ".join(shown)))
-    return table(["round", "model", "went on from", "settings after it"], rows) if rows else None
 
 
 def _table_of(kind: str, names: Sequence[str], columns: Mapping[str, Cell]) -> Table:

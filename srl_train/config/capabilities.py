@@ -34,7 +34,6 @@ FACTS = {
     "whole_servers": "servers have whole models and cannot load a second version",
     "pools": "past weights play next to the current ones",
     "group_opponents": "each group of episodes has opponents of its own",
-    "exchange": "models are replaced by copies of others",
     "averaged": "models receive averaged parameters",
     "own_units": "values of a critic are in units of the model's own returns",
     "offline": "models learn from data before the rounds",
@@ -95,7 +94,7 @@ PARTS = (
         "engine.play_ahead",
         lambda c: c.engine.play_ahead,
         "overlap",
-        "processes exchange group_opponents",
+        "processes group_opponents",
     ),
     _part(
         "engine.play_ahead with served models",
@@ -119,7 +118,7 @@ PARTS = (
         "parallel fsdp",
         lambda c: c.parallel == "fsdp",
         "sharded",
-        "adapters pools exchange offline critic moving api",
+        "adapters pools offline critic moving api",
     ),
     _part("models.adapters", lambda c: c.models.adapters, "adapters", "objects"),
     _part("models.quantization", lambda c: c.models.quantization, "quantized"),
@@ -135,7 +134,6 @@ PARTS = (
         "group_opponents",
     ),
     _part("updates.sample_budget", lambda c: c.sample_budget, "leftovers"),
-    _part("updates.strategy population", lambda c: c.updates.strategy == "population", "exchange"),
     _part(
         "updates.strategy that averages",
         lambda c: c.updates.strategy in ("synchronized", "federated"),

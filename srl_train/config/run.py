@@ -22,7 +22,6 @@ from srl_train.config.learning.presets import PRESETS, PresetName, filled_in, re
 from srl_train.config.learning.updates import (
     AsynchronousConfig,
     FederatedConfig,
-    PopulationConfig,
     SynchronizedConfig,
     UpdatesConfig,
 )
@@ -272,8 +271,6 @@ class RunConfig(Section):
     def _check_updates(self) -> None:
         if isinstance(self.updates, FederatedConfig):
             self.updates.check_run(self.rounds)
-        if isinstance(self.updates, PopulationConfig):
-            self.updates.check_run(self.learned_by)
 
     def _check_players(self) -> None:
         models = self.models

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from srl_train.processes import Parallelism
     from srl_train.samples import TokenSample
 
 
@@ -96,14 +95,8 @@ class Learner(Protocol):
     def load_counters(self, counters: Mapping[str, Any]) -> None:
         """Restore a result of `counters`."""
 
-    def hyperparameters(self) -> dict[str, float]:
-        """Return the current values of the hyperparameters that `scale` accepts."""
-
-    def scale(self, factors: Mapping[str, float]) -> None:
-        """Multiply hyperparameters, named as in the configuration, by factors."""
-
-    def parallelism(self) -> Parallelism:
-        """Return the number of processes and how the model is shared between them."""
+    def parallelism(self) -> str:
+        """Return the number of processes and how they share the model, in words."""
 
 
 class StageLearner(Learner, Protocol):

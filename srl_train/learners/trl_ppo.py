@@ -274,10 +274,8 @@ class PpoLearner(PlayedLearner):
             return None
         self._trainer.divergence.clear()
         gradients = super().compute_gradients()
-        sums, tokens = processes.sums(
-            [sum(column) for column in zip(*self._trainer.divergence, strict=True)]
-        )
-        divergence = sums / max(tokens, 1.0)
+        sums, tokens = zip(*processes.gather(self._trainer.divergence), strict=True)
+        divergence = sum(sums) / max(sum(tokens), 1.0)
         self._trainer._metrics["train"]["approx_kl"].append(divergence)
         limit = self._config.target_kl
         if limit is not None and divergence > _TOO_FAR * limit:

@@ -128,7 +128,7 @@ def do_updates(folder):
         **({f"fsdp_{case}": grpo(case, sliced=True) for case in SLICED} if several else {}),
     }.items():
         wanted = "fsdp" if name.startswith("fsdp") else "ddp"
-        processes.check_started({name: one.parallelism()}, processes.count(), wanted)
+        assert not several or one.parallelism() == f"2 processes, {wanted} over gloo on cpu"
         metrics[name] = found[1]
         keep(folder / f"{name}.safetensors", found[0])
     if processes.is_main():
@@ -182,26 +182,15 @@ def do_failure(_):
     assert own == ([0, 1], [2, 3, 4])[place], own
     assert processes.gather(own) == [0, 1, 2, 3, 4]
     assert processes.any_of(place == 1) and not processes.any_of(False)
-    assert processes.sums([1.0, place]) == [2.0, 1.0] and processes.mean(place) == 0.5
     metrics = {"a": place, **({"b": 3.0} if place else {})}
     assert processes.mean_metrics(metrics) == {"a": 0.5, "b": 3.0}
-    assert float(processes.mean_tensors({"x": torch.tensor(float(place))})["x"]) == 0.5
     with processes.main_first():
         pass
     processes.check_same("a number", 7)
-    layer = torch.nn.Linear(2, 2)
-    torch.nn.init.constant_(layer.weight, 0.5)
-    torch.nn.init.zeros_(layer.bias)
-    processes.check_equal("weights", {"model_0": layer})
-    torch.nn.init.constant_(layer.weight, 0.5 + place)
-    for check in (
-        lambda: processes.check_equal("weights", {"model_0": layer}),
-        lambda: processes.check_same("a number", place),
-    ):
-        try:
-            check()
-        except TrainingError as error:
-            sys.stdout.write(f"told in {place}: {error}\n")
+    try:
+        processes.check_same("a number", place)
+    except TrainingError as error:
+        sys.stdout.write(f"told in {place}: {error}\n")
     if place == 1:
         # Said here too: the agent tells the error of whichever it sees end first.
         sys.stdout.write("the second process fails\n")

@@ -41,7 +41,6 @@ SETTINGS = {
         "updates.strategy": "asynchronous",
         "updates.sample_budget": {"model_0": 8},
     },
-    "updates.strategy population": {"updates.strategy": "population"},
     "updates.strategy that averages": {"updates.strategy": "federated"},
     "sft": {"sft": {}},
     "dpo": {"dpo": {}},
@@ -52,7 +51,6 @@ ONE_OF_EACH = [
     ("rollout.branching", "engine.name ray"),
     ("parallel fsdp", "models.adapters"),
     ("backend with served models", "models.quantization"),
-    ("engine.play_ahead", "updates.strategy population"),
     ("algorithm.name ppo", "credit.name"),
 ]
 """Pairs that do not work together, independent of the table."""
