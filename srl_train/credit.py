@@ -551,7 +551,7 @@ def build_credit(config: RunConfig, env: Any) -> Credit:
     name = config.credit.name
     scale = getattr(config.algorithm_of(config.models.names[0]), "scale_rewards", "group")
     scheme = CREDIT_SCHEMES.load(name)(config.credit, config.rollout.discount, scale)
-    hooks = "branching" if config.rollout.branching is not None else name
+    hooks = "branching" if config.rollout.branching else name
     if hooks not in CREDIT_HOOKS:
         return Credit(scheme)
     credit: Credit = CREDIT_HOOKS.load(hooks)(config, env, scheme)

@@ -65,7 +65,7 @@ PRESETS: Mapping[str, Mapping[str, Tree]] = {
     # Liu et al. 2025 (LLM collaboration with multi-agent RL), over whole episodes.
     "magrpo": {"algorithm": {"scale_rewards": "none"}, "credit": {"name": "team_joint"}},
     # Zhao et al. 2025 (Stronger-MAS), sec. 4, with the mode's rewards.
-    "at_grpo": {"rollout": {"branching": {"follow": "best", "value": "turn"}}},
+    "at_grpo": {"rollout": {"branching": True}},
     # Yu et al. 2022, sec. 5, with a squared error for the values.
     "mappo": {"algorithm": {**_YU, "critic": "central"}},
     # de Witt et al. 2020, with the settings of mappo: the IPPO of Yu et al. 2022.

@@ -19,7 +19,7 @@ SETTINGS = {
     "credit.name": {"credit.name": "role"},
     "credit.name opponent_model": {"credit.name": "opponent_model"},
     "mode.name hierarchical": {"mode.name": "hierarchical"},
-    "rollout.branching": {"rollout.branching": {}},
+    "rollout.branching": {"rollout.branching": True},
     "engine.name ray": {"engine.name": "ray"},
     "engine.play_ahead": {"engine.play_ahead": True},
     "engine.play_ahead with served models": {"engine.play_ahead": True, **SERVERS},
