@@ -166,27 +166,6 @@ def episode_returns(group: Group, agent: str, discount: float) -> dict[int, floa
     }
 
 
-def normalize_episodes(returns: Mapping[int, float], scale: str) -> dict[int, float]:
-    """Normalize the returns of one group."""
-    return dict(zip(returns, normalize(list(returns.values()), scale), strict=True))
-
-
-def normalize_round(
-    groups: Sequence[Group], returns: Sequence[Mapping[int, float]], scale: str
-) -> list[dict[int, float]]:
-    """Normalize returns over all groups, separately for each environment that a round plays."""
-    places: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for index, (group, own) in enumerate(zip(groups, returns, strict=True)):
-        for number in own:
-            places[environment_of(group[number])].append((index, number))
-    found: list[dict[int, float]] = [{} for _ in returns]
-    for same in places.values():
-        values = normalize([returns[index][number] for index, number in same], scale)
-        for (index, number), value in zip(same, values, strict=True):
-            found[index][number] = value
-    return found
-
-
 def on_all_steps(group: Group, scores: Mapping[str, Mapping[int, float]]) -> Advantages:
     """Give all steps of an agent's episode the same score; no score means no steps."""
     return [
@@ -255,7 +234,8 @@ def team_joint(discount: float, scale: str) -> CreditScheme:
                 returns = [own[mate][number] for mate in team if number in own[mate]]
                 if returns:
                     joint[number] = math.fsum(returns) / len(returns)
-            scores[agent] = normalize_episodes(joint, scale)
+            values = normalize(list(joint.values()), scale)
+            scores[agent] = dict(zip(joint, values, strict=True))
         return on_all_steps(group, scores)
 
     return per_group(scheme)
@@ -291,50 +271,17 @@ def whole_round(discount: float, scale: str) -> CreditScheme:
     def scheme(
         groups: Sequence[Group], roles: AgentRoles, state: CreditState
     ) -> tuple[list[Advantages], CreditState]:
-        scores = {
-            agent: normalize_round(
-                groups, [episode_returns(group, agent, discount) for group in groups], scale
-            )
-            for agent in roles.agents
-        }
-        return [
-            on_all_steps(group, {agent: found[index] for agent, found in scores.items()})
-            for index, group in enumerate(groups)
-        ], state
-
-    return scheme
-
-
-def hierarchical(discount: float, scale: str) -> CreditScheme:
-    """Compare leaders over the whole round (`whole_round`) and followers within their group.
-
-    All steps of an episode share A = (R - mean R) / (deviation of R + 1e-4). A leader is
-    responsible for the result of its team from any start; a follower for the result of its
-    assignment. The definition is this project's own.
-    """
-
-    def scheme(
-        groups: Sequence[Group], roles: AgentRoles, state: CreditState
-    ) -> tuple[list[Advantages], CreditState]:
-        returns = [
-            {a: episode_returns(group, a, discount) for a in roles.agents} for group in groups
-        ]
-        leaders = {
-            leader: normalize_round(groups, [own[leader] for own in returns], scale)
-            for leader in roles.leaders
-        }
-        return [
-            on_all_steps(
-                group,
-                {
-                    agent: leaders[agent][index]
-                    if agent in leaders
-                    else normalize_episodes(own, scale)
-                    for agent, own in returns[index].items()
-                },
-            )
-            for index, group in enumerate(groups)
-        ], state
+        scores: list[dict[str, dict[int, float]]] = [{a: {} for a in roles.agents} for _ in groups]
+        for agent in roles.agents:
+            played: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
+            for index, group in enumerate(groups):
+                for number, own in episode_returns(group, agent, discount).items():
+                    played[environment_of(group[number])].append((index, number, own))
+            for same in played.values():
+                values = normalize([own for *_, own in same], scale)
+                for (index, number, _), value in zip(same, values, strict=True):
+                    scores[index][agent][number] = value
+        return [on_all_steps(*each) for each in zip(groups, scores, strict=True)], state
 
     return scheme
 
@@ -430,7 +377,6 @@ class PlainCredit(CreditSection):
         "agent_turn",
         "team_joint",
         "round",
-        "hierarchical",
         "opponent_model",
         "difference",
     ] = "per_agent"
@@ -477,7 +423,6 @@ _OWN: Mapping[str, Callable[[Any, float, str], CreditScheme | None]] = {
     "agent_turn": lambda section, discount, scale: agent_turn(discount, scale),
     "team_joint": lambda section, discount, scale: team_joint(discount, scale),
     "round": lambda section, discount, scale: whole_round(discount, scale),
-    "hierarchical": lambda section, discount, scale: hierarchical(discount, scale),
     "role": lambda section, discount, scale: role(discount, section.decay),
     "advantage_alignment": lambda section, discount, scale: advantage_alignment(
         discount, scale, section.alignment

@@ -107,9 +107,9 @@ def standardized(advantages: Floats, kinds: Sequence[Hashable] | None = None) ->
     """Subtract the mean and divide by the population standard deviation + 1e-8.
 
     Args:
-        advantages: Advantages of all actions of an update. kinds: Kind of each action; the mean is
-        then taken per kind, as a baseline (Greensmith et al.
-            2004, sec. 3). An action alone of its kind uses the mean of all.
+        advantages: Advantages of all actions of an update.
+        kinds: Kind of each action. The mean is then taken per kind, as a baseline (Greensmith et
+            al. 2004, sec. 3); an action alone of its kind uses the mean of all.
     """
     members: dict[Hashable, list[int]] = {}
     for number, kind in enumerate(kinds or ()):

@@ -286,11 +286,6 @@ class RunConfig(Section):
                 f"algorithm.scale_rewards must be 'group' or 'none', equal for all models, where "
                 f"credit.name is {name!r}; got {', '.join(sorted(scales))}"
             )
-        if name == "hierarchical" and self.mode.name != "hierarchical":
-            raise ConfigError(
-                f"credit.name: got 'hierarchical' where mode.name is {self.mode.name!r}: no agent "
-                "leads; set mode.name to 'hierarchical'"
-            )
 
     def _check_backend(self) -> None:
         if isinstance(self.engine, RayEngineConfig):

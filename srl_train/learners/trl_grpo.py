@@ -6,8 +6,6 @@ reference model. It receives episodes that were already played through its `roll
 
 from __future__ import annotations
 
-import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, get_type_hints
@@ -16,7 +14,6 @@ import torch
 from datasets import Dataset
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 from trl import GRPOConfig, GRPOTrainer
 
 from srl_train import processes
@@ -39,8 +36,6 @@ from srl_train.samples import TokenSample, per_token
 
 REFERENCE = "ref"
 """TRL's name for the copy of the adapter that serves as the reference model."""
-_CHECKPOINTING_OPTIONS = {"every_n_layers", "offload", *inspect.signature(checkpoint).parameters}
-_CHECKPOINTING_OPTIONS -= {"function", "args", "kwargs"}
 
 
 class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -203,7 +198,6 @@ class PlayedLearner(SteppedLearner):
         self._group_size = group_size
         self._samples: Sequence[TokenSample] = ()
         self._max_divergence = max_divergence
-        _check_model(config.trl, model)
         steps = planned_updates * self.steps_per_update
         arguments = {
             **common_arguments(config, model, steps, config.gradient_accumulation_steps),
@@ -245,20 +239,16 @@ class PlayedLearner(SteppedLearner):
         Raises:
             TrainingError: If the samples do not divide into groups, minibatches and processes.
         """
-        config, parts = self._config, self._config.minibatches
-        accumulated = parts * config.gradient_accumulation_steps
-        sizes = {
+        config = self._config
+        size = config.minibatches * config.gradient_accumulation_steps * processes.count()
+        for what, number in {
             "rollout.group_size": self._group_size,
-            "algorithm.minibatches": parts,
-            "minibatches x gradient_accumulation_steps": accumulated,
-            "processes x minibatches x gradient_accumulation_steps": accumulated
-            * processes.count(),
-        }
-        for what, size in sizes.items():
-            if not samples or len(samples) % size:
+            "processes x minibatches x gradient_accumulation_steps": size,
+        }.items():
+            if not samples or len(samples) % number:
                 raise TrainingError(
                     f"{self.name} has {len(samples)} samples for an update, "
-                    f"must be a multiple of {what} ({size})"
+                    f"must be a multiple of {what} ({number})"
                 )
         self._begin(seed)
         if config.reference == "moving" and version % config.reference_every == 0:
@@ -321,25 +311,6 @@ class PlayedLearner(SteppedLearner):
             names = {n: n.replace(f".{ADAPTER}.", f".{REFERENCE}.") for n in self._names}
         return {name: held.get_parameter(there).detach() for name, there in names.items()}
 
-    def counters(self) -> dict[str, Any]:
-        """Return the schedule, the steps and the state of an adaptive entropy bonus."""
-        trainer = self._trainer
-        found = super().counters()
-        # Before the first update TRL's entropy is an infinity, which is no plain data.
-        if trainer.use_adaptive_entropy and math.isfinite(trainer._last_world_entropy):
-            found["entropy"] = [trainer.entropy_coef, trainer._last_world_entropy]
-        return found
-
-    def _first_counters(self) -> dict[str, Any]:
-        own = super()._first_counters()
-        return own | ({"entropy": [0.0, None]} if "entropy" in own else {})
-
-    def load_counters(self, counters: Mapping[str, Any]) -> None:
-        """Restore a result of `counters`."""
-        super().load_counters(counters)
-        if "entropy" in counters:
-            self._trainer.entropy_coef, self._trainer._last_world_entropy = counters["entropy"]
-
     def _inputs(self) -> Any:
         return [{"prompt": "-", "sample": sample} for sample in self._samples]
 
@@ -388,15 +359,6 @@ def _episode_return(
 _STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False}
 
 
-def _check_model(options: Mapping[str, Any], model: Any) -> None:
-    config = model.config.get_text_config()
-    if options.get("router_aux_loss_coef") and not hasattr(config, "output_router_logits"):
-        raise ConfigError(
-            f"trl.router_aux_loss_coef is {options['router_aux_loss_coef']}, must be left out: "
-            f"{model.config.model_type} is no mixture of experts with router logits"
-        )
-
-
 def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOConfig:
     """Build TRL's GRPOConfig.
 
@@ -407,12 +369,6 @@ def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOCo
     Raises:
         ConfigError: If TRL refuses an argument.
     """
-    unknown = {*options.get("activation_checkpointing_kwargs", ())} - _CHECKPOINTING_OPTIONS
-    if unknown:
-        raise ConfigError(
-            f"trl.activation_checkpointing_kwargs has {', '.join(map(repr, sorted(unknown)))}; "
-            f"allowed: {', '.join(sorted(_CHECKPOINTING_OPTIONS))}"
-        )
     kinds = get_type_hints(GRPOConfig)
     for name, value in options.items():
         try:

@@ -48,12 +48,7 @@ class SteppedLearner(Learner):
     def _step_from_outside(self, trainer: Any, planned_steps: int) -> None:
         """Set up everything that the trainer's own loop would set up."""
         if trainer.args.activation_checkpointing:
-            options = dict(trainer.args.activation_checkpointing_kwargs or {})
-            trainer.model.activation_checkpointing_enable(
-                every_n_layers=options.pop("every_n_layers", 1),
-                offload=options.pop("offload", False),
-                activation_checkpointing_kwargs=options or None,
-            )
+            trainer.model.activation_checkpointing_enable()
         found, kind = trainer.accelerator.num_processes, trainer.accelerator.distributed_type.value
         if found != processes.count() or (found > 1 and not kind.startswith("MULTI_")):
             raise TrainingError(
@@ -236,11 +231,7 @@ class SteppedLearner(Learner):
         if state["reference"] and (wrong := misfit(state["reference"], self.reference())):
             raise ValueError(f"reference: {wrong}")
         refuse_optimizer_state(state["optimizer"], self._trainer.optimizer)
-        refuse_unlike(state["counters"], self._first_counters(), "counters")
-
-    def _first_counters(self) -> dict[str, Any]:
-        """Return counters of which every value that may be None is None."""
-        return self.counters()
+        refuse_unlike(state["counters"], self.counters(), "counters")
 
     def counters(self) -> dict[str, Any]:
         """Return the schedule's plain numbers, the optimizer steps and the hyperparameters."""

@@ -97,7 +97,6 @@ VALUES = {
         ("credit: {name: shapley}", "credit.name: got 'shapley': give one of 'per_agent'"),
         ("credit: {name: role, decay: 1.5}", "credit.decay: got 1.5"),
         ("{credit: {name: role}, algorithm: {scale_rewards: batch}}", "algorithm.scale_rewards"),
-        ("credit: {name: hierarchical}", "credit.name: got 'hierarchical' where mode.name is"),
     ],
     "updates": [
         ("updates: {strategy: sync}", "updates.strategy: got 'sync': give one of 'asynchronous'"),
