@@ -102,7 +102,6 @@ def _build_learner(
     stale = _may_be_stale(config, name)
     if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
         algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
-    _check_full_distribution(config, name, {agent: sampling[agent] for agent in agents})
     learner: Learner = ALGORITHMS.load(algorithm.name)(
         name,
         model,
@@ -140,31 +139,6 @@ def _may_be_stale(config: RunConfig, model: str) -> bool:
     """
     ahead = config.engine.play_ahead and config.updates.max_staleness > 0
     return ahead or model in config.sample_budget
-
-
-def _check_full_distribution(
-    config: RunConfig, name: str, sampling: Mapping[str, Sampling]
-) -> None:
-    """Raise ConfigError for truncated sampling where a setting reads sampled log-probabilities.
-
-    Those settings compare them with log-probabilities over the whole vocabulary.
-    """
-    reader = None
-    if name in config.sample_budget:
-        reader = f"updates.sample_budget.{name}"
-    elif _may_be_stale(config, name):
-        reader = "engine.play_ahead"
-    elif config.algorithm_of(name).trl.get("off_policy_mask_threshold"):
-        reader = "trl.off_policy_mask_threshold"
-    elif config.backend.divergence_limit is not None:
-        reader = f"backend.name {config.backend.name}"
-    for agent, own in sampling.items():
-        if reader and (own.top_p < 1 or own.top_k):
-            raise ConfigError(
-                f"{reader} compares {name} with its sampled log-probabilities, but {agent} samples "
-                f"from a part of the vocabulary, top_p {own.top_p:g} and top_k {own.top_k}: set "
-                f"top_p 1 and top_k 0 there, or leave {reader} out"
-            )
 
 
 def joint_state(config: RunConfig, make_env: Callable[[], Any]) -> JointState | None:

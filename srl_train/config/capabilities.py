@@ -41,6 +41,7 @@ FACTS = {
     "reference_twice": "DPO loads a reference adapter of its own",
     "moving": "the reference follows the weights",
     "api": "an API model plays",
+    "truncated": "answers are sampled from a part of the vocabulary",
 }
 """Fact to its description."""
 
@@ -71,6 +72,20 @@ def _any_algorithm(test: Callable[[Any], object]) -> Callable[[RunConfig], objec
 PARTS = (
     _part("algorithm.name ppo", _any_algorithm(lambda o: o.name == "ppo"), "critic", "credit"),
     _part(
+        "sampling with top_p or top_k",
+        lambda c: any(
+            own.top_p < 1 or own.top_k
+            for own in (c.models.sampling, *c.models.agent_sampling.values())
+        ),
+        "truncated",
+    ),
+    _part(
+        "algorithm.trl off_policy_mask_threshold",
+        _any_algorithm(lambda o: o.trl.get("off_policy_mask_threshold")),
+        "",
+        "truncated",
+    ),
+    _part(
         "algorithm.value_normalisation running",
         lambda c: c.averages_running_critics,
         "own_units",
@@ -94,7 +109,7 @@ PARTS = (
         "engine.play_ahead",
         lambda c: c.engine.play_ahead,
         "overlap",
-        "processes group_opponents",
+        "processes group_opponents truncated",
     ),
     _part(
         "engine.play_ahead with served models",
@@ -106,7 +121,7 @@ PARTS = (
         "backend with served models",
         lambda c: not c.backend.IN_PROCESS,
         "servers",
-        "processes sharded quantized objects",
+        "processes sharded quantized objects truncated",
     ),
     _part(
         "backend with served models, without models.adapters",
@@ -133,7 +148,7 @@ PARTS = (
         lambda c: any(pool.draw_each == "group" for pool in c.opponent_pools.values()),
         "group_opponents",
     ),
-    _part("updates.sample_budget", lambda c: c.sample_budget, "leftovers"),
+    _part("updates.sample_budget", lambda c: c.sample_budget, "leftovers", "truncated"),
     _part(
         "updates.strategy that averages",
         lambda c: c.updates.strategy in ("synchronized", "federated"),
