@@ -39,10 +39,7 @@ class Learner(Protocol):
     """model_0, model_1, ..."""
 
     def learn(self, samples: Sequence[TokenSample], seed: int, version: int) -> Learned:
-        """Run one update with the model's own gradients; arguments as in `begin_update`.
-
-        A step whose gradient is not finite is skipped.
-        """
+        """Run one update; arguments as in `begin_update`. Steps that are not finite are skipped."""
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
         """Start one update and return the largest number of its optimizer steps.
@@ -54,10 +51,7 @@ class Learner(Protocol):
         """
 
     def compute_gradients(self) -> dict[str, Tensor] | None:
-        """Return the next step's gradients by parameter name, unclipped, owned by the caller.
-
-        None ends the update: all further calls return None too.
-        """
+        """Return the next step's gradients, unclipped; None ends the update."""
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         """Clip, then take one optimizer and scheduler step; None leaves the model unchanged."""

@@ -76,7 +76,9 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         elif self.sampled_elsewhere:
             batch["old_per_token_logps"] = batch["sampling_per_token_logps"]
         if samples[0].advantages is not None:
-            batch["advantages"] = advantages_of(samples, batch["completion_ids"])
+            # ValueError by zip if other samples of the update have no advantages.
+            spread = [per_token(sample, sample.advantages or ()) for sample in samples]
+            batch["advantages"] = on_tokens(spread, batch["completion_ids"])
         return batch
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
@@ -156,15 +158,12 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         )
 
 
-def advantages_of(samples: Sequence[TokenSample], completion_ids: Tensor) -> Tensor:
-    """Return advantages (B, T): those of the turn on answer tokens, 0 on all other tokens."""
-    advantages = torch.zeros(completion_ids.shape, device=completion_ids.device)
-    for row, sample in zip(advantages, samples, strict=True):
-        if sample.advantages is None:
-            raise ValueError("either all samples of an update contain advantages, or none")
-        values = per_token(sample, sample.advantages)
+def on_tokens(rows: Sequence[Sequence[float]], completion_ids: Tensor) -> Tensor:
+    """Return values per completion token as a tensor (B, T), padded with 0."""
+    found = torch.zeros(completion_ids.shape)
+    for row, values in zip(found, rows, strict=True):
         row[: len(values)] = torch.tensor(values)
-    return advantages
+    return found.to(completion_ids.device)
 
 
 class PlayedLearner(SteppedLearner):

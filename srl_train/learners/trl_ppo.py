@@ -30,17 +30,16 @@ from srl_train.learners.critics import (
     with_closings,
 )
 from srl_train.learners.learner import CRITIC
-from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner
+from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner, on_tokens
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.returns import (
     Floats,
     ValueScale,
-    actions_of,
     explained_variance,
     generalized_advantages,
     standardized,
 )
-from srl_train.samples import TokenSample
+from srl_train.samples import TokenSample, per_token
 
 _TOO_FAR = 1.5  # times target_kl
 
@@ -127,11 +126,10 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     ) -> dict[str, Tensor]:
         """Return advantages (B, T) and, per action (B, K), the tensors of the value loss."""
         like = batch["completion_ids"]
-        actions = [actions_of(s, self.settings.level, self.discount) for s in samples]
-        counts = [len(one.spans) for one in actions]
+        counts = [len(one.turns) for one in samples]
         places = torch.zeros((len(counts), max(counts)), dtype=torch.long)
-        for row, one in zip(places, actions, strict=True):
-            row[: len(one.spans)] = torch.tensor([start for start, _ in one.spans])
+        for row, one in zip(places, samples, strict=True):
+            row[: len(one.turns)] = torch.tensor([start for start, _ in one.turns])
         batch = {**batch, "value_positions": places.to(like.device)}
         if self.settings.critic == "central":
             batch["states"] = joint_states(samples, self.seats).to(like.device)
@@ -144,9 +142,10 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
 
         advantages: list[Floats] = []
         returns: list[Floats] = []
-        for row, count, one, after in zip(values, counts, actions, last, strict=True):
+        for row, count, one, after in zip(values, counts, samples, last, strict=True):
+            discounts = [self.discount**steps for steps in one.elapsed]
             found = generalized_advantages(
-                one.rewards, [*row[:count], after], one.discounts, self.settings.gae_lambda
+                one.rewards, [*row[:count], after], discounts, self.settings.gae_lambda
             )
             advantages.append(found)
             returns.append(found + row[:count])
@@ -162,8 +161,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
             returns = [self.scale.normalize(row) for row in returns]
         flat, own = _whole(np.concatenate(advantages))
         if self.settings.normalize_advantages == "group":
-            pairs = zip(samples, actions, strict=True)
-            kinds = [(s.group, turn) for s, one in pairs for turn in one.turns]
+            kinds = [(one.group, turn) for one in samples for turn in range(len(one.turns))]
             flat = standardized(flat, processes.gather(kinds))
         elif self.settings.normalize_advantages == "update":
             flat = standardized(flat)
@@ -172,18 +170,16 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         weight = self.settings.minibatches * processes.count() / len(flat)
         flat = flat[own]
 
-        spread = torch.zeros(like.shape)
         targets = torch.zeros(places.shape)
         weights = torch.zeros(places.shape)
-        first = 0
-        for number, (count, one) in enumerate(zip(counts, actions, strict=True)):
-            for (start, stop), value in zip(one.spans, flat[first : first + count], strict=True):
-                spread[number, start:stop] = float(value)
+        spread, first = [], 0
+        for number, (count, one) in enumerate(zip(counts, samples, strict=True)):
+            spread.append(per_token(one, flat[first : first + count].tolist()))
             targets[number, :count] = torch.from_numpy(returns[number]).float()
             weights[number, :count] = weight
             first += count
         return {
-            "advantages": spread.to(like.device),
+            "advantages": on_tokens(spread, like),
             "returns": targets.to(like.device),
             "old_values": torch.from_numpy(raw[:, : max(counts)]).float().to(like.device),
             "value_weights": weights.to(like.device),

@@ -100,11 +100,10 @@ def test_a_model_with_a_critic_cannot_be_averaged_with_one_without(short_run):
         },
         {
             "algorithm__critic": "separate",
-            "algorithm__level": "token",
             "models__adapters": {"rank": 2},
         },
     ],
-    ids=["central and stale", "separate adapters by token"],
+    ids=["central and stale", "separate adapters"],
 )
 def test_stopped_after_every_round_and_resumed(settings, short_run, tmp_path):
     config = short_run(

@@ -1,20 +1,16 @@
 """Returns, generalized advantages and value scales against hand-worked numbers."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from srl_train.returns import (
     DECAY,
     ValueScale,
-    actions_of,
     discounted_return,
     explained_variance,
     generalized_advantages,
     standardized,
 )
-from tests.srl_train.learners.reference.grpo import END, sample
 
 
 @pytest.mark.parametrize(
@@ -63,34 +59,6 @@ def test_the_ends_of_lambda(discount):
 
 def test_no_actions():
     assert generalized_advantages([], [0.0], [], 0.9).shape == (0,)
-
-
-SAMPLE = sample((1, 2), (10, END, 4, 5, 11, 12, END), 3.0, mask=(1, 1, 0, 0, 1, 1, 1))
-
-
-def test_a_turn_is_one_action():
-    found = actions_of(SAMPLE, "turn", 0.9)
-    assert found.spans == ((0, 2), (4, 7))
-    assert found.rewards == (0.0, 3.0)
-    assert found.discounts == (0.9, 0.9)
-    assert found.turns == (0, 1)
-
-
-def test_tokens_that_had_to_come_are_no_actions():
-    chosen = replace(SAMPLE, mask=(1, 0, 0, 0, 0, 0, 0), rewards=(1.0, 3.0), elapsed=(2, 3))
-    found = actions_of(chosen, "token", 0.5)
-    assert found.spans == ((0, 1), (6, 7))  # an answer without a choice keeps its last token
-    assert (found.rewards, found.turns) == ((1.0, 3.0), (0, 1))
-    assert found.discounts == (0.25, 0.125)
-    assert actions_of(chosen, "turn", 0.5).discounts == (0.25, 0.125)
-
-
-def test_tokens_are_actions_and_time_passes_from_turn_to_turn():
-    found = actions_of(SAMPLE, "token", 0.9)
-    assert found.spans == ((0, 1), (1, 2), (4, 5), (5, 6), (6, 7))
-    assert found.rewards == (0.0, 0.0, 0.0, 0.0, 3.0)
-    assert found.discounts == (1.0, 0.9, 1.0, 1.0, 0.9)
-    assert found.turns == (0, 0, 1, 1, 1)
 
 
 def test_standardised():

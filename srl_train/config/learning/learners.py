@@ -187,10 +187,8 @@ class PpoConfig(SurrogateConfig):
     critic: Literal["shared", "separate", "central"] = "separate"
     """A value head on the policy's backbone, on a backbone of its own, or a critic that sees the
     joint state (MAPPO's)."""
-    level: Literal["turn", "token"] = "turn"
-    """What has a value and an advantage: each answer, or each token of it."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Of the advantages, per turn or per token: 0 trusts the critic, 1 only what was paid."""
+    """Of the advantages, per turn: 0 trusts the critic, 1 only what was paid."""
     normalize_advantages: Literal["group", "update", "none"] = "group"
     """An update's advantages get mean 0 and deviation 1: over the same turn in the same group, or
     over all; or neither is done."""
@@ -209,15 +207,6 @@ class PpoConfig(SurrogateConfig):
     target_kl: Positive | None = None
     """An update stops once the policy is 1.5 times this far from the one that played, in nats per
     answer token; null never stops one."""
-
-    @model_validator(mode="after")
-    def _check_level(self) -> Self:
-        if self.critic == "central" and self.level == "token":
-            raise ConfigError(
-                "level: got 'token' where critic is 'central': the joint state changes from turn "
-                "to turn only, give 'turn'"
-            )
-        return self
 
 
 AlgorithmConfig = Annotated[

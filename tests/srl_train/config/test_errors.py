@@ -85,8 +85,6 @@ VALUES = {
             "algorithm: every model has its own in algorithms",
         ),
         ("algorithm: {name: ppo, gae_lambda: 2}", "algorithm.gae_lambda: got 2"),
-        ("algorithm: {name: ppo, level: word}", "algorithm.level: got 'word'"),
-        ("algorithm: {name: ppo, critic: central, level: token}", "algorithm.level: got 'token'"),
         ("algorithm: {name: ppo, target_kl: 0}", "algorithm.target_kl: got 0"),
     ],
     "mode": [

@@ -109,18 +109,14 @@ class CutOff(Reference):
         return super().returns_and_advantages(self_paid, values)
 
 
-@pytest.mark.parametrize(
-    "critic, level",
-    [("shared", "turn"), ("shared", "token"), ("separate", "turn"), ("separate", "token"),
-     ("central", "turn")],
-)  # fmt: skip
-def test_gradients_are_those_of_the_formula(critic, level):
+@pytest.mark.parametrize("critic", CRITICS)
+def test_gradients_are_those_of_the_formula(critic):
     samples = cut_off(played(), 0, 3, 6, 7)
-    one = ppo_learner(critic=critic, level=level, gae_lambda=0.8)
+    one = ppo_learner(critic=critic, gae_lambda=0.8)
     expected, _ = CutOff(one).remember(samples).gradients(samples)
     found = first_gradients(one, samples)
     assert relative_error(found, expected) < EXACT
-    ended = first_gradients(ppo_learner(critic=critic, level=level, gae_lambda=0.8), played())
+    ended = first_gradients(ppo_learner(critic=critic, gae_lambda=0.8), played())
     assert relative_error(found, ended) > 0.01
 
 
