@@ -70,13 +70,7 @@ def build_learners(
 ) -> dict[str, Learner]:
     """Build the learner of each module.
 
-    Args:
-        config: Configuration of the run.
-        make_env: Function that makes the environment.
-        modules: Model to the module that the learner trains.
-        tokenizers: Model to its tokenizer.
-        matchmaking: Assignment of models to agents.
-        sampling: Agent to the sampling settings of its answers.
+    `tokenizers` are by model, `sampling` is by agent. With FSDP the modules are sharded in place.
     """
     if config.parallel == "fsdp" and processes.count() > 1:
         for name, module in modules.items():
@@ -121,10 +115,7 @@ def _build_learner(
 def planned_updates(config: RunConfig, model: str, agents: float) -> int:
     """Estimate the number of updates of a run: one per round, or per sample budget.
 
-    Args:
-        config: Configuration of the run.
-        model: Name of the model.
-        agents: Mean number of agents that the model plays in an episode.
+    `agents` is the mean number of agents that the model plays in an episode.
     """
     samples = agents * config.rollout.episodes
     budget = config.sample_budget.get(model, max(samples, config.rollout.group_size))

@@ -16,7 +16,6 @@ from srl_agents.evaluation.episode_stats import (
     winner,
 )
 from srl_train.run import Run, UpdateStats
-from srl_train.trajectory import Game
 
 if TYPE_CHECKING:
     from srl_train.round import PlayedRound
@@ -46,15 +45,9 @@ def metrics_row(
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Build the round's row of metrics.jsonl.
+    """Return the round's row of metrics.jsonl.
 
     Rewards are means per agent and step, returns are means per agent and episode.
-
-    Args:
-        run: The run.
-        played: Episodes and trajectories of the round.
-        updates: Statistics of each model's updates.
-        seconds: Duration of the parts of the round.
     """
     kept, left_out = played.kept, played.left_out
     steps = [step for episode in kept for turn in episode.turns for step in turn]
@@ -120,7 +113,7 @@ def _model_row(run: Run, model: str, played: PlayedRound, update: UpdateStats) -
     return {
         # All agents that matchmaking may assign to the model.
         "seats": list(seats),
-        **_matched(run, model, held),
+        **({"games": len({id(e) for e, _, _ in held})} if run.matchmaking.draws else {}),
         "raw_reward": mean([step.reward for step in steps]),
         "raw_return": mean([episode.returns()[agent] for episode, _, agent in held]),
         "shaped_return": mean([sum(game[agent].shaped) for _, game, agent in held]),
@@ -138,13 +131,6 @@ def _model_row(run: Run, model: str, played: PlayedRound, update: UpdateStats) -
         "age_rounds": _summary(update.age),
         **metrics,
     }
-
-
-def _matched(run: Run, model: str, held: Sequence[tuple[Episode, Game, str]]) -> dict[str, int]:
-    """Return the number of the model's episodes, with drawn matchmaking."""
-    if not run.matchmaking.draws:
-        return {}
-    return {"games": len({id(episode) for episode, _, _ in held})}
 
 
 def _summary(values: Sequence[int]) -> dict[str, float] | None:

@@ -29,7 +29,6 @@ KINDS = {"full": None, "adapters": {"rank": 2}}
     ("strategy", "critic", "kind"),
     [
         ("synchronized", "shared", "full"),
-        ("federated", "separate", "full"),
         ("federated", "central", "adapters"),
         ("selective", "separate", "adapters"),
         ("asynchronous", "shared", "adapters"),

@@ -134,7 +134,7 @@ def split(path):
 
 
 SAME = [case for case in work.UPDATES if case != "bnpo"]
-SAME += [f"ppo_{critic}" for critic in work.CRITICS] + [f"fsdp_{case}" for case in work.SLICED]
+SAME += ["ppo", *(f"fsdp_{case}" for case in work.SLICED)]
 
 
 @pytest.mark.parametrize("case", SAME)
@@ -209,14 +209,6 @@ def test_a_process_that_fails_ends_the_others(launched):
 
 
 # ---- in one process ------------------------------------------------------------------------------
-
-
-def test_one_process_is_everything():
-    assert processes.start("cpu") == processes.count() == 1
-    assert processes.index() == 0 and processes.is_main()
-    assert processes.gather([1, 2]) == list(processes.share_of([1, 2])) == [1, 2]
-    assert processes.mean_metrics({"a": 0.1}) == {"a": 0.1}
-    processes.wait()
 
 
 @pytest.mark.parametrize(

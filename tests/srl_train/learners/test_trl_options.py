@@ -56,10 +56,8 @@ def test_what_trl_the_schedule_or_the_optimizer_refuses(trl, settings, told):
 @pytest.mark.parametrize(
     "schedule, options",
     [
-        ("cosine_with_min_lr", {"min_lr_rate": 0.1}),
         ("warmup_stable_decay", {"num_decay_steps": 2}),
         ("polynomial", {"power": 2.0}),
-        ("cosine_with_restarts", {"num_cycles": 2}),
     ],
 )
 def test_schedules_are_given_their_settings(schedule, options):
@@ -73,7 +71,6 @@ def test_schedules_are_given_their_settings(schedule, options):
     [
         {"importance_sampling_level": "sequence"},
         {"epsilon_high": 5.0},
-        {"entropy_coef": 0.5},
         {"top_entropy_quantile": 0.3},
         {"pad_to_multiple_of": 8},
     ],
@@ -90,7 +87,7 @@ def test_what_is_handed_on_changes_the_update(trl):
         assert relative_error(other, plain) > 1e-3
 
 
-@pytest.mark.parametrize("loss", ["cispo", "sapo", "vespo"])
+@pytest.mark.parametrize("loss", ["cispo", "vespo"])
 def test_other_losses_learn(loss):
     model = small_model()
     before = {n: p.clone() for n, p in model.named_parameters()}
@@ -107,7 +104,7 @@ def test_activation_checkpointing_gives_the_same_gradient():
     assert relative_error(less, plain) < EXACT
 
 
-@pytest.mark.parametrize("loss", ["dapo", "bnpo", "dr_grpo", "grpo"])
+@pytest.mark.parametrize("loss", ["dapo", "grpo"])
 def test_accumulation_gives_the_same_step(loss):
     # Equal lengths: bnpo and grpo weigh a part by itself, whatever the number of its tokens.
     samples = some_samples()
