@@ -33,7 +33,6 @@ _KEPT = {
     "value_loss": "value_loss",
     "explained_variance": "explained_variance",
     "approx_kl": "approx_kl",
-    "stopped_early": "stopped_early",
     "sampler_divergence/mean": "sampler_divergence",
     "sampler_divergence/max": "sampler_divergence_max",
 }

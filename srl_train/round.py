@@ -333,8 +333,9 @@ def _learn_together(
         computed = each(lambda model: learners[model].compute_gradients(), active)
         gradients: dict[str, Mapping[str, Tensor] | None] = {**dict.fromkeys(learners), **computed}
         for model, gradient in computed.items():
-            broken = None if gradient is None else not_finite(gradient)
-            if broken is not None:  # No strategy may spread it to other models.
+            if (
+                broken := not_finite(gradient)
+            ) is not None:  # No strategy may spread it to other models.
                 gradients[model] = None
                 skipped[model].append((step, broken))
         combined, run.strategy_state = run.strategy.on_gradients(

@@ -42,7 +42,7 @@ class Learner(Protocol):
         """Run one update; arguments as in `begin_update`. Steps that are not finite are skipped."""
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
-        """Start one update and return the largest number of its optimizer steps.
+        """Start one update and return the number of its optimizer steps.
 
         Args:
             samples: Samples in contiguous groups of equal size.
@@ -50,8 +50,8 @@ class Learner(Protocol):
             version: The model's update count. Samples may come from older versions.
         """
 
-    def compute_gradients(self) -> dict[str, Tensor] | None:
-        """Return the next step's gradients, unclipped; None ends the update."""
+    def compute_gradients(self) -> dict[str, Tensor]:
+        """Return the next step's gradients by parameter name, unclipped."""
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         """Clip, then take one optimizer and scheduler step; None leaves the model unchanged."""

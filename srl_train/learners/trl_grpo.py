@@ -260,7 +260,7 @@ class PlayedLearner(SteppedLearner):
         self._trainer.version, self._trainer.divergences = version, []
         return self.steps_per_update
 
-    def compute_gradients(self) -> dict[str, Tensor] | None:
+    def compute_gradients(self) -> dict[str, Tensor]:
         """Return the next step's gradients.
 
         Raises:

@@ -41,8 +41,6 @@ from srl_train.returns import (
 )
 from srl_train.samples import TokenSample, per_token
 
-_TOO_FAR = 1.5  # times target_kl
-
 
 class PlayedPPOTrainer(PlayedGRPOTrainer):
     """GRPOTrainer with a critic: advantages (B, T) by GAE, and the value loss added to TRL's."""
@@ -240,7 +238,6 @@ class PpoLearner(PlayedLearner):
         super().__init__(name, model, tokenizer, config, seed=seed, **settings)
         self._critic = {n: p for n, p in critic.named_parameters() if p.requires_grad}
         self._parameters |= {f"{CRITIC}{n}": p for n, p in self._critic.items()}
-        self._stopped = False
 
     def _own_arguments(self) -> dict[str, Any]:
         return {"entropy_coef": self._config.entropy_coef}
@@ -249,7 +246,6 @@ class PpoLearner(PlayedLearner):
         """Start one update and return the largest number of its optimizer steps."""
         if not isinstance(self._trainer.critic, CentralCritic):
             self._check_length(samples)
-        self._stopped = False
         return super().begin_update(samples, seed, version)
 
     def _check_length(self, samples: Sequence[TokenSample]) -> None:
@@ -264,19 +260,13 @@ class PpoLearner(PlayedLearner):
                 "shorten the texts, or set tells_time of with_text"
             )
 
-    def compute_gradients(self) -> dict[str, Tensor] | None:
-        """Return the next step's gradients, or None once the policy exceeds target_kl."""
-        if self._stopped:
-            return None
+    def compute_gradients(self) -> dict[str, Tensor]:
+        """Return the next step's gradients."""
         self._trainer.divergence.clear()
         gradients = super().compute_gradients()
         sums, tokens = zip(*processes.gather(self._trainer.divergence), strict=True)
         divergence = sum(sums) / max(sum(tokens), 1.0)
         self._trainer._metrics["train"]["approx_kl"].append(divergence)
-        limit = self._config.target_kl
-        if limit is not None and divergence > _TOO_FAR * limit:
-            self._stopped = True
-            return None
         return gradients
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
@@ -287,10 +277,6 @@ class PpoLearner(PlayedLearner):
             scale = min(1.0, self._config.max_grad_norm / (float(norm) + 1e-6))
             gradients = {**gradients, **{n: g * scale for n, g in own.items()}}
         super().apply_gradients(gradients)
-
-    def end_update(self) -> dict[str, float]:
-        """Return the update's metrics, averaged over its steps."""
-        return {**super().end_update(), "stopped_early": float(self._stopped)}
 
     def counters(self) -> dict[str, Any]:
         """Return the schedule, the steps and the scale of the critic's values."""

@@ -103,13 +103,13 @@ class SteppedLearner(Learner):
         left_out = []
         for step in range(self.begin_update(samples, seed, version)):
             gradients = self.compute_gradients()
-            broken = None if gradients is None else not_finite(gradients)
+            broken = not_finite(gradients)
             if broken is not None:
                 left_out.append((step, broken))
             self.apply_gradients(None if broken is not None else gradients)
         return Learned(self.end_update(), left_out)
 
-    def compute_gradients(self) -> dict[str, Tensor] | None:
+    def compute_gradients(self) -> dict[str, Tensor]:
         """Run TRL's forward, loss and backward for the next step."""
         trainer = self._trainer
         trainer.model.train()  # TRL derives its own mode from this

@@ -81,21 +81,21 @@ def updates_per_round(run, number_of_rounds):
 
 def test_a_slow_model_does_not_delay_other_models(short_run):
     small = {"rollout__group_size": 2}
-    alone = updates_per_round(build_run(short_run(**small)), 10)
-    run = build_run(short_run(**small, updates__sample_budget={"model_1": 20}))
+    alone = updates_per_round(build_run(short_run(**small)), 4)
+    run = build_run(short_run(**small, updates__sample_budget={"model_1": 8}))
     start = weights(run)["model_1"]
-    both = updates_per_round(run, 9)
+    both = updates_per_round(run, 3)
     assert same(weights(run)["model_1"], start)
-    row = train_round(run, 9).row
+    row = train_round(run, 3).row
     both.append({m: run.versions[m] - sum(c[m] for c in both) for m in run.versions})
-    assert [c["model_0"] for c in both] == [c["model_0"] for c in alone] == [1] * 10
-    assert [c["model_1"] for c in both] == [0] * 9 + [1]
-    assert row["models"]["model_1"]["samples"] == 20
+    assert [c["model_0"] for c in both] == [c["model_0"] for c in alone] == [1] * 4
+    assert [c["model_1"] for c in both] == [0] * 3 + [1]
+    assert row["models"]["model_1"]["samples"] == 8
     assert row["models"]["model_1"]["staleness"] == {"mean": 0.0, "max": 0}
-    assert row["models"]["model_1"]["age_rounds"] == {"mean": 4.5, "max": 9}
+    assert row["models"]["model_1"]["age_rounds"] == {"mean": 1.5, "max": 3}
 
 
-@pytest.mark.parametrize("bound, updates", [(4, 3), (1, 2), (0, 1)])
+@pytest.mark.parametrize("bound, updates", [(4, 3), (1, 2)])
 def test_staleness_is_recorded_and_bounded(bound, updates, short_run):
     run = build_run(
         short_run(

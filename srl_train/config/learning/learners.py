@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from srl_train.config.bounds import MOST_PASSES
 from srl_train.config.section import Section, chosen_by, nearest
@@ -81,17 +81,6 @@ class OptimizerConfig(Section):
     """AdamW's decoupled decay, per unit of learning rate."""
     max_grad_norm: Positive = 1.0
     """L2 norm that gradients are clipped to."""
-
-    @model_validator(mode="after")
-    def _check_schedule(self) -> Self:
-        if self.schedule in ("cosine_with_min_lr", "warmup_stable_decay") and not isinstance(
-            self, SurrogateConfig
-        ):
-            raise ConfigError(
-                f"schedule: got {self.schedule!r}, which needs trl.lr_scheduler_kwargs, and only "
-                "algorithms have that: give another schedule"
-            )
-        return self
 
 
 class SurrogateConfig(OptimizerConfig):
@@ -204,9 +193,6 @@ class PpoConfig(SurrogateConfig):
     """Of the critic's own parameters; null takes the policy's."""
     entropy_coef: NotNegative = 0.0
     """Weight of the entropy bonus: the mean entropy per answer token, in nats."""
-    target_kl: Positive | None = None
-    """An update stops once the policy is 1.5 times this far from the one that played, in nats per
-    answer token; null never stops one."""
 
 
 AlgorithmConfig = Annotated[

@@ -85,7 +85,6 @@ VALUES = {
             "algorithm: every model has its own in algorithms",
         ),
         ("algorithm: {name: ppo, gae_lambda: 2}", "algorithm.gae_lambda: got 2"),
-        ("algorithm: {name: ppo, target_kl: 0}", "algorithm.target_kl: got 0"),
     ],
     "mode": [
         ("mode: {name: [mixed]}", "mode.name: got \"['mixed']\": give one of 'cooperative'"),
@@ -113,7 +112,6 @@ VALUES = {
     ],
     "stages": [
         ("sft: {epochs: 0}", "sft.epochs: got 0"),
-        ("sft: {schedule: cosine_with_min_lr}", "sft.schedule: got 'cosine_with_min_lr', which"),
         ("sft: {data: demos.jsonl}", "sft.data: got 'demos.jsonl': give a list"),
         ("sft: {data: [a], data_policy: uniform}", "sft.data_policy: got 'uniform', which is"),
         ("sft: {answer_weight: 0}", "sft.answer_weight: got 0 where observation_weight is 0"),

@@ -46,7 +46,7 @@ def test_policy_and_value_gradients_are_those_of_the_formula(critic, build):
     metrics = one.end_update()
     assert metrics["loss"] == pytest.approx(loss, abs=1e-5)
     assert metrics["value_loss"] == pytest.approx(reference.loss(samples)[1].item(), rel=1e-5)
-    assert metrics["approx_kl"] == 0.0 and metrics["stopped_early"] == 0.0
+    assert metrics["approx_kl"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -172,29 +172,6 @@ def test_the_value_loss_reaches_the_backbone_of_a_shared_critic_only():
 
 
 # ---- a learner among others ----------------------------------------------------------------------
-
-
-def test_an_update_stops_when_the_policy_has_moved_too_far():
-    samples = played()
-    free = ppo_learner(num_iterations=6, learning_rate=0.003)
-    seen = []
-    for _ in range(free.begin_update(samples, 3, 0)):
-        free.apply_gradients(free.compute_gradients())
-        sums, tokens = free._trainer.divergence[0]
-        seen.append(sums / tokens)
-    target = seen[2] / 1.6  # the third step is the first beyond 1.5 targets
-    assert max(seen[:2]) <= 1.5 * target
-    one = ppo_learner(num_iterations=6, learning_rate=0.003, target_kl=target)
-    given = []
-    for _ in range(one.begin_update(samples, 3, 0)):
-        given.append(one.compute_gradients())
-        one.apply_gradients(given[-1])
-    assert [g is None for g in given] == [False, False, True, True, True, True]
-    assert one.counters()["global_step"] == 2
-    assert one.end_update()["stopped_early"] == 1.0
-    assert all(p.grad is None for p in one._parameters.values())
-    one.begin_update(samples, 4, 0)
-    assert one.compute_gradients() is not None, "a new update starts anew"
 
 
 def test_policy_and_critic_are_clipped_apart_and_stepped_at_their_own_rates():
