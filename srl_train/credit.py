@@ -88,12 +88,7 @@ def assign_credit(
 ) -> tuple[list[Game], CreditState]:
     """Return the episodes with advantages per step, and the scheme's next state.
 
-    Args:
-        games: Episodes of a round, group after group.
-        group_size: Number of episodes per group.
-        scheme: Credit scheme; None leaves the advantages to the learner.
-        roles: Teams and leaders among the agents.
-        state: State of the scheme after the previous round.
+    `games` are those of a round, group after group; without a scheme they are returned as they are.
     """
     if scheme is None:
         return list(games), state
@@ -131,10 +126,9 @@ def normalize_steps(
 ) -> list[list[float]]:
     """Subtract from each reward-to-go its mean over the episodes that have that step.
 
-    With `scale` "group" all steps are divided by one deviation + `SCALE_FLOOR`: the deviation of
-    the centered values of all steps, where a step of n episodes has n - 1 degrees of freedom. A
-    deviation per step would be estimated from a handful of episodes where most have ended, and
-    would scale the last two to +-.71 whatever their difference.
+    With `scale` "group" all steps are divided by the deviation of all centered values plus
+    `SCALE_FLOOR`; a step of n episodes has n - 1 degrees of freedom. A deviation per step would be
+    estimated from few episodes at late steps, and would scale the last two to +-.71.
 
     Args:
         rewards_ET: Rewards per episode and step; episodes may differ in length.
@@ -485,10 +479,6 @@ raises ConfigError for an unsuitable environment."""
 
 def build_credit(config: RunConfig, env: Any) -> Credit:
     """Build the credit assignment of a run.
-
-    Args:
-        config: Configuration of the run.
-        env: The environment, to check whether the scheme supports it.
 
     Raises:
         ConfigError: If the scheme does not support the environment.

@@ -29,10 +29,7 @@ VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 def start(device: str, threads: int = 1) -> int:
     """Join the process group that the environment announces, and return its size.
 
-    Args:
-        device: `models.device` of the configuration. On accelerators, each process uses the one of
-            its LOCAL_RANK.
-        threads: Number of threads of each process.
+    On accelerators (`device` other than "cpu"), each process uses the one of its LOCAL_RANK.
 
     Raises:
         TrainingError: If variables of torchrun are missing.
@@ -58,8 +55,7 @@ def start(device: str, threads: int = 1) -> int:
 def leave() -> None:
     """Leave the process group after all processes have reached this call.
 
-    Delete trainers and learners before: their references keep the group's threads running, and the
-    interpreter may abort at exit.
+    Delete trainers and learners before: their references keep the group's threads running.
     """
     if dist.is_initialized():
         wait()  # A process that leaves earlier breaks the connections of the others.

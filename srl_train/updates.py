@@ -334,16 +334,9 @@ def federated(
     weighted by the samples of the period (McMahan et al. 2017, alg. 1), or the result of a server
     optimizer (`server_step`). Models without samples do not count in the mean, but receive it.
     Rounds without any update do not count; the end of a stage before the rounds ends a period.
-    State includes the common weights and the optimizer state of each group, and the traffic.
 
     LoRA: the mean of A and the mean of B are taken separately, and their product is not the mean of
     the products B A. Both are close while the adapters have moved little from an equal start.
-
-    Args:
-        mix: Weight of the common weights, 0 to 1; with 1 all models of a group end equal.
-        groups: Models that are averaged with each other; empty for all.
-        period: Rounds between two averages.
-        server: Section of the server optimizer; None takes the mean itself.
 
     Raises:
         UpdateError: For unknown models in a group, or different parameters within a group.
@@ -437,14 +430,8 @@ def server_step(
     `common - mean` is the gradient (Reddi et al. 2021, alg. 1; Douillard et al. 2023, alg. 1), so
     gradient descent with learning rate 1 gives the mean.
 
-    Args:
-        server: Configuration of the optimizer: FedAvgM, or Nesterov's momentum for DiLoCo.
-        common: Common weights after the last average.
-        mean: Weighted mean of the models' weights now.
-        state: Optimizer state after the last step, or None.
-
-    Returns:
-        The new common weights and the new optimizer state.
+    `common` are the weights after the last average, `mean` is the weighted mean of the models now,
+    and `state` is the optimizer's, or None. Returns the new common weights and the new state.
     """
     parameters = {name: Parameter(own.clone()) for name, own in common.items()}
     optimizer = torch.optim.SGD(

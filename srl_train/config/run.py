@@ -69,8 +69,8 @@ class RolloutConfig(Section):
     discount: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Of rewards, per turn."""
     branching: bool = False
-    """Whether one episode per start is played, with group_size answers to every situation, in
-    place of group_size episodes (AT-GRPO, docs/training/credit.md)."""
+    """True plays one episode per start, with group_size answers to every situation, instead of
+    group_size episodes (AT-GRPO, docs/training/credit.md)."""
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds in which games that are played at once must be over, a round's, or those of one draw
     of opponents (draw_each); else the round is given up and the run stops. null waits."""

@@ -177,7 +177,7 @@ class PpoConfig(SurrogateConfig):
     """A value head on the policy's backbone, on a backbone of its own, or a critic that sees the
     joint state (MAPPO's)."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Of the advantages, per turn: 0 trusts the critic, 1 only what was paid."""
+    """Lambda of the advantages, per turn: 0 trusts the critic, 1 the rewards alone."""
     normalize_advantages: Literal["group", "update", "none"] = "group"
     """An update's advantages get mean 0 and deviation 1: over the same turn in the same group, or
     over all; or neither is done."""

@@ -105,6 +105,6 @@ def refuse_another(preset: str | None, other: str | None) -> None:
     """Raise ConfigError for a preset that replaces another one, whose settings are filled in."""
     if None not in (preset, other) and preset != other:
         raise ConfigError(
-            f"preset: got {other!r} in place of {preset!r}, whose settings are in algorithm, "
+            f"preset: got {other!r} instead of {preset!r}, whose settings are in algorithm, "
             "credit and rollout: begin with a configuration without a preset"
         )

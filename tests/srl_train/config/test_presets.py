@@ -56,7 +56,7 @@ def test_settings_against_a_preset_are_refused(tree, message):
 
 def test_a_preset_cannot_replace_another_one():
     config = RunConfig(preset="gspo")
-    with pytest.raises(ConfigError, match="preset: got 'dapo' in place of 'gspo', whose settings"):
+    with pytest.raises(ConfigError, match="preset: got 'dapo' instead of 'gspo', whose settings"):
         config.replaced(preset="dapo")
     assert config.replaced(preset="gspo", seed=1) == RunConfig(preset="gspo", seed=1)
     assert config.replaced(preset=None).algorithm == config.algorithm
