@@ -35,7 +35,6 @@ from srl_envs.validation import (
     number_between,
     parallel_form,
     reset_arguments,
-    unchanged_if_refused,
 )
 
 DEFAULT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -172,22 +171,21 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Start an episode of one of the environments; without a seed, continue the last one.
 
         The environment receives the number of the episode since that seed as option "episode". A
-        refused argument raises EnvConfigError and changes nothing.
+        refused argument raises EnvConfigError.
         """
         seed, given = reset_arguments(seed, options)
-        with unchanged_if_refused(self, "environment", "_episode"):
-            if seed is not None:
-                self.np_random = np.random.default_rng(seed)
-            self._episode = 0 if seed is not None else self._episode + 1
-            drawn = str(self.np_random.choice(self._labels, p=self._shares))
-            own_seed = int(self.np_random.integers(2**31))
-            named = given.get("environment")
-            self.environment = (
-                drawn if named is None else check_choice("environment", named, self._labels)
-            )
-            # The environment is seeded in every episode and cannot count them.
-            options = {"episode": self._episode, **given}
-            observations, infos = self._on("reset").reset(seed=own_seed, options=options)
+        if seed is not None:
+            self.np_random = np.random.default_rng(seed)
+        self._episode = 0 if seed is not None else self._episode + 1
+        drawn = str(self.np_random.choice(self._labels, p=self._shares))
+        own_seed = int(self.np_random.integers(2**31))
+        named = given.get("environment")
+        self.environment = (
+            drawn if named is None else check_choice("environment", named, self._labels)
+        )
+        # The environment is seeded in every episode and cannot count them.
+        options = {"episode": self._episode, **given}
+        observations, infos = self._on("reset").reset(seed=own_seed, options=options)
         return self._seen(observations), self._told(infos)
 
     def step(self, actions: Mapping[str, Any]) -> Step:

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 import srl_envs
-from srl_agents.rollout import play_many
-from srl_agents.scripted.registry import classic_policy
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
 from srl_extensions.remote import connect, remote

@@ -9,7 +9,6 @@ from functools import partial
 import pytest
 
 from srl_envs import make
-from srl_envs.errors import EnvConfigError
 from srl_extensions.remote import sessions as layer
 from srl_extensions.remote.errors import Refused, WireError
 from srl_extensions.remote.sessions import SessionLimits, Sessions, Turn

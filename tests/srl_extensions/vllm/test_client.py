@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from srl_agents.errors import BackendError, ServerUnavailable
-from srl_agents.event_loop import run
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.network import RetryPolicy

@@ -7,7 +7,7 @@ from openenv.core.env_server.types import Action, Observation, State
 
 from srl_agents.rollout import play
 from srl_envs import check_environment, make
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.errors import EnvError
 from srl_envs.text import TextEnv
 from srl_envs.wrappers import SingleAgentEnv
 from srl_extensions.remote.openenv_client import FocalAgent, OpenEnvGame, PartnerGame, listed
