@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from srl_envs.untrusted import cut, printable
 from srl_train.metrics.errors import RunFolderError
-from srl_train.metrics.tables import aligned, measured
+from srl_train.metrics.tables import measured
 from srl_train.run_files import write_whole
 
 SCHEMA_VERSION = 2
@@ -253,9 +253,3 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Return a table without the columns in which nothing was measured."""
     shown, *cells = measured(headers, rows)
     return Table(shown, cells)
-
-
-def as_lines(blocks: Iterable[Block]) -> list[str]:
-    """Return the tables among the blocks as lines for a terminal."""
-    tables = (block for block in blocks if isinstance(block, Table))
-    return [line for block in tables for line in aligned([block.headers, *block.rows])]

@@ -259,28 +259,3 @@ def _checked(adapter: TypeAdapter[Any], value: Any, where: str) -> Any:
         place = ".".join(map(str, first["loc"]))
         raise RunFolderError(f"{where}: {place}: {first['msg']}") from error
     return value
-
-
-def labels(folders: Sequence[Path]) -> list[str]:
-    """Return a short unique name for each folder: as few of its last parts as possible.
-
-    Raises:
-        RunFolderError: If a folder is listed twice.
-    """
-    parts = [folder.resolve().parts for folder in folders]
-    for length in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-length:]) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    raise RunFolderError(f"runs must be different, got {', '.join(map(str, folders))}")
-
-
-def settings(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return the values of a configuration by their dotted names."""
-    found: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            found |= settings(value, f"{above}{key}.")
-        else:
-            found[f"{above}{key}"] = value
-    return found

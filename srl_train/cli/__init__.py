@@ -48,7 +48,7 @@ COMMANDS = PluginTable(
             "srl_train.cli.export", "write a trained model to a folder or push it to the hub"
         ),
         "report": Plugin(
-            "srl_extensions.pages.command_report", "write the report of one or several runs"
+            "srl_extensions.pages.command_report", "write the report of a run"
         ),
         "watch": Plugin(
             "srl_extensions.pages.command_watch", "show running and finished runs in a browser"
