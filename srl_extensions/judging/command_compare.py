@@ -60,10 +60,11 @@ def run(args: argparse.Namespace) -> int:
     check_numbers(args)
     named = [_split(word) for word in args.runs]
     folders = [folder for _, folder in named]
+    names = [folder.resolve().name for folder in folders]
+    labels = names if len(set(names)) == len(names) else list(map(str, folders))
     load = COMMANDS.load("report").load
     loaded = [
-        (method, label, load(folder))
-        for (method, folder), label in zip(named, _labels(folders), strict=True)
+        (method, label, load(folder)) for (method, folder), label in zip(named, labels, strict=True)
     ]
     if args.out is not None:
         refuse_unwritable("--out", args.out)
@@ -100,16 +101,6 @@ def _split(word: str) -> tuple[str | None, Path]:
     if not method or not folder:
         raise ConfigError(f"runs must be RUN or METHOD=RUN, got {word!r}")
     return method, Path(folder)
-
-
-def _labels(folders: Sequence[Path]) -> list[str]:
-    """Return a short unique name for each folder: as few of its last parts as possible."""
-    parts = [folder.resolve().parts for folder in folders]
-    for length in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-length:]) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    raise RunFolderError(f"runs must be different, got {', '.join(map(str, folders))}")
 
 
 def methods_of(runs: Sequence[tuple[str | None, str, RecordedRun]]) -> dict[str, list[RecordedRun]]:

@@ -1,7 +1,7 @@
 """Reader of run folders: rows, stages, summary and configuration.
 
-The folder of a running or killed run is read as far as it is complete, and `RecordedRun.notes`
-lists the missing parts.
+The complete parts of a running or killed run are read, and `RecordedRun.notes` lists the missing
+parts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Environment(TypedDict, total=False):
     winners: _Numbers | None
 
 
-class _Row(TypedDict, total=False):
+class _RecordedRow(TypedDict, total=False):
     """Row of a round, with `environment`, or of a pass, with `stage`."""
 
     round: Required[Annotated[int, Field(gt=-(10**9), lt=10**9)]]
@@ -53,7 +53,7 @@ class _Summary(TypedDict, total=False):
     baselines: dict[str, float | None] | None
 
 
-_ROW, _SUMMARY = TypeAdapter(_Row), TypeAdapter(_Summary)
+_ROW, _SUMMARY = TypeAdapter(_RecordedRow), TypeAdapter(_Summary)
 
 
 @dataclass(frozen=True)
