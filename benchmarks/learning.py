@@ -105,7 +105,7 @@ def unseen_markets(options: Mapping[str, Any], count: int) -> HeldOut:
     """Return markets that training never draws."""
     make_market = functools.partial(SocialTrading, **options)
     env = make_market()
-    stocks = VectorLayout(field_sizes(env.rules, env.network))
+    stocks = VectorLayout(field_sizes(env.rules))
     score = functools.partial(market_score, read=stocks)
     return HeldOut(make_market, range(UNSEEN, UNSEEN + count), score)
 

@@ -62,7 +62,7 @@ def test_a_tampered_record_is_refused_and_leaves_no_file(record, tmp_path, capsy
     tamper(record, more)
     out = tmp_path / "game.html"
     assert cli.main(["replay", str(record), "--out", str(out)]) == 2
-    assert "turn 5, agent_1: the record says that it earned" in capsys.readouterr().err
+    assert "turn 5, agent_1: the recorded reward" in capsys.readouterr().err
     assert not out.exists()
 
 
