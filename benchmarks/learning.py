@@ -30,7 +30,6 @@ from srl_envs.games.maze_levels import MazeRecipe
 from srl_envs.games.team_battle import TeamBattleRules
 from srl_envs.games.trading import SocialTrading, field_sizes
 from srl_extensions.pages import run_folder
-from srl_extensions.pages.comparison import compare
 from srl_train.metrics import read_metrics
 
 BASELINE = "greedy_walker"
@@ -267,17 +266,13 @@ def offline(request: Request) -> Result:
 
 
 def team_battle(request: Request) -> Result:
-    """Measure every reward mode; comparison_SEED.html shows a seed's runs side by side."""
-    folders: dict[int, list[Path]] = {}
+    """Measure every reward mode."""
     cooperative: dict[int, float] = {}
     rows: list[dict[str, Any]] = []
     for run in train_methods(request, {"after": ends_of_games}):
         after = run["after"]["raw_reward"]
         apart = cooperative.setdefault(run["seed"], after) - after
-        folders.setdefault(run["seed"], []).append(Path(run["out"]))
         rows.append({**run, "below_cooperative": apart})
-    for seed, own in folders.items():
-        compare(own, request.folder / f"comparison_{seed}.html")
     known = known_values(options_of(request))
     said = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
     return Result(rows, facts={"known": said})

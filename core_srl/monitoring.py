@@ -12,22 +12,14 @@ from pydantic import Field
 
 from core_srl.settings import settings
 from srl_agents.episode import Episode
-from srl_extensions.pages.document import (
-    Document,
-    Figure,
-    Line,
-    PageSection,
-    Panel,
-    write_page,
-)
+from srl_extensions.pages.document import Document, Figure, Line, PageSection, Panel, write_page
 from srl_extensions.pages.figures import smoothing_window
 from srl_extensions.pages.run_folder import number_at
 from srl_train.errors import ConfigError
 from srl_train.metrics import JsonlSink, read_metrics
 from srl_train.metrics.errors import MetricsError
 
-STARTED = "monitor_started"
-"""Key of the first line of a session, with the time in UTC."""
+STARTED = "monitor_started"  # Key of the first line of a session, with the time in UTC.
 
 
 @settings
@@ -175,7 +167,7 @@ class GraphVisualizer:
         Raises:
             ConfigError: For another ending.
         """
-        place = self.log_file.with_suffix(".html") if out is None else Path(out)
+        place = Path(self.log_file.with_suffix(".html") if out is None else out)
         if place.suffix != ".html":
             raise ConfigError(f"out must end in .html, got {str(place)!r}")
         rows = self.rows()

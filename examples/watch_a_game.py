@@ -36,4 +36,4 @@ for agent, reputation in zip(
     print(f"{agent} keeps its word: {reputation:.2f}")
 
 page = write_html(recorded, frames, folder / "market.html", 0.5, view=again.text_view)
-print(f"open {page} in a browser; for a GIF: srl replay {folder}/games.jsonl --out market.gif")
+print(f"open {page} in a browser")

@@ -59,11 +59,11 @@ def run(args: argparse.Namespace) -> int:
     """Compare the methods, print the comparison and write it."""
     check_numbers(args)
     named = [_split(word) for word in args.runs]
-    folders = [folder for _, folder in named]
-    report = COMMANDS.load("report")
+    names = [folder.resolve().name for _, folder in named]
+    labels = names if len(set(names)) == len(names) else [str(folder) for _, folder in named]
     loaded = [
-        (method, label, report.load(folder))
-        for (method, folder), label in zip(named, report.labels(folders), strict=True)
+        (method, label, COMMANDS.load("report").load(folder))
+        for (method, folder), label in zip(named, labels, strict=True)
     ]
     if args.out is not None:
         refuse_unwritable("--out", args.out)

@@ -9,11 +9,10 @@ from pathlib import Path
 from srl_agents.episode import read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_agents.evaluation.replay import remade, replay
+from srl_extensions.pages.animation import write_html
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_trust
 from srl_train.errors import ConfigError
-
-SUFFIXES = (".gif", ".html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--episode", type=int, default=0, metavar="N", help="(default: 0)")
     parser.add_argument(
         "--out", type=Path, metavar="FILE",
-        help="the animation: a name that ends in .html or .gif (default: only check the record)",
+        help="the animation, a page: NAME.html (default: only check the record)",
     )  # fmt: skip
     add_trust(parser)
 
@@ -39,25 +38,18 @@ def run(args: argparse.Namespace) -> int:
     if not episodes:
         raise EpisodeError(f"no episodes in {path}: give a file of episodes, or a run's folder")
     if not 0 <= args.episode < len(episodes):
-        raise EpisodeError(
-            f"--episode is {args.episode}: {path} holds {len(episodes)}, counted from 0"
-        )
+        most = len(episodes) - 1
+        raise EpisodeError(f"--episode must be between 0 and {most}, got {args.episode}")
     episode = episodes[args.episode]
-    if out is not None and out.suffix not in SUFFIXES:
-        raise ConfigError(f"--out is {out}: give a name that ends in {' or '.join(SUFFIXES)}")
+    if out is not None and out.suffix != ".html":
+        raise ConfigError(f"--out must end in .html, got {out}")
     with closing(remade(episode, out and "rgb_array", trusted=args.trust)) as env:
         frames = replay(episode, env)
         if out is None:
             turns = sum(1 for _ in frames) - 1
             tell(f"{path}, episode {args.episode}: {turns} turns played again as recorded")
             return 0
-        from srl_extensions.pages.animation import write_gif, write_html
-
-        seconds = 1 / env.metadata.get("render_fps", 1)
-        if out.suffix == ".gif":
-            write_gif(frames, out, seconds)
-        else:
-            view = getattr(env.unwrapped, "text_view", None)
-            write_html(episode, frames, out, seconds, view=view)
+        view = getattr(env.unwrapped, "text_view", None)
+        write_html(episode, frames, out, 1 / env.metadata.get("render_fps", 1), view=view)
     tell(f"{out}: {len(episode.turns) + 1} frames of {args.episodes}, episode {args.episode}")
     return 0

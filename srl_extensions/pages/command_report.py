@@ -1,7 +1,7 @@
-"""`srl report`: the report of one run, or of several side by side.
+"""`srl report`: the report of a run.
 
 Other parts load this module from the table of commands: `summary` for the end of `srl train`;
-`load`, `labels`, `write_page` and `transcript` to read runs and to write pages.
+`load`, `write_page` and `transcript` to read runs and to write pages.
 """
 
 from __future__ import annotations
@@ -9,25 +9,22 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from srl_extensions.pages.comparison import compare, final_values, labeled
-from srl_extensions.pages.document import as_lines, write_page
+from srl_extensions.pages.document import write_page
 from srl_extensions.pages.report import terminal_summary, write_report
-from srl_extensions.pages.run_folder import labels, load
+from srl_extensions.pages.run_folder import load
 from srl_extensions.pages.transcript import transcript
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_trust
 
-__all__ = ["add_arguments", "labels", "load", "run", "summary", "transcript",
-           "write_page"]  # fmt: skip
+__all__ = ["add_arguments", "load", "run", "summary", "transcript", "write_page"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="a folder of `srl train`")
+    parser.add_argument("run", metavar="RUN", type=Path, help="a folder of `srl train`")
     parser.add_argument(
         "--out", type=Path, metavar="FILE",
-        help="the page to write (default: report.html in the run's folder, "
-        "or comparison.html next to the first run)",
+        help="the page to write (default: report.html in the run's folder)",
     )  # fmt: skip
     add_trust(parser)
 
@@ -39,15 +36,7 @@ def summary(folder: Path) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Write the page, and print its path and the headline."""
-    if len(args.runs) == 1:
-        page = write_report(args.runs[0], args.out, trusted=args.trust)
-        tell(summary(args.runs[0]))
-    else:
-        page = compare(args.runs, args.out)
-        loaded = labeled(args.runs)
-        for label, one in loaded.items():
-            for line in one.warnings:
-                tell(f"warning: {label}: {line}")
-        tell("\n".join(as_lines([final_values(loaded)])))
+    page = write_report(args.run, args.out, trusted=args.trust)
+    tell(summary(args.run))
     tell(f"report: {page}")
     return 0

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from srl_envs.untrusted import cut, printable
 from srl_train.metrics.errors import RunFolderError
-from srl_train.metrics.tables import aligned, measured
+from srl_train.metrics.tables import measured
 from srl_train.run_files import write_whole
 
 SCHEMA_VERSION = 2
@@ -212,7 +212,7 @@ def html(document: Document | Mapping[str, Any]) -> str:
     The page's policy allows only the scripts and styles with these hashes and embedded pictures.
     Trusted Types prevent the scripts from creating HTML from text.
     """
-    styles, scripts = ([_asset(name) for name in names] for names in (STYLES, SCRIPTS))
+    styles, scripts = ([asset(name) for name in names] for names in (STYLES, SCRIPTS))
     policy = (
         f"default-src 'none'; img-src data:; style-src {hashes(styles)}; "
         f"script-src {hashes(scripts)}; base-uri 'none'; form-action 'none'; "
@@ -224,7 +224,7 @@ def html(document: Document | Mapping[str, Any]) -> str:
         title=escape(printable(f"Core SRL: {title}"[:200], multiline=False)),
         styles="\n".join(f"<style>{one}</style>" for one in styles),
         document=to_json(document),
-        licence=_asset("uPlot.LICENSE.txt"),
+        licence=asset("uPlot.LICENSE.txt"),
         scripts="\n".join(f"<script>{one}</script>" for one in scripts),
     )
 
@@ -244,7 +244,8 @@ def hashes(texts: Iterable[str]) -> str:
     return " ".join(f"'sha256-{digest}'" for digest in digests)
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a file in `assets`."""
     return files("srl_extensions.pages").joinpath("assets", name).read_text("utf-8")
 
 
@@ -252,9 +253,3 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Return a table without the columns in which nothing was measured."""
     shown, *cells = measured(headers, rows)
     return Table(shown, cells)
-
-
-def as_lines(blocks: Iterable[Block]) -> list[str]:
-    """Return the tables among the blocks as lines for a terminal."""
-    tables = (block for block in blocks if isinstance(block, Table))
-    return [line for block in tables for line in aligned([block.headers, *block.rows])]

@@ -15,7 +15,7 @@ SIGNIFICANT = 2.0
 
 @dataclass(frozen=True)
 class Headline:
-    """Raw reward per agent and step before and after training; NaN for what was not measured."""
+    """Raw reward per agent and step before and after training; NaN if not measured."""
 
     before: float
     after: float

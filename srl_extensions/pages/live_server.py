@@ -9,14 +9,13 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from srl_envs.loading import needed_by
 from srl_envs.validation import is_own_request
 from srl_extensions.pages import live_document
-from srl_extensions.pages.document import plain
+from srl_extensions.pages.document import asset, plain
 from srl_extensions.pages.live_runs import RunFolders
 
 with needed_by("the live page"):
@@ -129,22 +128,9 @@ def server(
         names: Host names that are accepted in addition to localhost and IP addresses.
         trusted: Whether code and files named in the runs' configurations may be loaded.
     """
-    return Server(Config(
-        _app(LivePages(folders, trusted=trusted), token, names), log_level="error",
-        access_log=False, server_header=False, ws="none", timeout_graceful_shutdown=1,
-        limit_concurrency=MOST_CONNECTIONS,
-    ))  # fmt: skip
+    pages = LivePages(folders, trusted=trusted)
 
-
-def _app(pages: LivePages, token: str | None, names: Iterable[str]) -> ASGIApp:
-    content = (
-        resources.files("srl_extensions.pages").joinpath("assets/live.html").read_text("utf-8")
-    )
-
-    # Functions that are not coroutines run in threads, so that no reader waits for another.
-    def page(request: Request) -> Response:
-        return HTMLResponse(content)
-
+    # A function that is not a coroutine runs in a thread, so that no reader waits for another.
     def document(request: Request) -> Response:
         try:
             built, quiet = pages.document(request.query_params.get("run", ""))
@@ -156,11 +142,15 @@ def _app(pages: LivePages, token: str | None, names: Iterable[str]) -> ASGIApp:
         return Response(built.content, media_type="application/json", headers=headers)
 
     routes = [
-        Route("/", page),
+        Route("/", HTMLResponse(asset("live.html"))),
         Mount("/assets", StaticFiles(packages=[("srl_extensions.pages", "assets")])),
         Route("/document", document),
     ]
-    return Guard(Starlette(routes=routes), token, names)
+    return Server(Config(
+        Guard(Starlette(routes=routes), token, names), log_level="error", access_log=False,
+        server_header=False, ws="none", timeout_graceful_shutdown=1,
+        limit_concurrency=MOST_CONNECTIONS,
+    ))  # fmt: skip
 
 
 class Guard:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from srl_agents.episode import Episode, read_jsonl
@@ -24,7 +25,6 @@ from srl_extensions.pages.document import (
     Table,
     Text,
     Transcript,
-    as_lines,
     table,
     write_page,
 )
@@ -32,7 +32,7 @@ from srl_extensions.pages.figures import smoothing_window
 from srl_extensions.pages.headline import FOR_THE_OPTIMUM, ends, headline, in_words
 from srl_extensions.pages.run_folder import RecordedRun, edges, load, mean, number_at
 from srl_extensions.pages.transcript import transcript, view_of
-from srl_train.metrics.tables import MISSING, number, share
+from srl_train.metrics.tables import MISSING, aligned, number, share
 
 Cell = Callable[[str], str | float]
 """Function from a row's name to a cell of the row."""
@@ -83,7 +83,8 @@ def sections(run: RecordedRun) -> list[PageSection]:
 def terminal_summary(run: RecordedRun) -> str:
     """Return the headline of a run and its main tables as lines of text."""
     tables = [_evaluations(run), _performance(run), _environments(run)]
-    return "\n".join([*in_words(run), *as_lines(filter(None, tables))])
+    shown = [aligned([one.headers, *one.rows]) for one in tables if one is not None]
+    return "\n".join([*in_words(run), *chain.from_iterable(shown)])
 
 
 def title(run: RecordedRun) -> str:
@@ -111,11 +112,10 @@ def how_drawn(rounds: int) -> str:
     )
 
 
-def notes(run: RecordedRun, label: str = "") -> list[Notes]:
+def notes(run: RecordedRun) -> list[Notes]:
     """Return boxes with the warnings of the run and with its missing files."""
-    before = f"{label}: " if label else ""
     boxes = (("Warnings of the run.", run.warnings), ("This report is partial.", run.notes))
-    return [Notes(before + name, lines) for name, lines in boxes if lines]
+    return [Notes(name, lines) for name, lines in boxes if lines]
 
 
 def measured_cards(run: RecordedRun) -> list[Card]:

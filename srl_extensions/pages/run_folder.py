@@ -1,7 +1,7 @@
 """Reader of run folders: rows, stages, summary and configuration.
 
-The folder of a running or killed run is read as far as it is complete, and `RecordedRun.notes`
-lists the missing parts.
+The complete parts of a running or killed run are read, and `RecordedRun.notes` lists the missing
+parts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Environment(TypedDict, total=False):
     winners: _Numbers | None
 
 
-class _Row(TypedDict, total=False):
+class _RecordedRow(TypedDict, total=False):
     """Row of a round, with `environment`, or of a pass, with `stage`."""
 
     round: Required[Annotated[int, Field(gt=-(10**9), lt=10**9)]]
@@ -53,7 +53,7 @@ class _Summary(TypedDict, total=False):
     baselines: dict[str, float | None] | None
 
 
-_ROW, _SUMMARY = TypeAdapter(_Row), TypeAdapter(_Summary)
+_ROW, _SUMMARY = TypeAdapter(_RecordedRow), TypeAdapter(_Summary)
 
 
 @dataclass(frozen=True)
@@ -259,28 +259,3 @@ def _checked(adapter: TypeAdapter[Any], value: Any, where: str) -> Any:
         place = ".".join(map(str, first["loc"]))
         raise RunFolderError(f"{where}: {place}: {first['msg']}") from error
     return value
-
-
-def labels(folders: Sequence[Path]) -> list[str]:
-    """Return a short unique name for each folder: as few of its last parts as possible.
-
-    Raises:
-        RunFolderError: If a folder is listed twice.
-    """
-    parts = [folder.resolve().parts for folder in folders]
-    for length in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-length:]) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    raise RunFolderError(f"runs must be different, got {', '.join(map(str, folders))}")
-
-
-def settings(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return the values of a configuration by their dotted names."""
-    found: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            found |= settings(value, f"{above}{key}.")
-        else:
-            found[f"{above}{key}"] = value
-    return found

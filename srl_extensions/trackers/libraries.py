@@ -44,7 +44,7 @@ class TrackerRun:
     hides_from: int | None = None
     """Step from which on the library hides earlier records of the run, or None."""
     with_step: bool = False
-    """Whether `step` is logged as a metric."""
+    """True if `step` is logged as a metric."""
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
         """Log the metrics of a step."""

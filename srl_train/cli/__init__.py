@@ -47,9 +47,7 @@ COMMANDS = PluginTable(
         "export": Plugin(
             "srl_train.cli.export", "write a trained model to a folder or push it to the hub"
         ),
-        "report": Plugin(
-            "srl_extensions.pages.command_report", "write the report of one or several runs"
-        ),
+        "report": Plugin("srl_extensions.pages.command_report", "write the report of a run"),
         "watch": Plugin(
             "srl_extensions.pages.command_watch", "show running and finished runs in a browser"
         ),

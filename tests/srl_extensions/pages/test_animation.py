@@ -10,7 +10,7 @@ from PIL import Image
 
 from srl_agents.episode import AgentStep, Decision, Episode
 from srl_envs import registry
-from srl_extensions.pages.animation import write_gif, write_html
+from srl_extensions.pages.animation import write_html
 from srl_train.metrics.errors import RunFolderError
 from tests.srl_extensions.pages.pages import blocks, document
 
@@ -34,42 +34,22 @@ def an_episode(text):
     return Episode("coop_compete_v0", 7, seats, ((step, other),) * 2)
 
 
-def test_a_gif_has_every_frame_and_stands_at_the_end(tmp_path):
-    frames = some_frames(5)
-    path = write_gif(iter(frames), tmp_path / "new" / "game.gif", seconds=0.25)
-    with Image.open(path) as image:
-        assert image.n_frames == 5 and image.info["loop"] == 0
-        for number, frame in enumerate(frames):
-            image.seek(number)
-            assert image.info["duration"] == (750 if number == 4 else 250)
-            # A GIF has 256 colours: the pale edges of letters are shared among them.
-            apart = np.abs(np.asarray(image.convert("RGB")).astype(int) - frame)
-            assert apart.max() < 40 and apart.mean() < 0.5
-    assert list(path.parent.iterdir()) == [path]
-
-
-def to_gif(frames, path):
-    return write_gif(frames, path, 1.0)
-
-
 def to_html(frames, path):
     return write_html(an_episode("hi"), frames, path, 1.0)
 
 
-@pytest.mark.parametrize("write", [to_gif, to_html])
-def test_without_pillow_the_extra_is_named(tmp_path, monkeypatch, write):
+def test_without_pillow_the_extra_is_named(tmp_path, monkeypatch):
     frames = some_frames()
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ImportError, match=r'pip install "core-srl\[render\]"'):
-        write(iter(frames), tmp_path / "game")
+        to_html(iter(frames), tmp_path / "game")
     assert not (tmp_path / "game").exists()
 
 
-@pytest.mark.parametrize("write", [to_gif, to_html])
-def test_a_file_that_cannot_be_written_is_told(tmp_path, write):
+def test_a_file_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunFolderError, match="cannot write"):
-        write(iter(some_frames()), tmp_path / "file" / "x")
+        to_html(iter(some_frames()), tmp_path / "file" / "x")
 
 
 def test_a_page_holds_all_frames_and_words(tmp_path):

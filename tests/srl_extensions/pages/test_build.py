@@ -8,12 +8,10 @@ import pytest
 from srl_agents.episode import Episode
 from srl_envs import registry
 from srl_extensions.pages import figures
-from srl_extensions.pages.comparison import compare
 from srl_extensions.pages.report import write_report
-from srl_extensions.pages.run_folder import labels, load
+from srl_extensions.pages.run_folder import load
 from srl_extensions.pages.transcript import transcript, view_of
 from srl_train.cli import main
-from srl_train.metrics.errors import RunFolderError
 from tests.srl_extensions.pages.pages import blocks, document, words
 from tests.srl_extensions.pages.synthetic_runs import config, episode, row, stage_row, write_run
 
@@ -153,24 +151,6 @@ def test_a_partial_run_gets_a_partial_report(tmp_path, gone):
     assert "This report is partial." in told_by(write_report(folder))
 
 
-def test_two_runs_side_by_side(tmp_path):
-    write_run(tmp_path / "friends")
-    falling = [row(n, raw_reward=0.7, cooperation_rate=0.1, winners={"draw": 3}) for n in range(40)]
-    write_run(tmp_path / "rivals", rows=falling, told=config("competitive", seed=1), evaluation={})
-    path = compare([tmp_path / "friends", tmp_path / "rivals"])
-    assert path == tmp_path / "comparison.html"
-    text = told_by(path)
-    for said in (
-        "2 runs side by side",
-        "mode cooperative competitive",
-        "raw reward, last tenth 0.8492 0.7",
-        "cooperation, last tenth 97.8 % 10.0 %",
-        "mode.name cooperative competitive",
-        "seed 0 1",
-    ):
-        assert said in text, said
-
-
 def test_a_run_of_stages_alone_has_a_report_of_its_own(tmp_path, capsys):
     measured = {"raw_reward": 0.8, "standard_error": 0.002, "episodes": 64, "per_model": {}}
     folder = write_run(
@@ -193,16 +173,6 @@ def test_a_run_of_stages_alone_has_a_report_of_its_own(tmp_path, capsys):
     assert sections(folder / "report.html") == [
         "Learned from data", "Reward", "The models", "Sample episodes", "Configuration",
     ]  # fmt: skip
-
-
-def test_comparing_needs_two_different_runs(tmp_path):
-    folder = write_run(tmp_path / "run")
-    with pytest.raises(RunFolderError, match="needs two runs"):
-        compare([folder])
-    with pytest.raises(RunFolderError, match="must be different"):
-        labels([folder, folder])
-    with pytest.raises(RunFolderError, match="no run at"):
-        compare([folder, tmp_path / "nowhere"])
 
 
 def test_weight_changes_are_drawn_for_updates_only(tmp_path):

@@ -20,7 +20,7 @@ def root(tmp_path):
 
 
 def watched(folder):
-    """The run in the folder as it is now."""
+    """Return the run in the folder, read now."""
     run = WatchedRun(folder, folder.parent)
     run.refresh()
     return run

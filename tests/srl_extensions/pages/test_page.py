@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-from srl_extensions.pages.comparison import compare
 from srl_extensions.pages.document import (
     Cards,
     Document,
@@ -79,15 +78,14 @@ def test_hostile_text_stays_text_in_every_place(tmp_path):
 
 
 @pytest.mark.browser
-def test_a_report_and_a_comparison_are_drawn_without_complaint(tmp_path):
+def test_a_report_is_drawn_without_complaint(tmp_path):
     stages = [stage_row(0, "sft", 0), stage_row(1, "sft", 1)]
-    runs = [write_run(tmp_path / name, stage_rows=stages) for name in ("a", "b")]
-    for path in (write_report(runs[0]), compare(runs, tmp_path / "both.html")):
-        drawn, said = in_a_browser(path, tmp_path / "browser")
-        assert said == []
-        assert drawn.tags.count("canvas") >= 2
-        for section in document(path)["sections"]:
-            assert words(section["title"]) in drawn.text
+    path = write_report(write_run(tmp_path / "a", stage_rows=stages))
+    drawn, said = in_a_browser(path, tmp_path / "browser")
+    assert said == []
+    assert drawn.tags.count("canvas") >= 2
+    for section in document(path)["sections"]:
+        assert words(section["title"]) in drawn.text
 
 
 @pytest.mark.browser

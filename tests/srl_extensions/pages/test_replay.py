@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from PIL import Image
 
 from srl_agents.episode import write_jsonl
 from srl_agents.rollout import play_many
@@ -43,13 +42,10 @@ def turns_in(page):
 
 
 def test_an_animation_is_written(record, tmp_path, capsys):
-    page, gif = tmp_path / "game.html", tmp_path / "game.gif"
+    page = tmp_path / "game.html"
     assert cli.main(["replay", str(record), "--out", str(page)]) == 0
     assert turns_in(page) == [0, 1, 2, 3, 4, 5]
-    assert cli.main(["replay", str(record), "--out", str(gif)]) == 0
-    with Image.open(gif) as image:
-        assert (image.n_frames, image.info["duration"]) == (6, 1000)
-    assert f"{gif}: 6 frames of" in capsys.readouterr().out
+    assert f"{page}: 6 frames of" in capsys.readouterr().out
 
 
 def tamper(path, change):
@@ -68,8 +64,6 @@ def test_a_tampered_record_is_refused_and_leaves_no_file(record, tmp_path, capsy
     assert cli.main(["replay", str(record), "--out", str(out)]) == 2
     assert "turn 5, agent_1: the recorded reward" in capsys.readouterr().err
     assert not out.exists()
-    assert cli.main(["replay", str(record), "--out", str(tmp_path / "game.gif")]) == 2
-    assert list(tmp_path.glob("game*")) == []
 
 
 def test_code_that_a_record_names_runs_where_it_is_trusted_only(record, capsys):
@@ -83,11 +77,11 @@ def test_code_that_a_record_names_runs_where_it_is_trusted_only(record, capsys):
     assert cli.main(["replay", str(record), "--trust"]) == 0
 
 
-@pytest.mark.parametrize("words", [["--episode", "2"], ["--out", "game.mp4"]])
+@pytest.mark.parametrize("words", [["--episode", "2"], ["--out", "game.gif"]])
 def test_what_does_not_fit_is_one_line(record, capsys, words):
     assert cli.main(["replay", str(record), *words]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"srl: error: {words[0]} is {words[1]}")
+    assert line.startswith(f"srl: error: {words[0]} must ")
 
 
 def test_no_link_beside_the_file_is_followed(record, tmp_path):

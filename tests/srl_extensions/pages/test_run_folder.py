@@ -1,4 +1,4 @@
-"""Run folders are read as far as they are complete, and their headline says what was learned."""
+"""Complete parts of run folders are read; the headline has the part of the optimum learned."""
 
 import math
 import os

@@ -45,7 +45,11 @@ def test_mlflow(store, short_run, tmp_path, monkeypatch):
         store
     ]
     rows = cut_off_with(
-        "mlflow", short_run, tmp_path, mlflow={"tracking_uri": where}, project="games"
+        "mlflow",
+        short_run,
+        tmp_path,
+        project="games",
+        tracker_options={"mlflow": {"tracking_uri": where}},
     )
     client = MlflowClient(where)
     [run] = client.search_runs([client.get_experiment_by_name("games").experiment_id])
@@ -137,7 +141,10 @@ def wandb_history(folder):
 
 def test_wandb(short_run, tmp_path):
     rows = cut_off_with(
-        "wandb", short_run, tmp_path, wandb=OFFLINE | {"group": "seeds", "tags": ["a"]}
+        "wandb",
+        short_run,
+        tmp_path,
+        tracker_options={"wandb": OFFLINE | {"group": "seeds", "tags": ["a"]}},
     )
     folder = tmp_path / "demo"
     wait_for_exits(folder, 2)
@@ -159,7 +166,10 @@ def test_wandb_without_a_key_is_refused_before_training(short_run, tmp_path, mon
     monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path))
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     trainer = Trainer(
-        short_run(logging={"trackers": ["wandb"], "wandb": {"mode": "online"}}), tmp_path / "demo"
+        short_run(
+            logging={"trackers": ["wandb"], "tracker_options": {"wandb": {"mode": "online"}}}
+        ),
+        tmp_path / "demo",
     )
     with pytest.raises(TrackerError, match=r"wandb cannot be opened: .*wandb login"):
         trainer.fit()
@@ -170,9 +180,9 @@ def test_wandb_without_a_key_is_refused_before_training(short_run, tmp_path, mon
 def test_numbers_of_any_kind(tracker, tmp_path, trackio_here, caplog):
     logging = {"trackers": [tracker]}
     if tracker == "mlflow":
-        logging["mlflow"] = {"tracking_uri": f"sqlite:///{tmp_path}/runs.db"}
+        logging["tracker_options"] = {"mlflow": {"tracking_uri": f"sqlite:///{tmp_path}/runs.db"}}
     if tracker == "wandb":
-        logging["wandb"] = OFFLINE
+        logging["tracker_options"] = {"wandb": OFFLINE}
     run = LIBRARIES[tracker](opening(tmp_path / "demo", **logging))
     run.log({"train/nan": math.nan, "train/inf": -math.inf, "train/agents/grün_0/x": 1.0}, 0)
     run.close(True)
