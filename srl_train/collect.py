@@ -22,7 +22,7 @@ from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.offline_data import KEPT, best_of, parts_of
 from srl_train.plan import in_words
-from srl_train.player_names import ModelSettings, PlayerSpec, models_of_run, parse_player
+from srl_train.player_names import ModelSettings, models_of_run, parse_player
 from srl_train.players import Resolver, matchmaking_of
 
 
@@ -52,7 +52,8 @@ def play_games(
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
 ) -> list[Episode]:
     """Play `games` episodes, `group_size` in a row from the same start; see `starts_of`."""
-    env_seeds, policy_seeds, options = starts_of(games, seed, stage=stage, group_size=group_size)
+    starts = starts_of(games, seed, stage=stage, group_size=group_size)
+    env_seeds, policy_seeds, options = starts
     return play_many(
         make_env,
         policies,
@@ -131,7 +132,37 @@ def build_policies(
         ConfigError: If a player is unknown, an untrained pool, or reserved for evaluation.
     """
     with closing(make_env()) as env:
-        players = _players(config, env, wanted, trained, trusted)
+        agents = env.possible_agents
+        if unknown := set(wanted) - set(agents):
+            raise ConfigError(f"no agent {min(unknown)!r}: the agents are {', '.join(agents)}")
+        everyone = set(wanted) == set(agents)
+        assigned = {} if everyone else matchmaking_of(config, env).usual
+    there = {} if trained is None else models_of_run(trained)
+    bases = {**config.models.bases, **config.models.frozen_models}
+    players = {}
+    for agent in agents:
+        name = assigned.get(agent, "")
+        who, inside = wanted.get(agent), True
+        if who is None and name in config.opponent_pools:
+            if trained is None:
+                raise ConfigError(
+                    f"{agent} is played by the pool {name!r}, which is not trained yet: use "
+                    f"--players {agent}=WHO, such as {agent}=RUN:{name}"
+                )
+            who = f"{trained}:{name}"
+        elif who is None:
+            who = there.get(name) or bases.get(name, name)
+            inside = trained is None or name in there
+        try:
+            with nullcontext() if inside or trusted else loading.closed():
+                players[agent] = parse_player(who)
+        except UntrustedError as error:
+            if inside:
+                raise
+            raise ConfigError(
+                f"{trained}/config.yaml gives {agent} to {who}, which is not in that run: use "
+                f"--players {agent}=WHO, or --trust (trusted=True)"
+            ) from error
     resolver = Resolver(
         ModelSettings.of(config.models),
         device=config.models.device,
@@ -140,46 +171,3 @@ def build_policies(
         scripted=scripted_player,
     )
     return resolver.by_agent(players, make_env)
-
-
-def _players(
-    config: RunConfig,
-    env: Any,
-    wanted: Mapping[str, str],
-    trained: Path | None,
-    trusted: bool,
-) -> dict[str, PlayerSpec]:
-    agents = env.possible_agents
-    for agent in wanted:
-        if agent not in agents:
-            raise ConfigError(f"no agent {agent!r}: the agents are {', '.join(agents)}")
-    assigned: Mapping[str, str] = {}
-    if set(wanted) != set(agents):
-        assigned = matchmaking_of(config, env).usual
-    there = {} if trained is None else models_of_run(trained)
-    named = {**config.models.bases, **config.models.frozen_models}
-    players = {}
-    for agent in agents:
-        name = assigned.get(agent, "")
-        if agent in wanted:
-            players[agent] = parse_player(wanted[agent])
-        elif name in there:
-            players[agent] = parse_player(there[name])
-        elif name in config.opponent_pools and trained is None:
-            raise ConfigError(
-                f"{agent} is played by the pool {name!r}, which is not trained yet: use "
-                f"--players {agent}=WHO, such as {agent}=RUN:{name} for the past versions of a run"
-            )
-        elif name in config.opponent_pools:
-            players[agent] = parse_player(f"{trained}:{name}")
-        else:
-            who = named.get(name, name)
-            try:
-                with nullcontext() if trained is None or trusted else loading.closed():
-                    players[agent] = parse_player(who)
-            except UntrustedError as error:
-                raise ConfigError(
-                    f"{trained}/config.yaml gives {agent} to {who}, which is not in that run: use "
-                    f"--players {agent}=WHO, or --trust (trusted=True)"
-                ) from error
-    return players

@@ -72,9 +72,7 @@ def export(
                 backend.model.save_pretrained(partial)
             backend.tokenizer.save_pretrained(partial)
             write_card(partial, name, trained)
-            mask = os.umask(0)
-            os.umask(mask)
-            partial.chmod(0o777 & ~mask)
+            partial.chmod(0o755)  # mkdtemp gives access to the owner only
             os.replace(partial, folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -87,9 +85,8 @@ def push(folder: Path, repository: str, *, private: bool = False) -> str:
 
     Raises ConfigError for an adapter on a local base, and HubError if the hub refuses.
     """
-    under = None
-    if (folder / "adapter_config.json").is_file():
-        under = adapter_base(str(folder))
+    adapted = (folder / "adapter_config.json").is_file()
+    under = adapter_base(str(folder)) if adapted else None
     if under is not None and Path(under).exists():
         raise ConfigError(
             f"{folder} is written, and not pushed: it is an adapter on the local folder {under}; "
@@ -127,9 +124,10 @@ def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None
     origin = under or start
     if origin in (None, TINY) or Path(origin).exists():  # the hub has no local folders
         origin = None
+    library = "peft" if under else "transformers"
     header = ModelCardData(
         base_model=origin and origin.partition("@")[0],
-        library_name="peft" if under else "transformers",
+        library_name=library,
         pipeline_tag="text-generation",
     )
     kind = f"A LoRA adapter on `{under}`." if under else "A causal language model."
@@ -140,23 +138,20 @@ def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None
         name=name,
         kind=kind,
         training=_training(trained, name) if trained else "",
-        library="peft" if under else "transformers",
+        library=library,
         auto="AutoPeftModelForCausalLM" if under else "AutoModelForCausalLM",
     )
     write_whole(folder / "README.md", card)
 
 
 def _training(trained: Mapping[str, Any], name: str) -> str:
-    environment, rollout = trained["environment"], trained["rollout"]
+    environment, mode = trained["environment"], trained["mode"]["name"]
     algorithm = trained["algorithms"].get(name, trained["algorithm"])
-    games = rollout["groups_per_round"]
-    if rollout.get("branching") is None:
-        games *= rollout["group_size"]
     stages = "".join(f"{stage}, then " for stage in ("sft", "dpo") if trained[stage] is not None)
     return (
         f"Trained with Core SRL in the environment `{environment['name']}` (options "
         f"{json.dumps(environment['options'])}): {stages}{algorithm['name']}, "
-        f"{trained['rounds']} rounds of {games} games planned; mode {trained['mode']['name']}, "
-        f"updates {trained['updates']['strategy']}, {trained['models']['count']} trained models, "
+        f"{trained['rounds']} rounds planned; mode {mode}, updates "
+        f"{trained['updates']['strategy']}, {trained['models']['count']} trained models, "
         f"seed {trained['seed']}."
     )

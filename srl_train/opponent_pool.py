@@ -9,7 +9,6 @@ is a league.
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +34,7 @@ Weights = Mapping[str, Tensor]
 
 PFSP_EXPONENT = 2.0
 """Exponent p of (1 - win rate)**p in prioritized draws (Vinyals et al. 2019, f_hard)."""
-LARGEST_LEAD = sys.float_info.max / 1e8
+LARGEST_LEAD = 1e300
 """Limit of a lead in a checkpoint; sums of larger ones may not be finite."""
 
 
@@ -80,7 +79,7 @@ class OpponentPool:
 
     @property
     def nash_games(self) -> int:
-        """Return the number of episodes between two snapshots in each of the two orders."""
+        """Number of episodes between two snapshots in each of the two orders."""
         return self._config.nash_games if self._config.draw == "nash" else 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
@@ -112,13 +111,8 @@ class OpponentPool:
         """Publish a snapshot, which plays from now on."""
         if self.seated != name:
             assert self._publisher is not None
-            weights = self._named[name].weights
-            self._publisher.publish(self.name, name, weights)
+            self._publisher.publish(self.name, name, self._named[name].weights)
             self.seated = name
-
-    def seat_first(self) -> None:
-        """Publish the oldest snapshot, the fixed opponent of evaluations."""
-        self.seat(self.snapshots[0].name)
 
     def chances(self) -> list[float]:
         """Return each snapshot's probability in the next draw."""
@@ -171,9 +165,8 @@ class OpponentPool:
         """
         before = self.snapshots
         try:
-            self.snapshots = self._checked(state, rounds, models)
-            if self.snapshots and not all(map(math.isfinite, self.chances())):
-                raise ValueError("the chances of the next draw are not finite")
+            self.snapshots = [_snapshot(record) for record in checked(list, state)]
+            self._check(rounds, models)
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             self.snapshots = before
             raise CheckpointError(
@@ -181,27 +174,27 @@ class OpponentPool:
             ) from error
         self.seated = None
 
-    def _checked(self, state: Any, rounds: int, models: Mapping[str, Weights]) -> list[Snapshot]:
-        found = [_snapshot(record) for record in checked(list, state)]
-        taken = [one.round for one in found]
+    def _check(self, rounds: int, models: Mapping[str, Weights]) -> None:
+        """Raise LookupError or ValueError unless the snapshots are of this pool and its models."""
+        taken = [one.round for one in self.snapshots]
         if taken != sorted(taken) or not all(0 <= number <= rounds for number in taken):
             raise ValueError(f"snapshots of the rounds {taken} after {rounds}, the oldest first")
-        first = {one.model for one in found if one.round == 0}
-        if (found or rounds) and first != set(self._config.of):  # before round 0 it may be empty
+        first = {one.model for one in self.snapshots if one.round == 0}
+        # Before round 0 a pool may be empty.
+        if (self.snapshots or rounds) and first != set(self._config.of):
             raise ValueError(f"first snapshots of {sorted(first)}, not of {list(self._config.of)}")
-        for place, one in enumerate(found):
+        for one in self.snapshots:
             if one.model not in self._config.of:
                 raise ValueError(f"a snapshot of {one.model!r}")
             if wrong := misfit(without_critic(one.weights), without_critic(models[one.model])):
                 raise ValueError(f"{one.name}: {wrong}")
-            if self.nash_games and any(older.name not in one.leads for older in found[:place]):
-                raise ValueError(f"{one.name} has not met all that are older")
-        if len(found) > len({one.name for one in found}):
+        if len(self.snapshots) > len(self._named):
             raise ValueError("one of them twice")
-        kept = Counter(one.model for one in found)
+        kept = Counter(one.model for one in self.snapshots)
         if max(kept.values(), default=0) > self._config.keep + 1:
             raise ValueError(f"{kept.most_common(1)[0]}, and {self._config.keep} are kept")
-        return found
+        if self.snapshots and not all(map(math.isfinite, self.chances())):
+            raise ValueError("the chances of the next draw are not finite")
 
     def _lead(self, episode: Episode, models: Collection[str]) -> float | None:
         """Return the difference in mean return from the pool's agents; None without both sides."""
@@ -223,8 +216,8 @@ def load_pools(
     """Restore all opponent pools of a run. Raises CheckpointError if they do not fit."""
     states = saved.state.get("pools") if isinstance(saved.state, dict) else None
     try:
-        if not isinstance(states, dict) or states.keys() != pools.keys():
-            there = sorted(map(str, states)) if isinstance(states, dict) else states
+        there = sorted(map(str, states)) if isinstance(states, dict) else states
+        if not isinstance(states, dict) or there != sorted(pools):
             raise CheckpointError(
                 f"its opponent pools are {there!r:.200}, those of its configuration {list(pools)}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -10,10 +11,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from srl_agents.episode import AgentStep, Episode, to_json, turn_to_json
+from srl_agents.episode import AgentStep, Episode, to_json, turn_to_json, write_jsonl
 from srl_agents.rollout import Spectator
 from srl_envs.untrusted import cut
 from srl_train import processes
+from srl_train.config import yaml_file
 from srl_train.config.learning.offline import planned
 from srl_train.config.run import RunConfig
 from srl_train.metrics.progress import Progress
@@ -28,7 +30,7 @@ from srl_train.metrics.sinks import (
 )
 from srl_train.round import RoundResult
 from srl_train.run import Run
-from srl_train.run_files import RunFiles
+from srl_train.run_files import RunFiles, finite, write_whole
 from srl_train.summaries import summary
 
 log = logging.getLogger(__name__)
@@ -66,7 +68,8 @@ class Recorder:
         self._prints = progress and main
         self._progress: tuple[Sink, ...] = ()
         self._rounds: Sink | None = None
-        self._configured: tuple[ConfiguredSink, ...] | None = None
+        self._configured: tuple[ConfiguredSink, ...] = ()
+        self._opened = False
 
     def refuse_missing(self, config: RunConfig) -> None:
         """Raise the error of a sink that cannot work, before models are loaded."""
@@ -84,13 +87,18 @@ class Recorder:
         Raises:
             TrackerError: If a tracker cannot be opened.
         """
-        if self._writes and self._configured is None:
-            self._configured = self._opened(run)
+        if self._writes and not self._opened:
+            stages = {name: stage.epochs for name, stage in planned(run.config).items()}
+            folder, known = self._files.folder, run.evaluations
+            context = SinkContext(run.config, folder, stages, run.position, known)
+            found = [SINKS.load(name).open_sink(context) for name in SINKS]
+            self._configured = tuple(sink for sink in found if sink is not None)
+            self._opened = True
         rows: tuple[Sink, ...] = ()
         if self.keeps_rows:
-            self._files.write_config(run.config)
+            write_whole(self._files.config, yaml_file.dump(run.config))
             rows = (JsonlSink(self._files.metrics, resume_from_round=run.next_round),)
-            run.engine.spectator = EpisodeWriter(self._files.playing).spectator
+            run.engine.spectator = EpisodeWriter(self._files.folder / "playing.jsonl").spectator
         if self._prints:
             progress = Progress(run.config.rounds, log_every=run.config.logging.every)
             self._progress = (progress,)
@@ -101,7 +109,7 @@ class Recorder:
         """Return the sink for the rows of a stage."""
         rows = JsonlSink(self._files.stages, run.stages.passes) if self.keeps_rows else Tee()
         try:
-            yield Tee(rows, *self._sinks, *self._progress, *(self._configured or ()))
+            yield Tee(rows, *self._sinks, *self._progress, *self._configured)
         finally:
             rows.close()
 
@@ -110,28 +118,30 @@ class Recorder:
         number, logging = result.row["round"], run.config.logging
         if self._rounds is not None:
             self._rounds.write(result.row)
-        for configured in self._configured or ():
+        for configured in self._configured:
             configured.write(result.row)
         for sink in self._watchers():
             sink.write_episodes(number, result.episodes)
         due = number % logging.episodes_every == 0 or run.next_round == run.config.rounds
         if self._writes and logging.episodes and due:
             samples = result.episodes[: logging.episodes]
-            self._files.write_episodes(number, samples)
-            for configured in self._configured or ():
+            path = self._files.folder / "episodes" / f"round_{number:08d}.jsonl"
+            write_jsonl(path, samples)
+            for configured in self._configured:
                 configured.write_samples(number, samples, run.view)
 
     def evaluation(self, run: Run, when: str) -> None:
         """Record a new evaluation."""
         for sink in self._watchers():
             sink.write_evaluation(when, run.evaluations[when])
-        for configured in self._configured or ():
+        for configured in self._configured:
             configured.write_evaluation(when, run.evaluations[when])
 
     def summary(self, run: Run) -> None:
         """Write summary.json."""
         if self.keeps_rows:
-            self._files.write_summary(summary(run))
+            text = json.dumps(finite(summary(run)), indent=2) + "\n"
+            write_whole(self._files.folder / "summary.json", text)
 
     def end_rounds(self) -> None:
         """Close the sinks of rounds."""
@@ -142,20 +152,9 @@ class Recorder:
     def close(self, *, finished: bool) -> None:
         """Close all sinks."""
         self.end_rounds()
-        for configured in self._configured or ():
+        for configured in self._configured:
             configured.close(finished)
-        self._configured = None
-
-    def _opened(self, run: Run) -> tuple[ConfiguredSink, ...]:
-        context = SinkContext(
-            config=run.config,
-            folder=self._files.folder,
-            stages={name: stage.epochs for name, stage in planned(run.config).items()},
-            position=run.position,
-            evaluations=run.evaluations,
-        )
-        opened = (SINKS.load(name).open_sink(context) for name in SINKS)
-        return tuple(sink for sink in opened if sink is not None)
+        self._configured, self._opened = (), False
 
     def _watchers(self) -> Iterator[Watcher]:
         return (sink for sink in self._sinks if isinstance(sink, Watcher))
@@ -217,12 +216,11 @@ class EpisodeWriter:
 def _short(step: AgentStep) -> AgentStep:
     """Return the step without tokens and infos, with texts cut."""
     text, seen = step.decision.text, step.observation
+    text = None if text is None else cut(text, LONGEST)
     return replace(
         step,
         observation=cut(seen, LONGEST) if isinstance(seen, str) else seen,
-        decision=replace(
-            step.decision, tokens=None, text=None if text is None else cut(text, LONGEST)
-        ),
+        decision=replace(step.decision, tokens=None, text=text),
         info={},
         messages=tuple((sender, cut(text, LONGEST)) for sender, text in step.messages),
     )

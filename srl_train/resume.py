@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from srl_train import checkpoints, fsdp, processes
 from srl_train.config import yaml_file
 from srl_train.config.learning.updates import CUSTOM
@@ -56,7 +54,7 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
 
 
 def _state_of(run: Run) -> dict[str, Any]:
-    """Everything but the models' weights: plain data, and tensors among it."""
+    """Return plain data and tensors: everything but the models' weights."""
     return {
         "next_round": run.next_round,
         "seconds": run.seconds,
@@ -82,67 +80,42 @@ def _state_of(run: Run) -> dict[str, Any]:
 
 
 def _reference_moved(run: Run, model: str) -> bool:
-    """Whether what holds the model back may be another than the model as it was loaded, which it
-    is again in every run that is assembled."""
+    """Return True if the reference model may differ from the model as it was loaded."""
     kind = run.config.algorithm_of(model).reference
     return kind == "moving" or (kind == "stage" and bool(run.stages.reports))
 
 
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:
-    """Put a run that was assembled from the same configuration where the checkpoint left off.
+    """Restore a run that was built from the same configuration; an error changes nothing.
 
-    Raises CheckpointNotFound, and CheckpointError for a damaged checkpoint, one of another
-    configuration, naming the first setting that differs, or one of more rounds than are planned.
+    Raises:
+        CheckpointNotFound: There is no such checkpoint.
+        CheckpointError: It is damaged, from another configuration (the message names the first
+            different setting), or of more rounds than are planned.
     """
     checkpoint = checkpoints.load(checkpoints.find(directory, checkpoint_id))
     if not isinstance(checkpoint.metadata.get("config"), dict):
         raise checkpoint.unusable(f"{checkpoint.path / 'metadata.json'}: config is no mapping")
     _check_same(run.config, checkpoint.metadata["config"], checkpoint_id)
     state, file = checkpoint.state, checkpoint.path / "state.json"
-    try:
-        refuse_other(state)
-    except ValueError as error:
-        raise checkpoint.unusable(f"{file}: {error}") from error
-    if checkpoint.round != state["next_round"]:
-        raise checkpoint.unusable(
-            f"{file}: next_round is {state['next_round']}, and {checkpoint_id} was saved after "
-            f"{checkpoint.round} rounds"
-        )
-    if run.config.rounds < state["next_round"]:
-        raise CheckpointError(
-            f"rounds is {run.config.rounds}, and {checkpoint_id} was saved after "
-            f"{state['next_round']}: give {state['next_round']} or more"
-        )
     weights = {model: checkpoint.tensors(f"models/{model}") for model in run.learners}
     models = {model: learner.weights() for model, learner in run.learners.items()}
     for model, own in weights.items():
         if wrong := misfit(own, models[model]):
             raise checkpoint.unusable(f"{checkpoint.path / 'models' / model}.safetensors: {wrong}")
     try:
+        refuse_other(state)
+        if checkpoint.round != state["next_round"]:
+            raise ValueError(f"next_round must be {checkpoint.round}, got {state['next_round']}")
         _refuse_unlike(run, state, weights)
     except ValueError as error:
         raise checkpoint.unusable(f"{file}: {error}") from error
+    if run.config.rounds < state["next_round"]:
+        raise CheckpointError(
+            f"rounds is {run.config.rounds}, and {checkpoint_id} was saved after "
+            f"{state['next_round']}: give {state['next_round']} or more"
+        )
     load_pools(run.pools, checkpoint, models)
-    _restore(run, weights, state)
-
-
-def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
-    """Raise ValueError, which names the first wrong entry, for the state of another kind of run."""
-    for part in ("versions", "totals", "buffers", "learners"):
-        refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
-    refuse_unlike(state["mode"], dict(run.mode.init()), "mode")
-    if run.config.updates.strategy != CUSTOM:
-        refuse_unlike(state["strategy"], run.strategy.init(list(run.learners)), "strategy")
-    for model, learner in run.learners.items():
-        try:
-            learner.refuse_state({"weights": weights[model], **state["learners"][model]})
-        except ValueError as error:
-            raise ValueError(f"learners.{model}.{error}") from error
-
-
-def _restore(
-    run: Run, weights: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
-) -> None:
     for model, learner in run.learners.items():
         restore(learner, {"weights": weights[model], **state["learners"][model]})
         run.buffers[model].load_state(state["buffers"][model])
@@ -158,6 +131,20 @@ def _restore(
     run.next_round = state["next_round"]
     run.seconds = state["seconds"]
     run.evaluations = state["evaluations"]
+
+
+def _refuse_unlike(run: Run, state: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
+    """Raise ValueError, which names the first wrong entry, for the state of another run."""
+    for part in ("versions", "totals", "buffers", "learners"):
+        refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
+    refuse_unlike(state["mode"], dict(run.mode.init()), "mode")
+    if run.config.updates.strategy != CUSTOM:
+        refuse_unlike(state["strategy"], run.strategy.init(list(run.learners)), "strategy")
+    for model, learner in run.learners.items():
+        try:
+            learner.refuse_state({"weights": weights[model], **state["learners"][model]})
+        except ValueError as error:
+            raise ValueError(f"learners.{model}.{error}") from error
 
 
 def _check_same(config: RunConfig, saved: Any, checkpoint_id: str) -> None:

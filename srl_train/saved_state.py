@@ -29,68 +29,54 @@ Totals = _record_of(ModelTotals)
 Sample = _record_of(TokenSample)
 
 
-class StageLearnerState(_Record):
-    """A learner of an unfinished stage."""
-
+class _StageLearner(_Record):
     optimizer: dict[str, Any]
     counters: dict[str, Any]
     prepared: list[tuple[float, float]] | None
 
 
-class LearnerState(_Record):
-    """A learner, without its weights."""
-
+class _Learner(_Record):
     optimizer: dict[str, Any]
     counters: dict[str, Any]
     reference: dict[str, Tensor]
 
 
-class UnfinishedStage(_Record):
-    """A stage between two passes."""
-
+class _UnfinishedStage(_Record):
     passes: Count
     seconds: float
     losses: dict[str, list[float]]
     strategy: Any
-    learners: dict[str, StageLearnerState]
+    learners: dict[str, _StageLearner]
 
 
-class StageSamples(_Record):
-    """Report of one model in a finished stage."""
-
+class _StageSamples(_Record):
     samples: Count
     first_loss: float | None
     last_loss: float | None
 
 
-class StageReport(_Record):
-    """Report of a finished stage."""
-
+class _StageReport(_Record):
     stage: Literal["sft", "dpo"]
     passes: Count
     seconds: float
     games: Count
     games_reward: float | None
     kept_reward: float | None
-    models: dict[str, StageSamples]
+    models: dict[str, _StageSamples]
 
 
-class Stages(_Record):
-    """Finished stages, and the unfinished one."""
-
-    reports: list[StageReport]
-    under_way: UnfinishedStage | None
+class _Stages(_Record):
+    reports: list[_StageReport]
+    under_way: _UnfinishedStage | None
 
 
-class Buffer(_Record):
-    """Samples of one model that no update has used."""
-
+class _Buffer(_Record):
     dropped: dict[str, Count]
     taken: dict[str, Count]
     samples: list[Sample]  # type: ignore[valid-type]
 
 
-class SavedState(_Record):
+class _State(_Record):
     """State of a run; other readers check `strategy` and `pools`."""
 
     next_round: Count
@@ -103,15 +89,15 @@ class SavedState(_Record):
     mode: dict[str, float]
     credit: dict[str, float]
     pools: Any
-    stages: Stages
-    buffers: dict[str, Buffer]
-    learners: dict[str, LearnerState]
+    stages: _Stages
+    buffers: dict[str, _Buffer]
+    learners: dict[str, _Learner]
 
 
 def refuse_other(state: Any) -> None:
     """Raise ValueError, which names the first wrong entry, unless the state fits the schema."""
     try:
-        SavedState.model_validate(state)
+        _State.model_validate(state)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))

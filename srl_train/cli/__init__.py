@@ -150,7 +150,11 @@ def _parser(*filled: str) -> Parser:
     parser = Parser(
         prog="srl", description="Train several language models at once with reinforcement learning."
     )
-    parser.add_argument("--version", action="version", version=f"srl {_version()}")
+    try:
+        version = metadata.version("core-srl")
+    except metadata.PackageNotFoundError:
+        version = "(run from a source folder, not installed)"
+    parser.add_argument("--version", action="version", version=f"srl {version}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, plugin in COMMANDS.items():
         chosen = add_command(commands, name, plugin.summary)
@@ -165,10 +169,3 @@ def _how_to_resume(args: argparse.Namespace) -> str:
     if args.command != "train" or folder is None or not (folder / "config.yaml").is_file():
         return ""
     return f"; to go on: srl train --resume --out {shlex.quote(str(folder))}"
-
-
-def _version() -> str:
-    try:
-        return metadata.version("core-srl")
-    except metadata.PackageNotFoundError:
-        return "(run from a source folder, not installed)"

@@ -20,15 +20,12 @@ APART = {
     "verifiers": "docs/environments/verifiers.md",
 }
 """Extras that cannot share an environment with [train], and the page that explains them."""
-FOR_DEVELOPERS = "dev"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "extras", nargs="*", metavar="EXTRA",
-        help="what has to be there for status 0, such as train or vllm (default: train)",
-    )  # fmt: skip
+    text = "what has to be there for status 0, such as train or vllm (default: train)"
+    parser.add_argument("extras", nargs="*", metavar="EXTRA", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,42 +38,39 @@ def run(args: argparse.Namespace) -> int:
     except metadata.PackageNotFoundError:
         tell("core-srl is not installed, it runs from a source folder: pip install -e .")
         return 1
-    requirements = [Requirement(line) for line in package.requires or ()]
-    base = [one for one in requirements if _applies(one, "")]
-    wanted = {"base": base}
-    for extra in sorted({*(package.metadata.get_all("Provides-Extra") or ())} - {FOR_DEVELOPERS}):
-        wanted[extra] = [one for one in requirements if _applies(one, extra) and one not in base]
+    extras = sorted({*(package.metadata.get_all("Provides-Extra") or ())} - {"dev"})
     for extra in args.extras:
-        if extra not in wanted:
-            raise ConfigError(f"unknown extra {extra!r}; allowed: {', '.join(sorted(wanted))}")
-    required = {"base", *(args.extras or ["train"])}
+        if extra not in extras:
+            raise ConfigError(f"unknown extra {extra!r}; allowed: {', '.join(extras)}")
     system = f"{platform.system()} {platform.machine()}"
     tell(f"core-srl {package.version}, Python {platform.python_version()}, {system}\n")
-    broken = False
-    for extra, own in wanted.items():
-        there, wrong = _found(own)
+    base, broken = _found(package, ""), False
+    for extra in ("", *extras):
+        there, wrong = base if not extra else _found(package, extra)
+        if extra:
+            there = [one for one in there if one not in base[0]]
+            wrong = [one for one in wrong if one not in base[1]]
+        name = extra or "base"
         if not wrong:
-            tell(f"  {extra:<13} ok: {', '.join(there)}")
+            tell(f"  {name:<13} ok: {', '.join(there)}")
             continue
-        broken |= extra in required
-        remedy = "pip install core-srl" if extra == "base" else pip_line(extra)
+        broken |= extra in ("", *(args.extras or ["train"]))
+        remedy = pip_line(extra) if extra else "pip install core-srl"
         if extra in APART:
             remedy += f" in an environment of its own ({APART[extra]})"
-        tell(f"  {extra:<13} {'; '.join(wrong)}: {remedy}")
+        tell(f"  {name:<13} {'; '.join(wrong)}: {remedy}")
     tell("")
     for name, device in accelerators().items():
         tell(f"  {name:<13} {device}")
     return int(broken)
 
 
-def _applies(requirement: Requirement, extra: str) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
-
-
-def _found(requirements: list[Requirement]) -> tuple[list[str], list[str]]:
+def _found(package: metadata.Distribution, extra: str) -> tuple[list[str], list[str]]:
     """Return (installed packages with versions, missing or wrong packages)."""
     there, wrong = [], []
-    for one in requirements:
+    for one in map(Requirement, package.requires or ()):
+        if one.marker is not None and not one.marker.evaluate({"extra": extra}):
+            continue
         name = one.name.lower()
         try:
             version = metadata.version(name)
