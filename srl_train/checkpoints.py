@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -33,8 +32,6 @@ from srl_envs.errors import DocumentError
 from srl_envs.untrusted import read_bytes, read_json
 from srl_train.errors import CheckpointError, CheckpointNotFound
 from srl_train.run_files import finite
-
-log = logging.getLogger(__name__)
 
 FORMAT = 3
 """Format of a checkpoint folder; increased when an older release could misread a newer one."""
@@ -90,7 +87,7 @@ class Checkpoint:
 
     def unusable(self, why: str) -> CheckpointError:
         """Return the error for a run that cannot resume from this checkpoint."""
-        return CheckpointError(f"{why}: remove {self.path} to go on from the checkpoint before it")
+        return CheckpointError(f"{why}: {_remedy(self.path)}")
 
 
 def checkpoint_name(round: int, final: bool = False) -> str:
@@ -197,14 +194,6 @@ def list_checkpoints(directory: Path) -> list[str]:
     """
     complete = _complete(directory)
     return sorted(complete, key=lambda name: (complete[name][1].sequence, name), reverse=True)
-
-
-def warn_of_incomplete(directory: Path) -> None:
-    """Log a warning for each folder of a checkpoint that is incomplete or cannot be read."""
-    whole = {path for path, _ in _complete(directory).values()}
-    for path in sorted(directory.glob("[!.]*")):
-        if path not in whole and (path / "state.json").exists():
-            log.warning("passed over, for it is not whole: %s (remove it)", path)
 
 
 def prune(directory: Path, keep: int) -> list[str]:

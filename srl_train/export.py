@@ -1,4 +1,4 @@
-"""Export of models as Hugging Face folders or PEFT adapters with model cards, and upload."""
+"""Export of models as Hugging Face folders or PEFT adapters with model cards."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import HfApi, ModelCardData
+from huggingface_hub import ModelCardData
 from peft import PeftModel
 
 from srl_agents.llm.backends.huggingface.loading import no_bars
-from srl_train.adapters import adapter_base, merged
+from srl_train.adapters import merged
 from srl_train.config import yaml_file
-from srl_train.errors import ConfigError, HubError
+from srl_train.errors import ConfigError
 from srl_train.loading import checkpoint_modules, load_backend
 from srl_train.player_names import TINY, Loading, PlayerSpec, config_tree, settings_of_run
 from srl_train.run_files import is_checkpoint, refuse_taken, write_whole
@@ -78,33 +78,6 @@ def export(
             shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
         raise ConfigError(f"cannot write {folder}: {error.strerror}") from error
-
-
-def push(folder: Path, repository: str, *, private: bool = False) -> str:
-    """Upload an exported folder to the Hugging Face hub and return its address.
-
-    Raises ConfigError for an adapter on a local base, and HubError if the hub refuses.
-    """
-    adapted = (folder / "adapter_config.json").is_file()
-    under = adapter_base(str(folder)) if adapted else None
-    if under is not None and Path(under).exists():
-        raise ConfigError(
-            f"{folder} is written, and not pushed: it is an adapter on the local folder {under}; "
-            "export it anew with --merge"
-        )
-    api = HfApi()
-    try:
-        address = api.create_repo(repository, private=private, exist_ok=True)
-        api.upload_folder(
-            repo_id=repository, folder_path=folder, commit_message="Export from Core SRL"
-        )
-    except Exception as error:  # the classes change between releases of the hub's client
-        first = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise HubError(
-            f"cannot push to {repository} ({first}); the model is in {folder}: log in with "
-            f"`hf auth login`, then hf upload {repository} {folder}"
-        ) from error
-    return str(address)
 
 
 def _no_environment() -> Any:

@@ -58,9 +58,6 @@ DIGESTED_BYTES = 1 << 30
 log = logging.getLogger(__name__)
 
 
-# Models, one by one
-
-
 class LoadedModel(NamedTuple):
     """A model that can play; `adapter` is None for the model without an adapter."""
 
@@ -80,16 +77,9 @@ def load_backend(
 ) -> HuggingFaceBackend:
     """Load 'tiny', a local folder, a GGUF file, a hub name or a PEFT adapter with its base.
 
-    Args:
-        base: Model to load. 'tiny' is built for the environment and the opponent notes.
-        make_env: Constructor of the environment.
-        how: Options of HuggingFaceBackend.load.
-        name: Name of the model in records.
-        notes: Opponent notes of its prompts.
-        adapter: Name of the adapter in its PeftModel.
-
-    Raises:
-        BackendError, ConfigError or PolicyError: The model cannot be loaded.
+    'tiny' is built for the environment and the opponent notes. `name` is the model's name in
+    records, `adapter` the adapter's in its PeftModel. Raises BackendError, ConfigError or
+    PolicyError if the model cannot be loaded.
     """
     if base == TINY:
         base = str(tiny.folder(make_env, notes=notes))
@@ -119,20 +109,11 @@ def load_all(
     notes: PartnerNotes | None = None,
     trusted: bool = False,
 ) -> list[LoadedModel]:
-    """Load several models that never train.
+    """Load several models that never train: name -> source as in PlayerSpec.
 
     Adapters of one base share it, quantized as `how.quantization` says. Whole models are loaded
-    without quantization.
-
-    Args:
-        folders: Model -> source as in PlayerSpec.
-        make_env: Constructor of the environment.
-        how: Options of HuggingFaceBackend.load.
-        notes: Opponent notes of the prompts.
-        trusted: Permission to import code that a checkpoint's configuration names.
-
-    Raises:
-        BackendError or CheckpointError: A model cannot be loaded.
+    without quantization. With `trusted`, code that a checkpoint's configuration names may be
+    imported. Raises BackendError or CheckpointError if a model cannot be loaded.
     """
     unquantized = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}
@@ -165,7 +146,7 @@ def load_all(
 
 
 def in_checkpoint(source: str) -> tuple[Path, str] | None:
-    """Return (checkpoint, model) of the source 'CHECKPOINT:model_0', or None for other sources."""
+    """Return (checkpoint, model) of the source 'CHECKPOINT:model_0', else None."""
     folder, _, model = source.rpartition(":")
     return (Path(folder), model) if folder and is_checkpoint(Path(folder)) else None
 
@@ -198,13 +179,11 @@ def checkpoint_pool(
     saved = checkpoint.load(folder)
     config = yaml_file.from_tree(saved.metadata.get("config"))
     pools = {one: OpponentPool(one, own) for one, own in config.opponent_pools.items()}
-    if name not in pools:
-        raise CheckpointError(f"{folder} has no opponent pool {name!r}")
     drawn_from = {model for own in config.opponent_pools.values() for model in own.of}
     load_pools(pools, saved, {model: saved.tensors(f"models/{model}") for model in drawn_from})
     pool = pools[name]
     if not pool.snapshots:
-        raise CheckpointError(f"{folder}: the pool {name} has no snapshots yet: no round was begun")
+        raise CheckpointError(f"{folder}: the pool {name} has no snapshots yet")
     wanted = {one.name: (one.model, one.weights) for one in pool.snapshots}
     backends, modules = _with_weights(folder, config, wanted, device, trusted)
     adapted = config.models.adapters is not None
@@ -483,16 +462,8 @@ def build_backends(
 ) -> Players:
     """Load every model of a run once.
 
-    Args:
-        config: Configuration of the run.
-        make_env: Constructor of the environment.
-        server_logs: Folder for logs of servers.
-        trained_here: Whether the models train in this process.
-        served: Samplers that another process manages.
-        given: Model -> model object that replaces its base.
-
-    Raises:
-        BackendError: A model cannot be loaded.
+    Samplers that another process manages are passed as `served`, model objects that replace their
+    bases as `given`. Raises BackendError if a model cannot be loaded.
     """
     models = config.models
     chat = {n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)}

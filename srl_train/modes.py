@@ -30,32 +30,19 @@ BALANCE_RATE = 0.1
 """Mixed mode: step size of the balance per round."""
 
 
-def no_state() -> ModeState:
-    """Return the state of a stateless mode."""
-    return {}
-
-
-def same_state(state: ModeState, cooperation_rate: float | None) -> ModeState:
-    """Return the state unchanged."""
-    return state
-
-
-def all_at_once(agents: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...]]:
-    """Return no leaders: all agents decide at once."""
-    return {}
-
-
 @dataclass(frozen=True)
 class Mode:
     """Functions of one reward mode."""
 
     shape: Callable[[Rewards, Teams, ModeState], dict[str, list[float]]]
     """(raw rewards of one episode, teams, state) -> shaped rewards per step."""
-    init: Callable[[], ModeState] = no_state
+    init: Callable[[], ModeState] = dict
     """() -> the state before the first round."""
-    update: Callable[[ModeState, float | None], ModeState] = same_state
+    update: Callable[[ModeState, float | None], ModeState] = lambda state, rate: state
     """(state, cooperation rate of the round or None) -> next state."""
-    speaks_first: Callable[[Sequence[str], Teams], dict[str, tuple[str, ...]]] = all_at_once
+    speaks_first: Callable[[Sequence[str], Teams], dict[str, tuple[str, ...]]] = (
+        lambda agents, teams: {}
+    )
     """(agents, teams) -> leader to the agents that receive its message before they decide."""
 
 
@@ -94,10 +81,11 @@ def cooperative(cooperation_strength: float = 0.6) -> Mode:
     including the agent itself. k = 0 keeps rewards; with k = 1 the team shares one reward.
     """
 
-    def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
-        return _blended(rewards, teams, dict.fromkeys(rewards, cooperation_strength))
-
-    return Mode(shape)
+    return Mode(
+        lambda rewards, teams, state: _blended(
+            rewards, teams, dict.fromkeys(rewards, cooperation_strength)
+        )
+    )
 
 
 def competitive(competition_intensity: float = 0.4) -> Mode:
@@ -109,7 +97,12 @@ def competitive(competition_intensity: float = 0.4) -> Mode:
     """
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
-        return _with_bonus(rewards, competition_intensity)
+        # fsum: agents with the same rewards in another order must tie.
+        returns = {agent: math.fsum(own) for agent, own in rewards.items() if len(own)}
+        shaped = {agent: list(own) for agent, own in rewards.items()}
+        for agent, bonus in rank_bonuses(returns).items():
+            shaped[agent][-1] += competition_intensity * bonus
+        return shaped
 
     return Mode(shape)
 
@@ -158,9 +151,8 @@ def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -
     """
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
-        strengths = dict.fromkeys(rewards, cooperation_strength)
-        strengths.update(dict.fromkeys(_leaders(tuple(rewards), teams, leader), 1.0))
-        return _blended(rewards, teams, strengths)
+        leaders = dict.fromkeys(_leaders(tuple(rewards), teams, leader), 1.0)
+        return _blended(rewards, teams, dict.fromkeys(rewards, cooperation_strength) | leaders)
 
     def speaks_first(agents: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...]]:
         return {
@@ -203,19 +195,10 @@ def _blended(
     for agent, own in rewards.items():
         teammates = [mate for mate in rewards if _same_team(mate, agent, teams)]
         strength = strengths[agent]
-        shaped[agent] = []
-        for step, reward in enumerate(own):
-            mean = _mean_at(rewards, teammates, step)
-            shaped[agent].append((1.0 - strength) * reward + strength * mean)
-    return shaped
-
-
-def _with_bonus(rewards: Rewards, intensity: float) -> dict[str, list[float]]:
-    # fsum: agents with the same rewards in another order must tie.
-    bonuses = rank_bonuses({agent: math.fsum(own) for agent, own in rewards.items() if len(own)})
-    shaped = {agent: list(own) for agent, own in rewards.items()}
-    for agent, bonus in bonuses.items():
-        shaped[agent][-1] += intensity * bonus
+        shaped[agent] = [
+            (1.0 - strength) * reward + strength * _mean_at(rewards, teammates, step)
+            for step, reward in enumerate(own)
+        ]
     return shaped
 
 

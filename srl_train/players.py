@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.errors import PolicyError
@@ -26,11 +25,9 @@ from srl_train.player_names import (
     TINY,
     ModelSettings,
     PlayerSpec,
-    base_named,
     notes_of,
     settings_of_run,
 )
-from srl_train.run_files import is_checkpoint
 
 if TYPE_CHECKING:
     from srl_agents.llm.text_policy import TextPolicy
@@ -187,15 +184,11 @@ class Resolver:
         }
 
     def _versions(self, player: PlayerSpec) -> tuple[OpponentPool, list[LoadedModel]]:
-        # Only here: both import torch.
-        from srl_train.checkpoints import warn_of_incomplete
-        from srl_train.loading import checkpoint_pool
+        from srl_train.loading import checkpoint_pool  # imports torch
 
         if player.name not in self._pools:
             [name], place = player.sources, player.run
             assert place is not None
-            if not is_checkpoint(Path(player.name.removesuffix(f":{name}")).expanduser()):
-                warn_of_incomplete(place.parent)  # a run was named: its newest is read
             device = self.settings_of(player).loading.device
             self._pools[player.name] = checkpoint_pool(place, name, device, self.trusted)
         return self._pools[player.name]
@@ -239,26 +232,6 @@ def refuse_levels(section: EnvironmentConfig, env: Any) -> None:
         scenarios.refuse_levels("environment", section.name, section.options, env)
     except EnvConfigError as error:
         raise ConfigError(str(error)) from error
-
-
-def refuse_wrong_names(config: RunConfig) -> None:
-    """Raise ConfigError for an unknown base, agent or player, before torch is loaded.
-
-    Scripted policies are constructed, so that errors of the user's own classes appear here too.
-    """
-    from srl_train.environment import build_env  # imports pydantic
-
-    for base in config.models.bases.values():
-        base_named("models.base", base)
-    for name, base in config.models.frozen_models.items():
-        base_named(f"models.frozen_models.{name}", base)
-    with closing(build_env(config)) as env:
-        matchmaking_of(config, env)
-        for who in filter(is_scripted, sorted(set(config.seats.values()))):
-            try:
-                classic_policy(who, env)
-            except PolicyError as error:
-                raise ConfigError(f"seats: {error}") from error
 
 
 def build_sampling(config: RunConfig, matchmaking: Matchmaking) -> dict[str, Sampling]:

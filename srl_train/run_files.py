@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from itertools import count
@@ -26,42 +25,17 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REPORTED_PACKAGES = ("core-srl", "torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
 
 
-@dataclass(frozen=True)
 class RunFiles:
-    """The paths of one run."""
+    """Paths of one run."""
 
-    folder: Path
-    checkpoints: Path
-
-    @property
-    def metrics(self) -> Path:
-        """File with a line per round."""
-        return self.folder / "metrics.jsonl"
-
-    @property
-    def stages(self) -> Path:
-        """File with a line per pass of a stage."""
-        return self.folder / "stages.jsonl"
-
-    @property
-    def data(self) -> Path:
-        """Folder with the episodes played for stages."""
-        return self.folder / "data"
-
-    @property
-    def config(self) -> Path:
-        """File with the whole configuration, defaults included."""
-        return self.folder / "config.yaml"
-
-    @property
-    def models(self) -> Path:
-        """Folder with the trained models, as Hugging Face folders or PEFT adapters."""
-        return self.folder / "models"
-
-    @property
-    def server_logs(self) -> Path:
-        """Folder with the logs of model servers that the run starts."""
-        return self.folder / "server-logs"
+    def __init__(self, folder: Path, checkpoints: Path) -> None:
+        self.folder, self.checkpoints = folder, checkpoints
+        self.config = folder / "config.yaml"
+        self.metrics = folder / "metrics.jsonl"
+        self.stages = folder / "stages.jsonl"
+        self.data = folder / "data"
+        self.models = folder / "models"
+        self.server_logs = folder / "server-logs"
 
     def lock(self) -> BaseFileLock:
         """Lock the run's folder until the lock is released, deleted, or the process ends.
@@ -72,9 +46,6 @@ class RunFiles:
 
         path = self.folder / "run.lock"
         refuse_unwritable("the run's folder", self.config)
-        for folder in (self.checkpoints, self.models, self.folder / "episodes"):
-            if folder.exists() and not folder.is_dir():
-                raise ConfigError(f"{folder} must be a folder, got a file")
         lock = FileLock(path, blocking=False, thread_local=False, on_acquired=_write_pid)
         try:
             lock.acquire()

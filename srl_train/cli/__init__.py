@@ -44,9 +44,7 @@ COMMANDS = PluginTable(
         "serve": Plugin(
             "srl_train.cli.serve", "serve models or environments, or list running model servers"
         ),
-        "export": Plugin(
-            "srl_train.cli.export", "write a trained model to a folder or push it to the hub"
-        ),
+        "export": Plugin("srl_train.cli.export", "write a trained model to a folder"),
         "report": Plugin(
             "srl_extensions.pages.command_report", "write the report of one or several runs"
         ),

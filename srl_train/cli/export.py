@@ -1,4 +1,4 @@
-"""`srl export`: a trained model for plain transformers or PEFT, or on the hub."""
+"""`srl export`: a trained model for plain transformers or PEFT."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     folder = "a new folder; of several models each has one in it"
     add("folder", metavar="FOLDER", type=Path, help=folder)
     add("--merge", action="store_true", help="add an adapter to its base, write the whole model")
-    add("--push-to-hub", metavar="REPO", help="upload the folder there, such as you/model")
     add_trust(parser)
-    add("--private", action="store_true", help="make REPO a private one")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,20 +34,14 @@ def run(args: argparse.Namespace) -> int:
             f"{args.who} is a {named.kind} player without a model of its own to write: give a run, "
             "RUN:model_0 or a folder"
         )
-    if args.push_to_hub is not None and len(named.sources) > 1:
-        raise ConfigError(
-            f"--push-to-hub takes one model: give {args.who}:{next(iter(named.sources))}"
-        )
     several = len(named.sources) > 1
     folders = {name: args.folder / name if several else args.folder for name in named.sources}
     for folder in folders.values():
         refuse_taken(folder)
     prepare_torch()
-    from srl_train.export import export, push
+    from srl_train.export import export
 
     for name, folder in folders.items():
         export(named, name, folder, merge=args.merge, trusted=args.trust)
         tell(f"written: {folder}")
-    if args.push_to_hub is not None:
-        tell(f"pushed: {push(args.folder, args.push_to_hub, private=args.private)}")
     return 0

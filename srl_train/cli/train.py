@@ -10,7 +10,6 @@ from srl_agents.evaluation.progress import announced
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, prepare_torch, settings
 from srl_train.errors import ConfigError
-from srl_train.players import refuse_wrong_names
 
 if TYPE_CHECKING:
     from srl_train.config.run import RunConfig
@@ -33,16 +32,9 @@ def run(args: argparse.Namespace) -> int:
     """Train, then print the summary."""
     folder, config = _folder_and_config(args)
     args.folder = folder  # read after an interrupt
-    refuse_wrong_names(config)
-    from srl_train.metrics.sinks import SINKS
-
-    for name in SINKS:
-        SINKS.load(name).check(config)
-    # Errors above are reported before torch is loaded.
     with announced("loading torch, transformers and TRL"):
         prepare_torch()
         from srl_train import processes
-        from srl_train.checkpoints import warn_of_incomplete
         from srl_train.metrics import Progress
         from srl_train.trainer import Trainer
 
@@ -58,7 +50,6 @@ def run(args: argparse.Namespace) -> int:
             if started.processes > 1:
                 tell(f"training in {started}")
             if args.resume:
-                warn_of_incomplete(trainer.files.checkpoints)
                 tell(f"resuming at round {trainer.run.next_round} of {config.rounds}")
         trainer.fit()
     del trainer
