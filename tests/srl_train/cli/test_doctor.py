@@ -56,7 +56,7 @@ def test_what_is_there_and_what_installs_the_rest(installed, capsys):
 def test_the_status_is_that_of_what_was_asked_for(installed, capsys):
     assert main(["doctor", "sandbox"]) == 1
     assert main(["doctor", "flying"]) == 2
-    assert "unknown extra 'flying'; allowed: base, sandbox, train, vllm" in capsys.readouterr().err
+    assert "unknown extra 'flying'; allowed: sandbox, train, vllm" in capsys.readouterr().err
     installed["torch"] = "2.5.1"
     assert main(["doctor"]) == 1
     assert "torch is 2.5.1, must be >=2.6: pip install" in capsys.readouterr().out

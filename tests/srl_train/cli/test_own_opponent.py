@@ -57,14 +57,6 @@ def test_a_run_of_others_imports_no_policy(here, short_run, tiny_folder, capsys)
     assert srl("collect run --episodes 1 --out games.jsonl --trust") == 0
 
 
-def test_what_is_wrong_with_an_own_policy_is_told_before_torch(here, capsys):
-    (here / "config.yaml").write_text("models: {count: 1}\nseats: {agent_1: 'mybot:Half'}\n")
-    assert srl("train config.yaml --out run") == 2
-    told = shown(capsys)
-    assert "seats: mybot:Half: module mybot has no function or class 'Half'" in told
-    assert "loading torch" not in told
-
-
 def test_cross_play_of_scripted_policies_needs_the_base_install_alone(here):
     heavy = ("pydantic", "torch", "transformers", "openskill", "rich")
     words = f"crossplay uniform {OWN} --environment {PAIR} --set max_cycles=2 --episodes 2".split()

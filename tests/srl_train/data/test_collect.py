@@ -118,7 +118,7 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
     "words, says",
     [
         ([], "give a configuration, a run's folder, or --environment"),
-        (["--environment", "coop_compete_v0"], "give --players WHO"),
+        (["--environment", "coop_compete_v0"], "--players WHO"),
         (
             [*GAME, "--players", "agent_9=uniform"],
             "--players agent_9=uniform: no agent 'agent_9'",
