@@ -103,14 +103,6 @@ def test_notes_that_a_game_lacks_are_refused(run_folder):
         build_policies(yaml_file.from_tree({}), make_maze, {"agent_0": str(run)})
 
 
-def test_a_pool_without_a_run_is_refused_for_collection():
-    config = yaml_file.from_tree(
-        {"models": {"count": 1}, "opponent_pools": {"past": {}}, "seats": {"agent_1": "past"}}
-    )
-    with pytest.raises(ConfigError, match=r"pool 'past'.*--players agent_1=WHO.*agent_1=RUN:past"):
-        build_policies(config, make_env, {"agent_0": "uniform"})
-
-
 def test_an_untrusted_run_seats_no_api_model(run_folder, monkeypatch):
     asked = []
     monkeypatch.setattr("srl_train.collect.models_of_run", lambda folder: {"model_0": "there"})

@@ -89,14 +89,6 @@ def test_without_adapters_it_is_merged_into_its_base(adapter, theirs, short_run,
     assert all(parameter.requires_grad for parameter in module.parameters())
 
 
-def test_a_frozen_adapter_plays_as_it_is(adapter, theirs, short_run, tmp_path):
-    config = short_run(
-        models__count=1, models__frozen_models={"old": adapter}, seats={"agent_1": "old"}
-    )
-    backend = started(config, tmp_path).players.backends["old"]
-    torch.testing.assert_close(logprobs(backend.model), theirs)
-
-
 @pytest.mark.parametrize(
     ("settings", "says"),
     [

@@ -74,44 +74,11 @@ def test_other_errors_keep_their_traceback(command):
         cli.main(["train", "x.yaml"])
 
 
-def test_an_error_of_ours_in_a_cleanup_does_not_hide_the_first_error(command):
-    def fault(args):
-        try:
-            raise ZeroDivisionError
-        finally:
-            raise ConfigError("the cleanup failed too")
-
-    command(fault)
-    with pytest.raises(ConfigError) as raised:
-        cli.main(["train", "x.yaml"])
-    assert isinstance(raised.value.__context__, ZeroDivisionError)
-
-
 def test_info_lists_what_there_is(capsys):
     assert cli.main(["info"]) == 0
     out = capsys.readouterr().out
     for said in ("coop_compete_v0", "team_battle_v0", "federated", "hierarchical"):
         assert said in out
-
-
-def test_info_marks_environments_whose_extras_are_missing(capsys, monkeypatch):
-    def not_ready():
-        assert cli.main(["info"]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        return {
-            line.split()[0]: line.partition("(not ready: ")[2]
-            for line in lines
-            if "not read" in line
-        }
-
-    assert not_ready() == {}
-    for package in ("bm25s", "pyseccomp"):
-        monkeypatch.setitem(sys.modules, package, None)
-    assert not_ready() == {
-        "code_v0": 'pip install "core-srl[sandbox]")',
-        "tool_use_v0": 'pip install "core-srl[tasks]")',
-        "multitask_v0": 'pip install "core-srl[tasks,sandbox]")',
-    }
 
 
 def test_a_reader_that_leaves_early_is_no_fault(command, monkeypatch):

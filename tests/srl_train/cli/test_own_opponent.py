@@ -33,7 +33,6 @@ def here(tmp_path, monkeypatch):
     "words",
     [
         f"eval --scenario {PAIR}.pavlov --policy {OWN} --background {OWN} --episodes 2",
-        f"crossplay uniform {OWN} --environment {PAIR} --set max_cycles=2 --episodes 2",
         f"collect --environment {PAIR} --players {OWN} --episodes 2 --out games.jsonl",
         f"play {PAIR} --opponent {OWN} --set max_cycles=1",
     ],
@@ -41,9 +40,7 @@ def here(tmp_path, monkeypatch):
 def test_an_own_policy_plays_by_its_name(words, here, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("cooperate\n"))
     assert srl(words) == 0
-    assert re.search(
-        OWN if words.startswith(("eval", "cross")) else "Sticky|written", shown(capsys)
-    )
+    assert re.search(OWN if words.startswith("eval") else "Sticky|written", shown(capsys))
 
 
 def test_a_run_of_others_imports_no_policy(here, short_run, tiny_folder, capsys):
