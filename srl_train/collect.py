@@ -144,13 +144,11 @@ def build_policies(
         name = assigned.get(agent, "")
         who, inside = wanted.get(agent), True
         if who is None and name in config.opponent_pools:
-            if trained is None:
-                raise ConfigError(
-                    f"{agent} is played by the pool {name!r}, which is not trained yet: use "
-                    f"--players {agent}=WHO, such as {agent}=RUN:{name}"
-                )
-            who = f"{trained}:{name}"
-        elif who is None:
+            raise ConfigError(
+                f"{agent} is played by the pool {name!r}: use --players {agent}=WHO, such as "
+                f"{agent}=CHECKPOINT:model_0"
+            )
+        if who is None:
             who = there.get(name) or bases.get(name, name)
             inside = trained is None or name in there
         try:

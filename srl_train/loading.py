@@ -44,7 +44,7 @@ from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.learners.learner import without_critic
 from srl_train.learners.lora import adapter_models, check_adapter_names, side_by_side
-from srl_train.opponent_pool import OpponentPool, load_pools
+from srl_train.opponent_pool import OpponentPool
 from srl_train.player_names import TINY, Loading, notes_of, refuse_missing_folder
 from srl_train.publisher import WeightPublisher
 from srl_train.run import ModelText, Players
@@ -165,55 +165,17 @@ def checkpoint_modules(
     """
     saved = checkpoint.load(folder)
     config = yaml_file.from_tree(saved.metadata.get("config"))
-    wanted = {name: (name, saved.tensors(f"models/{name}")) for name in names}
-    return _with_weights(folder, config, wanted, device, trusted)
-
-
-def checkpoint_pool(
-    folder: Path, name: str, device: str, trusted: bool = False
-) -> tuple[OpponentPool, list[LoadedModel]]:
-    """Load an opponent pool of a checkpoint with all its snapshots.
-
-    The arguments and errors are those of `checkpoint_modules`.
-    """
-    saved = checkpoint.load(folder)
-    config = yaml_file.from_tree(saved.metadata.get("config"))
-    pools = {one: OpponentPool(one, own) for one, own in config.opponent_pools.items()}
-    drawn_from = {model for own in config.opponent_pools.values() for model in own.of}
-    load_pools(pools, saved, {model: saved.tensors(f"models/{model}") for model in drawn_from})
-    pool = pools[name]
-    if not pool.snapshots:
-        raise CheckpointError(f"{folder}: the pool {name} has no snapshots yet")
-    wanted = {one.name: (one.model, one.weights) for one in pool.snapshots}
-    backends, modules = _with_weights(folder, config, wanted, device, trusted)
-    adapted = config.models.adapters is not None
-    for one in pool.snapshots:  # answers are marked as they were in training
-        backend = backends[one.name]
-        if adapted:
-            backend.adapter_versions[one.name] = one.name
-        else:
-            backend.name, backend.weights_version = name, one.name
-    return pool, [LoadedModel(one, backends[one], one if adapted else None) for one in modules]
-
-
-def _with_weights(
-    folder: Path,
-    config: RunConfig,
-    wanted: Mapping[str, tuple[str, Mapping[str, Tensor]]],
-    device: str,
-    trusted: bool,
-) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
-    """Load name -> (model of the run, its weights)."""
     models = config.models.replaced(device=device)
-    bases = {name: models.bases[model] for name, (model, _) in wanted.items()}
+    bases = {name: models.bases[name] for name in names}
     if TINY in bases.values() and config.environment.name.startswith(f"{registry.HANDED_OVER}:"):
         raise ConfigError(
             f"{folder}: 'tiny' cannot be built again for an environment passed as an object"
         )
     make_env = partial(build_env, config, trusted=trusted)  # only called for what needs one
     backends, modules, _ = learning_models(models, bases, make_env, config.seed)
-    for name, (_, weights) in wanted.items():
-        plays, held = without_critic(weights), dict(modules[name].named_parameters())
+    for name in names:
+        plays = without_critic(saved.tensors(f"models/{name}"))
+        held = dict(modules[name].named_parameters())
         read = {place: own for place, own in held.items() if own.requires_grad or place in plays}
         if wrong := misfit(plays, read):
             raise CheckpointError(

@@ -1,4 +1,4 @@
-"""Names of players: the scripted policy, model or opponent pool of a name.
+"""Names of players: the scripted policy or the models of a name.
 
 The rule is the same everywhere: seats of a training run, `srl eval`, `play`, `crossplay`, `collect`
 and `exploit`. Nothing is imported or loaded to read a name.
@@ -32,8 +32,8 @@ TINY = "tiny"
 """Name of the embedded model, warm-started for its environment."""
 PLAYERS = (
     "a scripted policy, MODULE:CLASS (a policy of your own), 'tiny' (the embedded model), a "
-    "model's folder or hub name, a run's folder or a checkpoint's, RUN:model_0, RUN:POOL (of past "
-    "versions), or openai:MODEL and the like"
+    "model's folder or hub name, a run's folder or a checkpoint's, RUN:model_0, "
+    "or openai:MODEL and the like"
 )
 """Names of players, for help texts."""
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
@@ -46,10 +46,10 @@ class PlayerSpec:
 
     name: str
     """Name as it was written."""
-    kind: Literal["scripted", "tiny", "folder", "hub", "run", "pool", "api"]
+    kind: Literal["scripted", "tiny", "folder", "hub", "run", "api"]
     sources: Mapping[str, str] = field(default_factory=dict)
     """Model -> 'tiny', folder, hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL. Several only if the
-    name means all models of a run. For an opponent pool, its name -> 'CHECKPOINT:POOL'."""
+    name means all models of a run."""
     run: Path | None = None
     """Folder of the run or checkpoint, for its models."""
 
@@ -71,7 +71,6 @@ def parse_player(name: str) -> PlayerSpec:
               name (NAME or NAME@REVISION)
             - a run's folder or the folder of one of its checkpoints, 'RUN:model_2' for one model of
               either
-            - 'RUN:past' for the opponent pool `past` of a checkpoint, or of a run's newest one
             - BACKEND:MODEL, such as 'openai:gpt-5-mini'
 
     Raises:
@@ -95,8 +94,6 @@ def parse_player(name: str) -> PlayerSpec:
         path, _, wanted = name.rpartition(":")
     place = Path(path).expanduser()
     if (place / "models").is_dir() or (place / "config.yaml").is_file():
-        if wanted is not None and not _MODEL.fullmatch(wanted):
-            return _pool(name, place, wanted)
         there = models_of_run(place)
         if wanted is not None and wanted not in there:
             raise ConfigError(f"{place} has no model {wanted!r}, only {', '.join(there)}")
@@ -132,7 +129,7 @@ def base_named(setting: str, base: str) -> str:
         named = parse_player(base)
     except ConfigError as error:
         raise ConfigError(f"{setting}: {error}") from error
-    if named.kind == "pool" or len(named.sources) != 1:
+    if len(named.sources) != 1:
         raise ConfigError(
             f"{setting} is {base!r}, must be one model: a model's folder, a hub name or RUN:model_0"
         )
@@ -177,24 +174,6 @@ def models_of_run(folder: Path) -> dict[str, str]:
             f"{folder}, or give one of {folder}/checkpoints"
         )
     return there
-
-
-def _pool(name: str, place: Path, wanted: str) -> PlayerSpec:
-    """Return the spec of an opponent pool in a checkpoint or in a run's newest checkpoint."""
-    tree = config_tree(place)
-    pools = tree.get("opponent_pools") if isinstance(tree, dict) else None
-    known = list(map(str, pools)) if isinstance(pools, dict) else []
-    if wanted not in known:
-        there = ", ".join([*models_of_run(place), *known])
-        raise ConfigError(f"{place} has no model or opponent pool {wanted!r}; allowed: {there}")
-    if not is_checkpoint(place):
-        from srl_train.checkpoints import list_checkpoints  # imports torch
-
-        saved = list_checkpoints(place / "checkpoints")
-        if not saved:
-            raise ConfigError(f"{place}/checkpoints holds no whole checkpoint with {wanted}")
-        place = place / "checkpoints" / saved[0]
-    return PlayerSpec(name, "pool", {wanted: f"{place}:{wanted}"}, place)
 
 
 def _is_model(folder: Path) -> bool:

@@ -15,7 +15,6 @@ from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.matchmaking import Matchmaking
-from srl_agents.partners import Mixture
 from srl_agents.policy import Policy
 from srl_agents.scripted.registry import classic_policy, is_held_out, is_scripted, names
 from srl_envs import scenarios
@@ -30,10 +29,8 @@ from srl_train.player_names import (
 )
 
 if TYPE_CHECKING:
-    from srl_agents.llm.text_policy import TextPolicy
     from srl_train.config.run import EnvironmentConfig, RunConfig
     from srl_train.loading import LoadedModel
-    from srl_train.opponent_pool import OpponentPool
     from srl_train.run import Players
 
 USUAL = Sampling(max_new_tokens=32)
@@ -66,7 +63,6 @@ class Resolver:
     chat_models: dict[str, ChatModel] = field(default_factory=dict)
     """Player called BACKEND:MODEL -> the opened model."""
     _loaded: dict[str, list[LoadedModel]] = field(default_factory=dict)
-    _pools: dict[str, tuple[OpponentPool, list[LoadedModel]]] = field(default_factory=dict)
 
     def policies(
         self, player: PlayerSpec, make_env: Callable[[], Any], agents: Iterable[str] | None = None
@@ -97,24 +93,7 @@ class Resolver:
                 raise ConfigError(f"{error} (models.agent_sampling, or --temperature)") from error
         from srl_agents.llm.text_policy import TextPolicy
 
-        def policy(name: str, loaded: LoadedModel) -> TextPolicy:
-            return TextPolicy(
-                loaded.backend,
-                view,
-                sampling=settings.sampling,
-                per_agent=settings.per_agent,
-                adapter=loaded.adapter,
-                constrained=settings.constrained,
-                notes=notes,
-                name=name,
-            )
-
         called = player.sources if self.full_names else {name: name for name in player.sources}
-        if player.kind == "pool":
-            pool, versions = self._versions(player)
-            [name] = called.values()
-            drawn = {one.name: policy(one.name, one) for one in versions}
-            return [Mixture(name, drawn, pool.chances())]
         if player.name not in self._loaded or TINY in player.sources.values():
             # The embedded model is another one in every environment.
             from srl_train.loading import load_all  # imports torch
@@ -122,7 +101,19 @@ class Resolver:
             self._loaded[player.name] = load_all(
                 player.sources, make_env, settings.loading, notes=notes, trusted=self.trusted
             )
-        return [policy(called[one.name], one) for one in self._loaded[player.name]]
+        return [
+            TextPolicy(
+                one.backend,
+                view,
+                sampling=settings.sampling,
+                per_agent=settings.per_agent,
+                adapter=one.adapter,
+                constrained=settings.constrained,
+                notes=notes,
+                name=called[one.name],
+            )
+            for one in self._loaded[player.name]
+        ]
 
     def by_agent(
         self, players: Mapping[str, PlayerSpec], make_env: Callable[[], Any]
@@ -166,15 +157,9 @@ class Resolver:
         if player.kind == "api":
             usage = asdict(self.chat_models[player.name].usage)
             return {"kind": "api", "sampling": asdict(settings.sampling), "usage": usage}
-        drawn = {}
-        if player.kind == "pool":
-            pool, versions = self._versions(player)
-            names = [one.name for one in versions]
-            drawn = {"chances": dict(zip(names, pool.chances(), strict=True))}
         return {
             "kind": player.kind,
             "models": dict(player.sources),
-            **drawn,
             "sampling": asdict(settings.sampling),
             "agent_sampling": {agent: asdict(own) for agent, own in settings.per_agent.items()},
             "constrained": settings.constrained,
@@ -182,16 +167,6 @@ class Resolver:
             "dtype": settings.loading.dtype,
             "quantization": settings.loading.quantization,
         }
-
-    def _versions(self, player: PlayerSpec) -> tuple[OpponentPool, list[LoadedModel]]:
-        from srl_train.loading import checkpoint_pool  # imports torch
-
-        if player.name not in self._pools:
-            [name], place = player.sources, player.run
-            assert place is not None
-            device = self.settings_of(player).loading.device
-            self._pools[player.name] = checkpoint_pool(place, name, device, self.trusted)
-        return self._pools[player.name]
 
 
 # Players of a training run

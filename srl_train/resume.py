@@ -17,7 +17,6 @@ from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
-from srl_train.opponent_pool import load_pools
 from srl_train.run import ModelTotals, Run
 from srl_train.saved_state import refuse_other
 from srl_train.summaries import average_cooperation, episodes_played, model_states
@@ -98,6 +97,11 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
         raise checkpoint.unusable(f"{checkpoint.path / 'metadata.json'}: config is no mapping")
     _check_same(run.config, checkpoint.metadata["config"], checkpoint_id)
     state, file = checkpoint.state, checkpoint.path / "state.json"
+    if run.config.rounds < checkpoint.round:
+        raise CheckpointError(
+            f"rounds is {run.config.rounds}, and {checkpoint_id} was saved after "
+            f"{checkpoint.round}: give {checkpoint.round} or more"
+        )
     weights = {model: checkpoint.tensors(f"models/{model}") for model in run.learners}
     models = {model: learner.weights() for model, learner in run.learners.items()}
     for model, own in weights.items():
@@ -108,14 +112,12 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
         if checkpoint.round != state["next_round"]:
             raise ValueError(f"next_round must be {checkpoint.round}, got {state['next_round']}")
         _refuse_unlike(run, state, weights)
-    except ValueError as error:
+        if state["pools"].keys() != run.pools.keys():
+            raise ValueError(f"pools must be {sorted(run.pools)}, got {sorted(state['pools'])}")
+        for name, pool in run.pools.items():
+            pool.load_state(state["pools"][name], checkpoint.round, models)
+    except (ValueError, CheckpointError) as error:
         raise checkpoint.unusable(f"{file}: {error}") from error
-    if run.config.rounds < state["next_round"]:
-        raise CheckpointError(
-            f"rounds is {run.config.rounds}, and {checkpoint_id} was saved after "
-            f"{state['next_round']}: give {state['next_round']} or more"
-        )
-    load_pools(run.pools, checkpoint, models)
     for model, learner in run.learners.items():
         restore(learner, {"weights": weights[model], **state["learners"][model]})
         run.buffers[model].load_state(state["buffers"][model])

@@ -77,7 +77,7 @@ class _Buffer(_Record):
 
 
 class _State(_Record):
-    """State of a run; other readers check `strategy` and `pools`."""
+    """State of a run; other readers check `strategy` and the snapshots of `pools`."""
 
     next_round: Count
     seconds: float
@@ -88,7 +88,7 @@ class _State(_Record):
     strategy: Any
     mode: dict[str, float]
     credit: dict[str, float]
-    pools: Any
+    pools: dict[str, list[dict[str, Any]]]
     stages: _Stages
     buffers: dict[str, _Buffer]
     learners: dict[str, _Learner]

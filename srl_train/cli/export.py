@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Export the models."""
     named = parse_player(args.who)
-    if named.kind in ("scripted", "tiny", "api", "pool"):
+    if named.kind in ("scripted", "tiny", "api"):
         raise ConfigError(
             f"{args.who} is a {named.kind} player without a model of its own to write: give a run, "
             "RUN:model_0 or a folder"

@@ -133,7 +133,9 @@ def players_of(
         given[agent] = who
     shared = agents if usual is None else usual
     if everyone and not shared:
-        raise ConfigError(f"{flag}: there are no partners by default; use AGENT=WHO")
+        [who] = everyone.values()
+        offered = ", ".join(agents)
+        raise ConfigError(f"{flag} {who}: no partners; use AGENT={who} for one of {offered}")
     return {agent: who for agent in shared for who in everyone.values()} | own
 
 
