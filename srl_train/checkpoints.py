@@ -165,7 +165,7 @@ def load(path: Path) -> Checkpoint:
     manifest = _read_manifest(found)
     for name in manifest.files:
         _verify(found, name, manifest)
-    plain = _read(found / "state.json", constants=True)
+    plain = _read_json(found / "state.json", constants=True)
     tensors = _tensors_in(found / "state.safetensors")
     try:
         state = join_tensors(tensors, plain)
@@ -181,7 +181,7 @@ def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
     """Read metadata.json without the rest; errors as in `load`."""
     found = find(directory, checkpoint_id)
     _verify(found, "metadata.json", _read_manifest(found))
-    metadata = _read(found / "metadata.json")
+    metadata = _read_json(found / "metadata.json")
     if not isinstance(metadata, dict):
         raise CheckpointError(f"{found / 'metadata.json'} must contain a mapping")
     return metadata
@@ -244,9 +244,7 @@ def _to_disk(path: Path) -> None:
 def _read_manifest(folder: Path) -> _Manifest:
     file = folder / _MANIFEST
     try:
-        return _Manifest.model_validate(read_json(read_bytes(file)))
-    except (OSError, DocumentError) as error:
-        raise CheckpointError(f"{file} cannot be read ({error}): {_remedy(folder)}") from error
+        return _Manifest.model_validate(_read_json(file))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
@@ -254,6 +252,14 @@ def _read_manifest(folder: Path) -> _Manifest:
             f"{file} is not of format {FORMAT} ({place!r:.80}: {first['msg']}): read {folder.name} "
             f"with the release that wrote it, or {_remedy(folder)}"
         ) from error
+
+
+def _read_json(file: Path, *, constants: bool = False) -> Any:
+    try:
+        content = read_bytes(file, LARGEST_STATE)
+        return read_json(content, max_bytes=LARGEST_STATE, constants=constants)
+    except (OSError, DocumentError) as error:
+        raise CheckpointError(f"{file} cannot be read ({error}): {_remedy(file.parent)}") from error
 
 
 def _verify(folder: Path, name: str, manifest: _Manifest) -> None:
@@ -308,14 +314,6 @@ def _clear_leftovers(directory: Path) -> None:
             path.rename(target)
         elif path.name.startswith((_SAVING, _REMOVED, _REPLACED)):
             shutil.rmtree(path)
-
-
-def _read(file: Path, *, constants: bool = False) -> Any:
-    try:
-        content = read_bytes(file, LARGEST_STATE)
-        return read_json(content, max_bytes=LARGEST_STATE, constants=constants)
-    except DocumentError as error:
-        raise CheckpointError(f"{file} cannot be read: {error}") from error
 
 
 def _tensors_in(file: Path) -> dict[str, Tensor]:

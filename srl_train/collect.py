@@ -85,11 +85,8 @@ def filtered(
 ) -> list[Episode]:
     """Return the episodes with a selected part, with the selected agents in their `extra`.
 
-    Args:
-        episodes: Episodes to select from, of which failed ones are left out.
-        agents: Agents to select, all by default.
-        min_return: Smallest raw return of a part.
-        top_fraction: Share of the best parts per start and agent.
+    Failed episodes are left out. `agents` limits the agents, `min_return` the raw return of a part,
+    and `top_fraction` is the share of the best parts per start and agent.
     """
     played = [episode for episode in episodes if episode.failure is None]
     best = best_of(
@@ -121,15 +118,12 @@ def build_policies(
 ) -> dict[str, Policy]:
     """Return the policies by agent.
 
-    Args:
-        config: Configuration that assigns all agents that `wanted` does not.
-        make_env: Constructor of the environment.
-        wanted: Agent to a player's name, see `parse_player`.
-        trained: Run folder of `config`, whose models play; without it, their base models play.
-        trusted: Load models outside the run that the run's configuration names.
+    `config` assigns all agents that `wanted` (agent to a player's name) does not. Its models play
+    as in the run folder `trained`, or without it as their bases. Only with `trusted`, players
+    outside the run are loaded that its configuration names.
 
     Raises:
-        ConfigError: If a player is unknown, an untrained pool, or reserved for evaluation.
+        ConfigError: If a player is unknown, a pool, or reserved for evaluation.
     """
     with closing(make_env()) as env:
         agents = env.possible_agents

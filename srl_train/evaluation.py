@@ -22,10 +22,6 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     For one seed the episodes, the opponents from pools and the assignments are always the same, and
     every model plays. All steps of all agents have the same weight.
 
-    Args:
-        run: The run; pools add the snapshots that are due.
-        episodes: Number of episodes.
-
     Returns:
         (results, episodes). The results are "raw_reward", the mean per agent and step, its
         "standard_error", "cooperation_rate", "success", "parse_failures", "episodes",
@@ -64,16 +60,10 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
 
 
 def mean_of_all(games: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
-    """Compute the mean of all numbers and its standard error; episodes are independent.
+    """Return the mean of all numbers and its standard error; None for lack of episodes.
 
     The numbers of one episode are not independent, so the error is that of a ratio of two sums over
     episodes, linearized (Cochran 1977, eq. 6.13).
-
-    Args:
-        games: Numbers of each episode.
-
-    Returns:
-        (mean, or None without numbers; standard error, or None for fewer than two episodes).
     """
     played = [game for game in games if game]
     if not played:

@@ -1,8 +1,7 @@
-"""Reward modes: how the rewards of one episode become training rewards, and which agents lead.
+"""Reward modes: pure functions from the raw rewards of one episode to training rewards.
 
-A mode is a few pure functions on one episode's raw rewards, `Mapping[agent, rewards per step]`.
-Agents are in the environment's order everywhere; an agent that leaves early has fewer steps. Raw
-rewards are never changed in place and are always logged next to the shaped ones.
+Agents are in the environment's order; an agent that leaves early has fewer steps. Raw rewards are
+never changed in place and are always logged next to the shaped ones.
 """
 
 from __future__ import annotations

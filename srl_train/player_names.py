@@ -271,19 +271,15 @@ def settings_of_run(place: Path) -> ModelSettings:
 def config_tree(place: Path) -> Any:
     """Return the configuration of a run or checkpoint as plain data, or raise ConfigError."""
     if is_checkpoint(place):
-        return _metadata(place).get("config")
+        from srl_train.checkpoints import load_metadata  # imports torch
+
+        return load_metadata(place.parent, place.name).get("config")
     from srl_train.config.yaml_file import read_tree
 
     path = place / "config.yaml"
     if not path.is_file():
         raise ConfigError(f"{path} is missing: a run's folder holds its configuration")
     return read_tree(path)
-
-
-def _metadata(checkpoint: Path) -> dict[str, Any]:
-    from srl_train.checkpoints import load_metadata  # imports torch
-
-    return load_metadata(checkpoint.parent, checkpoint.name)
 
 
 def notes_of(wanted: bool, make_env: Callable[[], Any]) -> PartnerNotes | None:

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from srl_agents.episode import AgentStep, Episode, to_json, turn_to_json, write_jsonl
+from srl_agents.episode import Episode, to_json, turn_to_json, write_jsonl
 from srl_agents.rollout import Spectator
-from srl_envs.untrusted import cut
 from srl_train import processes
 from srl_train.config import yaml_file
 from srl_train.config.learning.offline import planned
@@ -37,8 +36,6 @@ log = logging.getLogger(__name__)
 PAUSE, PATIENCE = 1.0, 60.0
 """Minimum seconds between the starts of two recorded episodes, and seconds without a step after
 which another episode is recorded."""
-MOST_TURNS, LONGEST = 200, 4000
-"""Maximum number of recorded steps, and of characters of an observation or message."""
 
 
 class Recorder:
@@ -54,11 +51,8 @@ class Recorder:
     ) -> None:
         """Record into `files` and `sinks`.
 
-        Args:
-            files: Files of the run.
-            sinks: Receivers of rows, episodes and evaluations.
-            keep_rows: If True, write the configuration, rows and the summary too.
-            progress: If True, print a line per round to stderr.
+        With `keep_rows`, the configuration, rows and the summary are written too; with `progress`,
+        a line per round is printed to stderr.
         """
         main = processes.is_main()
         self.keeps_rows = keep_rows and main
@@ -84,8 +78,7 @@ class Recorder:
     def open(self, run: Run) -> None:
         """Open files and sinks at the run's position; later rows are dropped.
 
-        Raises:
-            TrackerError: If a tracker cannot be opened.
+        Raises TrackerError if a tracker cannot be opened.
         """
         if self._writes and not self._opened:
             stages = {name: stage.epochs for name, stage in planned(run.config).items()}
@@ -206,21 +199,15 @@ class EpisodeWriter:
                 file.write(to_json(replace(episode, states=None)) + "\n")
             partial.replace(self._path)
             self._recording = True
-        elif self._recording and (over or len(episode.turns) <= MOST_TURNS):
-            turn = [] if over else [_short(step) for step in episode.turns[-1]]
+        elif self._recording:
+            turn = (
+                []
+                if over
+                else [
+                    replace(step, decision=replace(step.decision, tokens=None), info={})
+                    for step in episode.turns[-1]
+                ]
+            )
             with self._path.open("a", encoding="ascii") as file:
                 file.write(turn_to_json(turn) + "\n")
             self._recording = not over
-
-
-def _short(step: AgentStep) -> AgentStep:
-    """Return the step without tokens and infos, with texts cut."""
-    text, seen = step.decision.text, step.observation
-    text = None if text is None else cut(text, LONGEST)
-    return replace(
-        step,
-        observation=cut(seen, LONGEST) if isinstance(seen, str) else seen,
-        decision=replace(step.decision, tokens=None, text=text),
-        info={},
-        messages=tuple((sender, cut(text, LONGEST)) for sender, text in step.messages),
-    )

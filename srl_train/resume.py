@@ -9,7 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from torch import Tensor
 
 from srl_train import checkpoints, fsdp, processes
 from srl_train.config import yaml_file
@@ -18,7 +21,7 @@ from srl_train.config.run import RunConfig
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
 from srl_train.run import ModelTotals, Run
-from srl_train.saved_state import refuse_other
+from srl_train.samples import TokenSample
 from srl_train.summaries import average_cooperation, episodes_played, model_states
 from srl_train.tensor_checks import misfit, refuse_unlike
 
@@ -108,7 +111,7 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
         if wrong := misfit(own, models[model]):
             raise checkpoint.unusable(f"{checkpoint.path / 'models' / model}.safetensors: {wrong}")
     try:
-        refuse_other(state)
+        _refuse_other(state)
         if checkpoint.round != state["next_round"]:
             raise ValueError(f"next_round must be {checkpoint.round}, got {state['next_round']}")
         _refuse_unlike(run, state, weights)
@@ -172,3 +175,99 @@ def _flat(tree: Any, path: str = "") -> dict[str, Any]:
             for name, value in _flat(inner, f"{path}.{key}" if path else str(key)).items()
         }
     return {path: tree}
+
+
+# Schema of the state, whose content anyone may have written
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(
+        strict=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False
+    )
+
+
+def _record_of(kind: type) -> Any:
+    hints = get_type_hints(kind).items()
+    fields: Any = {name: (Count if hint is int else hint, ...) for name, hint in hints}
+    return create_model(kind.__name__, __base__=_Record, **fields)
+
+
+Totals = _record_of(ModelTotals)
+Sample = _record_of(TokenSample)
+
+
+class _StageLearner(_Record):
+    optimizer: dict[str, Any]
+    counters: dict[str, Any]
+    prepared: list[tuple[float, float]] | None
+
+
+class _Learner(_Record):
+    optimizer: dict[str, Any]
+    counters: dict[str, Any]
+    reference: dict[str, Tensor]
+
+
+class _UnfinishedStage(_Record):
+    passes: Count
+    seconds: float
+    losses: dict[str, list[float]]
+    strategy: Any
+    learners: dict[str, _StageLearner]
+
+
+class _StageSamples(_Record):
+    samples: Count
+    first_loss: float | None
+    last_loss: float | None
+
+
+class _StageReport(_Record):
+    stage: Literal["sft", "dpo"]
+    passes: Count
+    seconds: float
+    games: Count
+    games_reward: float | None
+    kept_reward: float | None
+    models: dict[str, _StageSamples]
+
+
+class _Stages(_Record):
+    reports: list[_StageReport]
+    under_way: _UnfinishedStage | None
+
+
+class _Buffer(_Record):
+    dropped: dict[str, Count]
+    taken: dict[str, Count]
+    samples: list[Sample]  # type: ignore[valid-type]
+
+
+class _State(_Record):
+    """State of a run; other readers check `strategy` and the snapshots of `pools`."""
+
+    next_round: Count
+    seconds: float
+    evaluations: dict[str, dict[str, Any]]
+    versions: dict[str, Count]
+    totals: dict[str, Totals]  # type: ignore[valid-type]
+    frozen_totals: dict[str, Totals] = {}  # type: ignore[valid-type]
+    strategy: Any
+    mode: dict[str, float]
+    credit: dict[str, float]
+    pools: dict[str, list[dict[str, Any]]]
+    stages: _Stages
+    buffers: dict[str, _Buffer]
+    learners: dict[str, _Learner]
+
+
+def _refuse_other(state: Any) -> None:
+    """Raise ValueError, which names the first wrong entry, unless the state fits the schema."""
+    try:
+        _State.model_validate(state)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place or 'the state'}: {first['msg']}") from None

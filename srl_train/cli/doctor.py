@@ -46,19 +46,17 @@ def run(args: argparse.Namespace) -> int:
     tell(f"core-srl {package.version}, Python {platform.python_version()}, {system}\n")
     base, broken = _found(package, ""), False
     for extra in ("", *extras):
-        there, wrong = base if not extra else _found(package, extra)
-        if extra:
-            there = [one for one in there if one not in base[0]]
-            wrong = [one for one in wrong if one not in base[1]]
-        name = extra or "base"
+        found = _found(package, extra)
+        there, wrong = ([one for one in own if not extra or one not in base_own]
+                        for own, base_own in zip(found, base, strict=True))  # fmt: skip
         if not wrong:
-            tell(f"  {name:<13} ok: {', '.join(there)}")
+            tell(f"  {extra or 'base':<13} ok: {', '.join(there)}")
             continue
         broken |= extra in ("", *(args.extras or ["train"]))
         remedy = pip_line(extra) if extra else "pip install core-srl"
         if extra in APART:
             remedy += f" in an environment of its own ({APART[extra]})"
-        tell(f"  {name:<13} {'; '.join(wrong)}: {remedy}")
+        tell(f"  {extra or 'base':<13} {'; '.join(wrong)}: {remedy}")
     tell("")
     for name, device in accelerators().items():
         tell(f"  {name:<13} {device}")
