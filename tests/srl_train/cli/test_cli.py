@@ -1,4 +1,3 @@
-import argparse
 import importlib
 import sys
 import types
@@ -29,13 +28,6 @@ def command(monkeypatch):
 def test_without_a_command_the_help_is_shown(capsys):
     assert cli.main([]) == 0
     assert set(cli.COMMANDS) <= set(capsys.readouterr().out.split())
-
-
-def test_every_command_has_its_module():
-    for name in cli.COMMANDS:
-        module = cli.COMMANDS.load(name)
-        module.add_arguments(argparse.ArgumentParser())
-        assert callable(module.run)
 
 
 def test_a_refused_argument_sends_no_escapes_to_the_terminal(capsys):
@@ -89,6 +81,25 @@ def test_a_reader_that_leaves_early_is_no_fault(command, monkeypatch):
     monkeypatch.setattr(cli.os, "dup2", lambda *files: replaced.append(files))
     command(write)
     assert cli.main(["train", "x.yaml"]) == 1 and len(replaced) == 1
+
+
+def test_an_error_of_ours_in_a_cleanup_does_not_hide_the_first_error(command):
+    def fault(args):
+        try:
+            raise ZeroDivisionError
+        finally:
+            raise ConfigError("the cleanup failed too")
+
+    command(fault)
+    with pytest.raises(ConfigError):
+        cli.main(["train", "x.yaml"])
+
+
+def test_info_marks_environments_whose_extras_are_missing(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyseccomp", None)
+    assert cli.main(["info"]) == 0
+    marked = [line for line in capsys.readouterr().out.splitlines() if "not ready" in line]
+    assert any("code_v0" in line and "core-srl[sandbox]" in line for line in marked)
 
 
 def test_info_describes_exactly_what_can_be_configured():
