@@ -31,8 +31,7 @@ def run(args: argparse.Namespace) -> int:
     named = parse_player(args.who)
     if named.kind in ("scripted", "tiny", "api"):
         raise ConfigError(
-            f"{args.who} is a {named.kind} player without a model of its own to write: give a run, "
-            "RUN:model_0 or a folder"
+            f"{args.who} has no weights to write: give a run, RUN:model_0, a folder or a hub name"
         )
     several = len(named.sources) > 1
     folders = {name: args.folder / name if several else args.folder for name in named.sources}

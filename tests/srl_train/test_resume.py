@@ -103,7 +103,7 @@ def test_a_moved_reference_is_part_of_a_checkpoint(adapters, short_run, tmp_path
     whole = Trainer(config, tmp_path / "whole")
     whole.fit()
     cut = Trainer(config, tmp_path / "cut")
-    for _ in range(2):  # it moved in the second: the third is held back by what it was then
+    for _ in range(2):  # the reference moves in the second round
         cut.train_round()
     cut.save_checkpoint()
     cut.close()

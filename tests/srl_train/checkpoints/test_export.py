@@ -89,7 +89,7 @@ def test_saved_models_say_what_they_are(kind, trained, tiny_folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["tiny", "OUT"], "without a model of its own"),
+        (["tiny", "OUT"], "tiny has no weights to write"),
         (["WHOLE:model_0", "OUT", "--merge"], "nothing to merge"),
         (["WHOLE:model_0", "WHOLE"], "is there already"),
     ],
