@@ -166,9 +166,8 @@ def load(path: Path) -> Checkpoint:
     for name in manifest.files:
         _verify(found, name, manifest)
     plain = _read_json(found / "state.json", constants=True)
-    tensors = _tensors_in(found / "state.safetensors")
     try:
-        state = join_tensors(tensors, plain)
+        state = join_tensors(_tensors_in(found / "state.safetensors"), plain)
     except (LookupError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{found / 'state.json'} is no state of this release: {error!r:.200}"
@@ -218,9 +217,8 @@ def seal(folder: Path, **described: Any) -> None:
         for file in sorted(folder.rglob("*"))
         if file.is_file()
     }
-    manifest = {"format": FORMAT, **described, "files": files}
     with (folder / _MANIFEST).open("x", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=2)
+        json.dump({"format": FORMAT, **described, "files": files}, file, indent=2)
     for path in (*folder.rglob("*"), folder):
         _to_disk(path)
 
@@ -233,7 +231,6 @@ def _fingerprint(file: Path) -> dict[str, Any]:
 
 
 def _to_disk(path: Path) -> None:
-    """Sync a file's bytes or a folder's entries to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -52,8 +52,7 @@ def play_games(
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
 ) -> list[Episode]:
     """Play `games` episodes, `group_size` in a row from the same start; see `starts_of`."""
-    starts = starts_of(games, seed, stage=stage, group_size=group_size)
-    env_seeds, policy_seeds, options = starts
+    env_seeds, policy_seeds, options = starts_of(games, seed, stage=stage, group_size=group_size)
     return play_many(
         make_env,
         policies,
@@ -129,8 +128,7 @@ def build_policies(
         agents = env.possible_agents
         if unknown := set(wanted) - set(agents):
             raise ConfigError(f"no agent {min(unknown)!r}: the agents are {', '.join(agents)}")
-        everyone = set(wanted) == set(agents)
-        assigned = {} if everyone else matchmaking_of(config, env).usual
+        assigned = {} if set(wanted) == set(agents) else matchmaking_of(config, env).usual
     there = {} if trained is None else models_of_run(trained)
     bases = {**config.models.bases, **config.models.frozen_models}
     players = {}

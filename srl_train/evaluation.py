@@ -35,8 +35,7 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     played = run.engine.play(PlannedGames(*seeds, options, seatings))
     good = [episode for episode in played if episode.failure is None]
     steps = [step for episode in good for turn in episode.turns for step in turn]
-    earned = [[s.reward for turn in e.turns for s in turn] for e in good]
-    mean, error = mean_of_all(earned)
+    mean, error = mean_of_all([[s.reward for turn in e.turns for s in turn] for e in good])
     per_model = {}
     for model in run.learners:
         own = [s.reward for e in good for a in e.agents_of(model) for s in e.steps_of(a)]

@@ -265,7 +265,6 @@ def learning_models(
 
 
 def _as_given(given: ModelObject, how: Loading, name: str) -> HuggingFaceBackend:
-    """Return the backend of a model object, with all weights trainable."""
     model, tokenizer = given
     model.requires_grad_(True).eval()
     template = {name: getattr(how, name) for name in ("chat_template", "chat_template_kwargs")}
@@ -276,8 +275,7 @@ def copy_to_play(module: Any) -> Any:
     """Return a module with copies of the trainable tensors, which shares all others."""
     still = [one for one in module.parameters() if not one.requires_grad]
     shared = [*still, *module.buffers(), *shared_states(module)]
-    played = copy.deepcopy(module, {id(one): one for one in shared})
-    return played.eval().requires_grad_(False)
+    return copy.deepcopy(module, {id(one): one for one in shared}).eval().requires_grad_(False)
 
 
 def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> RunConfig:

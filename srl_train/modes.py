@@ -114,17 +114,16 @@ def mixed(cooperation_strength: float = 0.6, competition_intensity: float = 0.4)
     round without a cooperation rate (an environment without cooperate and compete) keeps b.
     State: {"balance": b}, 0 <= b <= 1.
     """
-    blend = cooperative(cooperation_strength).shape
-    rank = competitive(competition_intensity).shape
+    cooperation, competition = cooperative(cooperation_strength), competitive(competition_intensity)
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
         balance = state["balance"]
-        blended = blend(rewards, teams, state)
-        ranked = rank(rewards, teams, state)
+        blended = cooperation.shape(rewards, teams, state)
+        ranked = competition.shape(rewards, teams, state)
         return {
             agent: [
-                (1.0 - balance) * cooperation + balance * competition
-                for cooperation, competition in zip(blended[agent], ranked[agent], strict=True)
+                (1.0 - balance) * shared + balance * rivaled
+                for shared, rivaled in zip(blended[agent], ranked[agent], strict=True)
             ]
             for agent in rewards
         }
@@ -182,8 +181,7 @@ def rank_bonuses(returns: Mapping[str, float]) -> dict[str, float]:
     for agent, own in returns.items():
         better = sum(other > own for other in returns.values())
         equal = sum(other == own for other in returns.values())
-        rank = better + (equal + 1) / 2
-        bonuses[agent] = (count - rank) / count
+        bonuses[agent] = (count - (better + (equal + 1) / 2)) / count  # ties share the mean rank
     return bonuses
 
 
@@ -216,7 +214,6 @@ def _same_team(one: str, other: str, teams: Teams) -> bool:
 
 
 def _mean_at(rewards: Rewards, agents: Iterable[str], step: int) -> float:
-    """Return the mean over the agents that have the step; 0 if none has."""
     found = [rewards[agent][step] for agent in agents if step < len(rewards[agent])]
     return math.fsum(found) / len(found) if found else 0.0
 

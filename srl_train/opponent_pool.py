@@ -122,8 +122,7 @@ class OpponentPool:
             scores = [(1.0 - snapshot.win_rate) ** PFSP_EXPONENT for snapshot in self.snapshots]
         else:
             scores = [1.0] * len(self.snapshots)
-        total = math.fsum(scores)
-        return [score / total for score in scores]
+        return [score / math.fsum(scores) for score in scores]
 
     def payoffs(self) -> NDArray[np.float64]:
         """Return the antisymmetric matrix [own, other] of the leads between snapshots."""
@@ -173,7 +172,6 @@ class OpponentPool:
         self.seated = None
 
     def _check(self, rounds: int, models: Mapping[str, Weights]) -> None:
-        """Raise LookupError or ValueError unless the snapshots are of this pool and its models."""
         first = {one.model for one in self.snapshots if one.round == 0}
         # Before round 0 a pool may be empty.
         if (self.snapshots or rounds) and first != set(self._config.of):
@@ -187,7 +185,6 @@ class OpponentPool:
             raise ValueError("the chances of the next draw are not finite")
 
     def _lead(self, episode: Episode, models: Collection[str]) -> float | None:
-        """Return the difference in mean return from the pool's agents; None without both sides."""
         returns = episode.returns()
         ours = [returns[agent] for agent, who in episode.seats.items() if who in models]
         theirs = [returns[agent] for agent, who in episode.seats.items() if who == self.name]

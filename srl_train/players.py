@@ -263,8 +263,7 @@ def policies_by_seats(
         others = {}
         for agent, who in pairs:
             if who in players.chat_models:
-                base = config.models.frozen_models[who]
-                others[agent] = PlayerSpec(who, "api", {who: base})
+                others[agent] = PlayerSpec(who, "api", {who: config.models.frozen_models[who]})
             elif who not in backends:
                 others[agent] = PlayerSpec(who, "scripted")
         try:

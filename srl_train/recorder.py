@@ -93,8 +93,7 @@ class Recorder:
             rows = (JsonlSink(self._files.metrics, resume_from_round=run.next_round),)
             run.engine.spectator = EpisodeWriter(self._files.folder / "playing.jsonl").spectator
         if self._prints:
-            progress = Progress(run.config.rounds, log_every=run.config.logging.every)
-            self._progress = (progress,)
+            self._progress = (Progress(run.config.rounds, log_every=run.config.logging.every),)
         self._rounds = Tee(*rows, *self._sinks, *self._progress)
 
     @contextmanager
@@ -170,8 +169,7 @@ class EpisodeWriter:
         """Return the spectator of the next episode, or None if another was recorded just now."""
         with self._lock:
             now = time.monotonic()
-            busy = self._recording and now - self._heard < PATIENCE
-            if busy or now - self._began < PAUSE:
+            if now - self._began < PAUSE or (self._recording and now - self._heard < PATIENCE):
                 return None
             self._games += 1
             self._began = self._heard = now

@@ -56,7 +56,6 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
 
 
 def _state_of(run: Run) -> dict[str, Any]:
-    """Return plain data and tensors: everything but the models' weights."""
     return {
         "next_round": run.next_round,
         "seconds": run.seconds,
@@ -82,7 +81,6 @@ def _state_of(run: Run) -> dict[str, Any]:
 
 
 def _reference_moved(run: Run, model: str) -> bool:
-    """Return True if the reference model may differ from the model as it was loaded."""
     kind = run.config.algorithm_of(model).reference
     return kind == "moving" or (kind == "stage" and bool(run.stages.reports))
 

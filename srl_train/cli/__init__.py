@@ -139,7 +139,6 @@ def _parser(*filled: str) -> Parser:
 
 
 def _how_to_resume(args: argparse.Namespace) -> str:
-    """Return the command that resumes an interrupted `srl train`."""
     folder = getattr(args, "folder", None)
     if args.command != "train" or folder is None or not (folder / "config.yaml").is_file():
         return ""

@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
     with asked_for("--out", args.out):
         if args.format == "messages":
             notes = notes_of(config.models.opponent_notes, make_env)
-            lines = chat_lines(kept, parts_of(kept), env.unwrapped.text_view, notes)
-            write_whole(args.out, lines)
+            view = env.unwrapped.text_view
+            write_whole(args.out, chat_lines(kept, parts_of(kept), view, notes))
         else:
             write_jsonl(args.out, kept)
     tell(_summary("played", good))
@@ -101,7 +101,6 @@ def _summary(what: str, episodes: Sequence[Episode]) -> str:
 
 
 def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
-    """Return the configuration and, for trained models, the run's folder."""
     if args.config is None and not (args.environment and args.players):
         raise ConfigError(
             f"give a configuration, a run's folder, or --environment ENV --players WHO: {PLAYERS}"

@@ -44,13 +44,11 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"unknown extra {extra!r}; allowed: {', '.join(extras)}")
     system = f"{platform.system()} {platform.machine()}"
     tell(f"core-srl {package.version}, Python {platform.python_version()}, {system}\n")
-    base, broken = _found(package, ""), False
+    base, broken = _lacking(package, ""), False
     for extra in ("", *extras):
-        found = _found(package, extra)
-        there, wrong = ([one for one in own if not extra or one not in base_own]
-                        for own, base_own in zip(found, base, strict=True))  # fmt: skip
+        wrong = [one for one in _lacking(package, extra) if not extra or one not in base]
         if not wrong:
-            tell(f"  {extra or 'base':<13} ok: {', '.join(there)}")
+            tell(f"  {extra or 'base':<13} ok")
             continue
         broken |= extra in ("", *(args.extras or ["train"]))
         remedy = pip_line(extra) if extra else "pip install core-srl"
@@ -63,23 +61,20 @@ def run(args: argparse.Namespace) -> int:
     return int(broken)
 
 
-def _found(package: metadata.Distribution, extra: str) -> tuple[list[str], list[str]]:
-    """Return (installed packages with versions, missing or wrong packages)."""
-    there, wrong = [], []
+def _lacking(package: metadata.Distribution, extra: str) -> list[str]:
+    """Return the packages of an extra that are missing or have another version."""
+    wrong = []
     for one in map(Requirement, package.requires or ()):
         if one.marker is not None and not one.marker.evaluate({"extra": extra}):
             continue
-        name = one.name.lower()
         try:
-            version = metadata.version(name)
+            version = metadata.version(one.name)
         except metadata.PackageNotFoundError:
-            wrong.append(f"{name} is missing")
+            wrong.append(f"{one.name} is missing")
             continue
-        if one.specifier.contains(version, prereleases=True):
-            there.append(f"{name} {version}")
-        else:
-            wrong.append(f"{name} is {version}, must be {one.specifier}")
-    return there, wrong
+        if not one.specifier.contains(version, prereleases=True):
+            wrong.append(f"{one.name} is {version}, must be {one.specifier}")
+    return wrong
 
 
 def accelerators() -> dict[str, str]:

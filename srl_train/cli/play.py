@@ -31,9 +31,6 @@ from srl_train.player_names import PLAYERS, parse_player
 from srl_train.players import Resolver
 from srl_train.run_files import asked_for, refuse_unwritable
 
-LONG = 50
-"""Number of rounds from which a shorter game is suggested."""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
@@ -76,9 +73,6 @@ def run(args: argparse.Namespace) -> int:
             prepare_torch()
         resolver = Resolver(overrides={"constrained": args.constrained}, trusted=args.trust)
         policies = {**resolver.by_agent(players, make_env), agent: human}
-        rounds = getattr(env.unwrapped, "max_cycles", 0)
-    if rounds > LONG and "max_cycles" not in options:
-        tell(f"This game has up to {rounds} rounds; --set max_cycles=10 makes it shorter.")
     first = int(np.random.default_rng().integers(2**31)) if args.seed is None else args.seed
     episodes: list[Episode] = []
     for seed in range(first, first + args.episodes):
@@ -142,7 +136,6 @@ class _Narrator:
 
 
 def _talks(env: Any) -> bool:
-    """Return True if messages have an effect in this game."""
     return any(getattr(env.unwrapped, name, False) for name in ("messages", "keyword_rewards"))
 
 

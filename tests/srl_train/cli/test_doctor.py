@@ -45,8 +45,8 @@ def installed(monkeypatch):
 def test_what_is_there_and_what_installs_the_rest(installed, capsys):
     assert main(["doctor"]) == 0
     told = capsys.readouterr().out
-    assert "base          ok: numpy 2.4.6" in told
-    assert "train         ok: torch 2.13.0+cpu" in told
+    assert "base          ok" in told
+    assert "train         ok" in told
     assert 'pyseccomp is missing: pip install "core-srl[sandbox]"\n' in told
     assert '"core-srl[vllm]" in an environment of its own (docs/agents/serving.md)' in told
     assert "cuda:0        a GPU, 78.0 GiB" in told
