@@ -30,16 +30,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--environment", metavar="ENV", help="replace the config's environment")
     what = "replace one setting, such as environment.options.max_cycles=4"
     add_list(parser, "--set", "KEY=VALUE", what, dest="overrides")
-    who = f"WHO for every agent, or AGENT=WHO: {PLAYERS} (default: as the config says)"
-    add("--players", nargs="+", default=[], metavar="WHO", help=who)
+    add(
+        "--players",
+        nargs="+",
+        default=[],
+        metavar="WHO",
+        help=f"WHO for every agent, or AGENT=WHO: {PLAYERS} (default: as the config says)",
+    )
     add_trust(parser)
     add("--episodes", type=int, default=64, metavar="N", help="(default: 64)")
-    same = "episodes from the same start; preferences need 2 or more (default: 1)"
-    add("--group-size", type=int, default=1, metavar="G", help=same)
-    least = "keep only parts (one agent's play of one episode) with at least this return"
-    add("--min-return", type=float, metavar="X", help=least)
-    best = "keep only this share of the parts, the best returns first (default: 1)"
-    add("--top-fraction", type=float, default=1.0, metavar="S", help=best)
+    add(
+        "--group-size",
+        type=int,
+        default=1,
+        metavar="G",
+        help="episodes from the same start; preferences need 2 or more (default: 1)",
+    )
+    add(
+        "--min-return",
+        type=float,
+        metavar="X",
+        help="keep only parts (one agent's play of one episode) with at least this return",
+    )
+    add(
+        "--top-fraction",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="keep only this share of the parts, the best returns first (default: 1)",
+    )
     lines = "an episode per line, or a kept part per line as a chat, {'messages': [...]}"
     formats = ("episodes", "messages")
     add("--format", choices=formats, default="episodes", help=f"{lines} (default: episodes)")

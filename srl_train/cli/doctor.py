@@ -24,8 +24,12 @@ APART = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    text = "what has to be there for status 0, such as train or vllm (default: train)"
-    parser.add_argument("extras", nargs="*", metavar="EXTRA", help=text)
+    parser.add_argument(
+        "extras",
+        nargs="*",
+        metavar="EXTRA",
+        help="what has to be there for status 0, such as train or vllm (default: train)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -49,8 +49,14 @@ def add_list(
     parser: argparse.ArgumentParser, flag: str, metavar: str, what: str, dest: str | None = None
 ) -> None:
     """Add an option that may be repeated; its value is a list, empty by default."""
-    text = f"{what}; may be repeated"
-    parser.add_argument(flag, dest=dest, action="append", default=[], metavar=metavar, help=text)
+    parser.add_argument(
+        flag,
+        dest=dest,
+        action="append",
+        default=[],
+        metavar=metavar,
+        help=f"{what}; may be repeated",
+    )
 
 
 def add_seed(parser: argparse.ArgumentParser, what: str = "all randomness comes from it") -> None:
@@ -74,8 +80,11 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
 
 def add_constrained(parser: argparse.ArgumentParser) -> None:
     """Add --constrained and --no-constrained."""
-    text = "let models write legal answers only (default: as they trained, else not)"
-    parser.add_argument("--constrained", action=argparse.BooleanOptionalAction, help=text)
+    parser.add_argument(
+        "--constrained",
+        action=argparse.BooleanOptionalAction,
+        help="let models write legal answers only (default: as they trained, else not)",
+    )
 
 
 def add_model_settings(parser: argparse.ArgumentParser) -> None:

@@ -46,8 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, help="of the first game (default: another each time)")
     add("--episodes", type=int, default=1, metavar="N", help="games (default: 1)")
     add("--record", type=Path, metavar="FILE", help="keep the games as JSON lines")
-    words = "words only: a picture shows the whole game, also what your agent cannot see"
-    add("--no-picture", action="store_true", help=words)
+    add(
+        "--no-picture",
+        action="store_true",
+        help="words only: a picture shows the whole game, also what your agent cannot see",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
