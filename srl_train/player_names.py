@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -200,7 +200,14 @@ class Loading:
     @classmethod
     def of(cls, models: ModelsConfig) -> Loading:
         """Return the options of a configuration."""
-        return cls(**{field.name: getattr(models, field.name) for field in fields(cls)})
+        return cls(
+            models.device,
+            models.dtype,
+            models.quantization,
+            models.attn_implementation,
+            models.chat_template,
+            models.chat_template_kwargs,
+        )
 
 
 @dataclass(frozen=True)
