@@ -116,11 +116,8 @@ class Recorder:
             sink.write_episodes(number, result.episodes)
         due = number % logging.episodes_every == 0 or run.next_round == run.config.rounds
         if self._writes and logging.episodes and due:
-            samples = result.episodes[: logging.episodes]
             path = self._files.folder / "episodes" / f"round_{number:08d}.jsonl"
-            write_jsonl(path, samples)
-            for configured in self._configured:
-                configured.write_samples(number, samples, run.view)
+            write_jsonl(path, result.episodes[: logging.episodes])
 
     def evaluation(self, run: Run, when: str) -> None:
         """Record a new evaluation."""

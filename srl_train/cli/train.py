@@ -46,9 +46,8 @@ def run(args: argparse.Namespace) -> int:
         if args.resume and not trainer.resume():
             tell("no checkpoint was saved yet: the run starts from the beginning")
         if processes.is_main():
-            started = next(iter(trainer.run.learners.values())).parallelism()
-            if started.processes > 1:
-                tell(f"training in {started}")
+            if processes.count() > 1:
+                tell(f"training in {next(iter(trainer.run.learners.values())).parallelism()}")
             if args.resume:
                 tell(f"resuming at round {trainer.run.next_round} of {config.rounds}")
         trainer.fit()
