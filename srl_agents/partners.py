@@ -1,22 +1,19 @@
-"""Policies as partners: agents of an environment played by policies, and mixtures of policies.
+"""Policies as partners: agents of an environment played by policies.
 
 game = WithPartners(make("coop_compete_v0", num_agents=2), {"agent_1": TitForTat(...)})
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from pettingzoo.utils import BaseParallelWrapper
 
-from srl_agents import seeding
-from srl_agents.episode import Decision
 from srl_agents.errors import PolicyError
-from srl_agents.event_loop import finished, run, together
-from srl_agents.policy import AgentObservation, AsyncPolicy, Closing, Policy, waits
+from srl_agents.event_loop import finished, run
+from srl_agents.policy import AgentObservation, Policy, waits
 from srl_agents.rollout import asked, played_action, started
 from srl_agents.seeding import of_agents
 from srl_envs.validation import Step
@@ -101,53 +98,3 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
             if waits(policy):
                 policy.leave(memory)
         self._memories = {}
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """Memory of an agent: the policy drawn for this episode, and its memory."""
-
-    name: str
-    own: Any
-
-
-class Mixture:
-    """Mixed strategy: in each episode one of several policies plays all agents."""
-
-    def __init__(self, name: str, policies: Mapping[str, AsyncPolicy], chances: Sequence[float]):
-        if len(policies) != len(chances) or not policies:
-            raise ValueError(f"{len(policies)} policies and {len(chances)} chances: give as many")
-        self.name = name
-        self.chances = dict(zip(policies, chances, strict=True))
-        self._policies = dict(policies)
-
-    def start(self, seed: int) -> Drawn:
-        return self.start_together([seed])[0]
-
-    def start_together(self, seeds: Sequence[int]) -> list[Drawn]:
-        rng = seeding.of_mixture(seeds[0])
-        name = str(rng.choice(list(self.chances), p=list(self.chances.values())))
-        return [Drawn(name, self._policies[name].start(seed)) for seed in seeds]
-
-    async def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[Drawn]
-    ) -> tuple[list[Decision], list[Drawn]]:
-        asked: dict[str, list[int]] = {}
-        for place, state in enumerate(states):
-            asked.setdefault(state.name, []).append(place)
-        calls = [
-            self._policies[name].act([seen[n] for n in places], [states[n].own for n in places])
-            for name, places in asked.items()
-        ]
-        answers: list[Any] = [None] * len(states)
-        for (name, places), answer in zip(asked.items(), await together(*calls), strict=True):
-            for place, decision, own in zip(places, *answer, strict=True):
-                answers[place] = decision, Drawn(name, own)
-        return [decision for decision, _ in answers], [memory for _, memory in answers]
-
-    def leave(self, state: Drawn) -> None:
-        self._policies[state.name].leave(state.own)
-
-    def closing(self, seen: AgentObservation, state: Drawn) -> tuple[int, ...] | None:
-        drawn = self._policies[state.name]
-        return drawn.closing(seen, state.own) if isinstance(drawn, Closing) else None

@@ -93,15 +93,6 @@ def waits(policy: Policy) -> TypeIs[AsyncPolicy]:
 
 
 @runtime_checkable
-class StartsTogether(Protocol):
-    """Policy whose agents in one episode share something."""
-
-    def start_together(self, seeds: Sequence[int]) -> list[Any]:
-        """Return the initial memories of all agents, from the agents' seeds."""
-        ...
-
-
-@runtime_checkable
 class Closing(Protocol):
     """Policy that reads the last observation of a truncated episode."""
 

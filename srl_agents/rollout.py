@@ -17,7 +17,7 @@ from srl_agents.episode import AgentStep, Decision, End, Episode
 from srl_agents.errors import BackendError, EpisodeTimeout
 from srl_agents.evaluation.progress import LongWork
 from srl_agents.event_loop import finished, run, together
-from srl_agents.policy import AgentObservation, Closing, Policy, StartsTogether, waits
+from srl_agents.policy import AgentObservation, Closing, Policy, waits
 from srl_agents.seeding import of_agents
 from srl_envs.errors import EnvError
 from srl_envs.records import is_plain
@@ -180,15 +180,7 @@ class Game:
 
 def started(policies: Mapping[str, Policy], seeds: Mapping[str, int]) -> dict[str, Any]:
     """Return the initial memory of each agent in `policies`."""
-    memories: dict[str, Any] = {}
-    for agent, policy in policies.items():
-        if not isinstance(policy, StartsTogether):
-            memories[agent] = policy.start(seeds[agent])
-        elif agent not in memories:
-            own = [other for other, one in policies.items() if one is policy]
-            begun = policy.start_together([seeds[other] for other in own])
-            memories |= zip(own, begun, strict=True)
-    return memories
+    return {agent: policy.start(seeds[agent]) for agent, policy in policies.items()}
 
 
 async def asked(

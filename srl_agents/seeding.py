@@ -107,11 +107,6 @@ def of_agents(policy_seed: int, count: int) -> list[int]:
     ]
 
 
-def of_mixture(agent_seed: int) -> np.random.Generator:
-    """Return the generator that draws from a mixture."""
-    return np.random.default_rng(np.random.SeedSequence(agent_seed, spawn_key=(0,)))
-
-
 def of_branches(policy_seed: int, turn: int, count: int) -> list[int]:
     """Return the seeds of an episode's branches at one turn."""
     start = np.random.SeedSequence(policy_seed, spawn_key=(turn,))

@@ -2,7 +2,7 @@
 
     round_00000012/
       models/model_0.safetensors ...   named tensors, one file per stem
-      state.json  state.safetensors    counters, generators, schedulers, strategy state
+      state.json  state.safetensors    counters, schedulers, strategy state
       metadata.json                    description for listings
       manifest.json                    size of every file above, SHA-256 of JSON; written last
 
@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -33,17 +33,38 @@ from srl_envs.untrusted import read_bytes, read_json
 from srl_train.errors import CheckpointError, CheckpointNotFound
 from srl_train.run_files import finite
 
-log = logging.getLogger(__name__)
-
 FORMAT = 3
 """Format of a checkpoint folder; increased when an older release could misread a newer one."""
 LARGEST_STATE = 2**30
 """Limit of state.json in bytes; it contains the samples in buffers."""
 _MANIFEST = "manifest.json"
-_DESCRIBED = (_MANIFEST, "metadata.json", "state.json")
 _SAVING, _REPLACED, _REMOVED = ".saving.", ".replaced.", ".removed."
 _TENSOR, _TUPLE, _PAIRS = "__tensor__", "__tuple__", "__pairs__"
 _MARKS = frozenset({_TENSOR, _TUPLE, _PAIRS})
+
+
+def _inside(name: str) -> str:
+    """Return the path if it stays in the folder that it is relative to, or raise ValueError."""
+    path = PurePath(name)
+    # No file name contains a NUL or a lone surrogate.
+    if not path.parts or path.is_absolute() or ".." in path.parts or not name.isprintable():
+        raise ValueError(f"a checkpoint's names stay in its folder, got {name!r}")
+    return name
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(strict=True)
+    bytes: int
+    sha256: str | None
+
+
+class _Manifest(BaseModel):
+    model_config = ConfigDict(strict=True)
+    format: Literal[3]
+    checkpoint_id: str
+    round: int
+    sequence: int
+    files: dict[Annotated[str, AfterValidator(_inside)], _File]
 
 
 @dataclass(frozen=True)
@@ -66,7 +87,7 @@ class Checkpoint:
 
     def unusable(self, why: str) -> CheckpointError:
         """Return the error for a run that cannot resume from this checkpoint."""
-        return CheckpointError(f"{why}: remove {self.path} to go on from the checkpoint before it")
+        return CheckpointError(f"{why}: {_remedy(self.path)}")
 
 
 def checkpoint_name(round: int, final: bool = False) -> str:
@@ -89,27 +110,22 @@ def save(
     Args:
         directory: Folder of all checkpoints.
         checkpoint_id: Name of the checkpoint.
-        tensors: Stem ('models/model_0', 'optimizers/model_0') to named tensors.
+        tensors: Stem ('models/model_0') to named tensors.
         state: Nested mappings, lists, tuples, numbers, text and tensors.
-        metadata: JSON-compatible data with the number of the "round". "checkpoint_id" and
-            "timestamp" are added. Numbers that are not finite become null.
+        metadata: JSON-compatible data with the number of the "round".
 
     Raises:
         CheckpointError: If the state cannot be written, or a name leads out of the folder.
     """
     for name in (checkpoint_id, *tensors):
-        if not _is_inside(name):
-            raise CheckpointError(f"a checkpoint's names stay in its folder, got {name!r}")
+        try:
+            _inside(name)
+        except ValueError as error:
+            raise CheckpointError(str(error)) from error
     state_tensors, plain = split_tensors(state)
-    described = {
-        "checkpoint_id": checkpoint_id,
-        "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
-        **metadata,
-    }
-    texts = {
-        "state.json": json.dumps(plain),
-        "metadata.json": json.dumps(finite(described), indent=2),
-    }
+    timestamp = datetime.now(UTC).isoformat(timespec="seconds")
+    described = {"checkpoint_id": checkpoint_id, "timestamp": timestamp, **metadata}
+    texts = {"state.json": json.dumps(plain), "metadata.json": json.dumps(finite(described))}
 
     directory.mkdir(parents=True, exist_ok=True)
     _clear_leftovers(directory)
@@ -120,7 +136,7 @@ def save(
             _write_tensors(partial / f"{stem}.safetensors", named)
         for name, text in texts.items():
             (partial / name).write_text(text, encoding="utf-8")
-        sequences = (manifest["sequence"] for _, manifest in _complete(directory).values())
+        sequences = (manifest.sequence for _, manifest in _complete(directory).values())
         seal(
             partial,
             checkpoint_id=checkpoint_id,
@@ -147,30 +163,27 @@ def load(path: Path) -> Checkpoint:
     """
     found = find(path.parent, path.name)
     manifest = _read_manifest(found)
-    for name in manifest["files"]:
+    for name in manifest.files:
         _verify(found, name, manifest)
-    plain = _read(found / "state.json", constants=True)
-    tensors = _tensors_in(found / "state.safetensors")
+    plain = _read_json(found / "state.json", constants=True)
     try:
-        state = join_tensors(tensors, plain)
+        state = join_tensors(_tensors_in(found / "state.safetensors"), plain)
     except (LookupError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{found / 'state.json'} is no state of this release: {error!r:.200}"
         ) from error
-    return Checkpoint(
-        path=found,
-        checkpoint_id=manifest["checkpoint_id"],
-        round=manifest["round"],
-        state=state,
-        metadata=_mapping(found / "metadata.json"),
-    )
+    metadata = load_metadata(path.parent, path.name)
+    return Checkpoint(found, manifest.checkpoint_id, manifest.round, state, metadata)
 
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
     """Read metadata.json without the rest; errors as in `load`."""
     found = find(directory, checkpoint_id)
     _verify(found, "metadata.json", _read_manifest(found))
-    return _mapping(found / "metadata.json")
+    metadata = _read_json(found / "metadata.json")
+    if not isinstance(metadata, dict):
+        raise CheckpointError(f"{found / 'metadata.json'} must contain a mapping")
+    return metadata
 
 
 def list_checkpoints(directory: Path) -> list[str]:
@@ -179,15 +192,7 @@ def list_checkpoints(directory: Path) -> list[str]:
     After a return to an earlier checkpoint, new saves precede the abandoned higher rounds.
     """
     complete = _complete(directory)
-    return sorted(complete, key=lambda name: (complete[name][1]["sequence"], name), reverse=True)
-
-
-def warn_of_incomplete(directory: Path) -> None:
-    """Log a warning for each folder of a checkpoint that is incomplete or cannot be read."""
-    whole = {path for path, _ in _complete(directory).values()}
-    for path in sorted(directory.glob("[!.]*")):
-        if path not in whole and any((path / name).exists() for name in _DESCRIBED):
-            log.warning("passed over, for it is not whole: %s (remove it)", path)
+    return sorted(complete, key=lambda name: (complete[name][1].sequence, name), reverse=True)
 
 
 def prune(directory: Path, keep: int) -> list[str]:
@@ -207,17 +212,13 @@ def prune(directory: Path, keep: int) -> list[str]:
 
 def seal(folder: Path, **described: Any) -> None:
     """Write the manifest of all files in the folder and sync everything to disk."""
-    manifest = {
-        "format": FORMAT,
-        **described,
-        "files": {
-            file.relative_to(folder).as_posix(): _fingerprint(file)
-            for file in sorted(folder.rglob("*"))
-            if file.is_file()
-        },
+    files = {
+        file.relative_to(folder).as_posix(): _fingerprint(file)
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
     }
     with (folder / _MANIFEST).open("x", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=2)
+        json.dump({"format": FORMAT, **described, "files": files}, file, indent=2)
     for path in (*folder.rglob("*"), folder):
         _to_disk(path)
 
@@ -230,7 +231,6 @@ def _fingerprint(file: Path) -> dict[str, Any]:
 
 
 def _to_disk(path: Path) -> None:
-    """Sync a file's bytes or a folder's entries to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -238,50 +238,35 @@ def _to_disk(path: Path) -> None:
         os.close(handle)
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def _read_manifest(folder: Path) -> _Manifest:
     file = folder / _MANIFEST
     try:
-        manifest = read_json(read_bytes(file))
-    except (OSError, DocumentError) as error:
-        raise CheckpointError(f"{file} cannot be read ({error}): {_remedy(folder)}") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        return _Manifest.model_validate(_read_json(file))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
         raise CheckpointError(
-            f"{file} is not of format {FORMAT}: read {folder.name} with the release that wrote it"
-        )
-    kinds = {"checkpoint_id": str, "round": int, "sequence": int, "files": dict}
-    wrong = [name for name, kind in kinds.items() if type(manifest.get(name)) is not kind]
-    if not wrong:
-        wrong = [
-            f"files.{name!r:.80}"
-            for name, entry in manifest["files"].items()
-            if not isinstance(entry, dict)
-            or type(entry.get("bytes")) is not int
-            or not _is_inside(name)
-        ]
-    if wrong:
-        raise CheckpointError(f"{file}: wrong entries {', '.join(wrong)}: {_remedy(folder)}")
-    return manifest
+            f"{file} is not of format {FORMAT} ({place!r:.80}: {first['msg']}): read {folder.name} "
+            f"with the release that wrote it, or {_remedy(folder)}"
+        ) from error
 
 
-def _is_inside(name: str) -> bool:
-    """Return True if the path, relative to a folder, stays in that folder."""
-    path = PurePath(name)
-    return (
-        bool(path.parts)
-        and not path.is_absolute()
-        and ".." not in path.parts
-        and name.isprintable()  # no file name contains a NUL or a lone surrogate
-    )
+def _read_json(file: Path, *, constants: bool = False) -> Any:
+    try:
+        content = read_bytes(file, LARGEST_STATE)
+        return read_json(content, max_bytes=LARGEST_STATE, constants=constants)
+    except (OSError, DocumentError) as error:
+        raise CheckpointError(f"{file} cannot be read ({error}): {_remedy(file.parent)}") from error
 
 
-def _verify(folder: Path, name: str, manifest: Mapping[str, Any]) -> None:
+def _verify(folder: Path, name: str, manifest: _Manifest) -> None:
     """Raise CheckpointError unless the file has its size and, for JSON, its bytes."""
-    file = folder / name
+    file, expected = folder / name, manifest.files.get(name)
     try:
         found = _fingerprint(file)
     except OSError as error:
         raise CheckpointError(f"{file} is missing: {_remedy(folder)}") from error
-    if found != manifest["files"].get(name):
+    if expected is None or found != expected.model_dump():
         raise CheckpointError(f"{file} is not as it was written: {_remedy(folder)}")
 
 
@@ -289,20 +274,17 @@ def _remedy(folder: Path) -> str:
     return f"the checkpoint is damaged, remove {folder} to go on from the one before it"
 
 
-def _complete(directory: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
+def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
     """Return id to (folder, manifest) of each checkpoint whose files have their sizes."""
-    if not directory.is_dir():
-        return {}
     found = {}
     # Sorted: '.replaced.x' comes before 'x', which replaces it in the result.
-    for path in sorted(directory.iterdir()):
+    for path in sorted(directory.glob("*")):
         name = path.name.removeprefix(_REPLACED)
         if name.startswith(".") or not path.is_dir():
             continue
         try:
             manifest = _read_manifest(path)
-            sizes = {name: entry["bytes"] for name, entry in manifest["files"].items()}
-            if all((path / own).stat().st_size == size for own, size in sizes.items()):
+            if all((path / n).stat().st_size == own.bytes for n, own in manifest.files.items()):
                 found[name] = (path, manifest)
         except (CheckpointError, OSError):
             continue
@@ -324,29 +306,11 @@ def find(directory: Path, checkpoint_id: str) -> Path:
 def _clear_leftovers(directory: Path) -> None:
     """Remove or restore the leftovers of a killed save or prune."""
     for path in sorted(directory.iterdir()):
-        if path.name.startswith((_SAVING, _REMOVED)):
+        target = directory / path.name.removeprefix(_REPLACED)
+        if path.name.startswith(_REPLACED) and not target.exists():
+            path.rename(target)
+        elif path.name.startswith((_SAVING, _REMOVED, _REPLACED)):
             shutil.rmtree(path)
-        elif path.name.startswith(_REPLACED):
-            target = directory / path.name.removeprefix(_REPLACED)
-            if target.exists():
-                shutil.rmtree(path)
-            else:
-                path.rename(target)
-
-
-def _read(file: Path, *, constants: bool = False) -> Any:
-    try:
-        content = read_bytes(file, LARGEST_STATE)
-        return read_json(content, max_bytes=LARGEST_STATE, constants=constants)
-    except DocumentError as error:
-        raise CheckpointError(f"{file} cannot be read: {error}") from error
-
-
-def _mapping(file: Path) -> dict[str, Any]:
-    found = _read(file)
-    if not isinstance(found, dict):
-        raise CheckpointError(f"{file} holds a {type(found).__name__}, not a mapping")
-    return found
 
 
 def _tensors_in(file: Path) -> dict[str, Tensor]:
@@ -363,10 +327,9 @@ def _write_tensors(file: Path, named: Mapping[str, Tensor]) -> None:
     for name, tensor in named.items():
         kept = tensor.detach().cpu().contiguous()
         storage = kept.untyped_storage().data_ptr()
-        if storage in storages:  # safetensors refuses tied weights and views
-            kept = kept.clone()
+        # safetensors refuses tied weights and views.
+        written[name] = kept.clone() if storage in storages else kept
         storages.add(storage)
-        written[name] = kept
     file.parent.mkdir(exist_ok=True)
     save_file(written, file)
 
@@ -391,15 +354,14 @@ def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
                 name += "_"
             tensors[name] = value.detach()
             return {_TENSOR: name}
-        if isinstance(value, list):
-            return [plain(entry, f"{path}/{index}") for index, entry in enumerate(value)]
-        if isinstance(value, tuple):
-            return {_TUPLE: [plain(entry, f"{path}/{index}") for index, entry in enumerate(value)]}
+        if isinstance(value, list | tuple):
+            entries = [plain(entry, f"{path}/{index}") for index, entry in enumerate(value)]
+            return {_TUPLE: entries} if isinstance(value, tuple) else entries
         if isinstance(value, Mapping):
-            entries = [(key, plain(entry, f"{path}/{key}")) for key, entry in value.items()]
+            pairs = [(key, plain(entry, f"{path}/{key}")) for key, entry in value.items()]
             if all(isinstance(key, str) for key in value) and _MARKS.isdisjoint(value):
-                return dict(entries)
-            return {_PAIRS: [[plain(key, f"{path}/key"), entry] for key, entry in entries]}
+                return dict(pairs)
+            return {_PAIRS: [[plain(key, f"{path}/key"), entry] for key, entry in pairs]}
         raise CheckpointError(
             f"{path} is a {type(value).__module__}.{type(value).__qualname__}: a checkpoint holds "
             "tensors, numbers, text, None, lists, tuples and mappings"
@@ -410,17 +372,18 @@ def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
 
 def join_tensors(tensors: Mapping[str, Tensor], plain: Any) -> Any:
     """Join the results of `split_tensors`."""
-    if isinstance(plain, list):
-        return [join_tensors(tensors, entry) for entry in plain]
-    if isinstance(plain, dict):
-        if _TENSOR in plain:
-            return tensors[plain[_TENSOR]]
-        if _TUPLE in plain:
-            return tuple(join_tensors(tensors, entry) for entry in plain[_TUPLE])
-        if _PAIRS in plain:
-            return {
-                join_tensors(tensors, key): join_tensors(tensors, entry)
-                for key, entry in plain[_PAIRS]
-            }
-        return {key: join_tensors(tensors, entry) for key, entry in plain.items()}
-    return plain
+
+    def joined(value: Any) -> Any:
+        if isinstance(value, list):
+            return [joined(entry) for entry in value]
+        if not isinstance(value, dict):
+            return value
+        if _TENSOR in value:
+            return tensors[value[_TENSOR]]
+        if _TUPLE in value:
+            return tuple(map(joined, value[_TUPLE]))
+        if _PAIRS in value:
+            return {joined(key): joined(entry) for key, entry in value[_PAIRS]}
+        return {key: joined(entry) for key, entry in value.items()}
+
+    return joined(plain)

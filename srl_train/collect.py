@@ -22,7 +22,7 @@ from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.offline_data import KEPT, best_of, parts_of
 from srl_train.plan import in_words
-from srl_train.player_names import ModelSettings, PlayerSpec, models_of_run, parse_player
+from srl_train.player_names import ModelSettings, models_of_run, parse_player
 from srl_train.players import Resolver, matchmaking_of
 
 
@@ -84,11 +84,8 @@ def filtered(
 ) -> list[Episode]:
     """Return the episodes with a selected part, with the selected agents in their `extra`.
 
-    Args:
-        episodes: Episodes to select from, of which failed ones are left out.
-        agents: Agents to select, all by default.
-        min_return: Smallest raw return of a part.
-        top_fraction: Share of the best parts per start and agent.
+    Failed episodes are left out. `agents` limits the agents, `min_return` the raw return of a part,
+    and `top_fraction` is the share of the best parts per start and agent.
     """
     played = [episode for episode in episodes if episode.failure is None]
     best = best_of(
@@ -120,18 +117,42 @@ def build_policies(
 ) -> dict[str, Policy]:
     """Return the policies by agent.
 
-    Args:
-        config: Configuration that assigns all agents that `wanted` does not.
-        make_env: Constructor of the environment.
-        wanted: Agent to a player's name, see `parse_player`.
-        trained: Run folder of `config`, whose models play; without it, their base models play.
-        trusted: Load models outside the run that the run's configuration names.
+    `config` assigns all agents that `wanted` (agent to a player's name) does not. Its models play
+    as in the run folder `trained`, or without it as their bases. Only with `trusted`, players
+    outside the run are loaded that its configuration names.
 
     Raises:
-        ConfigError: If a player is unknown, an untrained pool, or reserved for evaluation.
+        ConfigError: If a player is unknown, a pool, or reserved for evaluation.
     """
     with closing(make_env()) as env:
-        players = _players(config, env, wanted, trained, trusted)
+        agents = env.possible_agents
+        if unknown := set(wanted) - set(agents):
+            raise ConfigError(f"no agent {min(unknown)!r}: the agents are {', '.join(agents)}")
+        assigned = {} if set(wanted) == set(agents) else matchmaking_of(config, env).usual
+    there = {} if trained is None else models_of_run(trained)
+    bases = {**config.models.bases, **config.models.frozen_models}
+    players = {}
+    for agent in agents:
+        name = assigned.get(agent, "")
+        who, inside = wanted.get(agent), True
+        if who is None and name in config.opponent_pools:
+            raise ConfigError(
+                f"{agent} is played by the pool {name!r}: use --players {agent}=WHO, such as "
+                f"{agent}=CHECKPOINT:model_0"
+            )
+        if who is None:
+            who = there.get(name) or bases.get(name, name)
+            inside = trained is None or name in there
+        try:
+            with nullcontext() if inside or trusted else loading.closed():
+                players[agent] = parse_player(who)
+        except UntrustedError as error:
+            if inside:
+                raise
+            raise ConfigError(
+                f"{trained}/config.yaml gives {agent} to {who}, which is not in that run: use "
+                f"--players {agent}=WHO, or --trust (trusted=True)"
+            ) from error
     resolver = Resolver(
         ModelSettings.of(config.models),
         device=config.models.device,
@@ -140,46 +161,3 @@ def build_policies(
         scripted=scripted_player,
     )
     return resolver.by_agent(players, make_env)
-
-
-def _players(
-    config: RunConfig,
-    env: Any,
-    wanted: Mapping[str, str],
-    trained: Path | None,
-    trusted: bool,
-) -> dict[str, PlayerSpec]:
-    agents = env.possible_agents
-    for agent in wanted:
-        if agent not in agents:
-            raise ConfigError(f"no agent {agent!r}: the agents are {', '.join(agents)}")
-    assigned: Mapping[str, str] = {}
-    if set(wanted) != set(agents):
-        assigned = matchmaking_of(config, env).usual
-    there = {} if trained is None else models_of_run(trained)
-    named = {**config.models.bases, **config.models.frozen_models}
-    players = {}
-    for agent in agents:
-        name = assigned.get(agent, "")
-        if agent in wanted:
-            players[agent] = parse_player(wanted[agent])
-        elif name in there:
-            players[agent] = parse_player(there[name])
-        elif name in config.opponent_pools and trained is None:
-            raise ConfigError(
-                f"{agent} is played by the pool {name!r}, which is not trained yet: use "
-                f"--players {agent}=WHO, such as {agent}=RUN:{name} for the past versions of a run"
-            )
-        elif name in config.opponent_pools:
-            players[agent] = parse_player(f"{trained}:{name}")
-        else:
-            who = named.get(name, name)
-            try:
-                with nullcontext() if trained is None or trusted else loading.closed():
-                    players[agent] = parse_player(who)
-            except UntrustedError as error:
-                raise ConfigError(
-                    f"{trained}/config.yaml gives {agent} to {who}, which is not in that run: use "
-                    f"--players {agent}=WHO, or --trust (trusted=True)"
-                ) from error
-    return players

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def build_env(config: RunConfig, *, trusted: bool = True) -> Any:
-    """The configured environment; a wrong name or option is a ConfigError.
+    """Build the configured environment.
 
-    A configuration that somebody else wrote is not `trusted`: raises UntrustedError where it names
-    code or files (srl_envs.registry.remake).
+    Raises ConfigError for a wrong name or option, and UntrustedError if a configuration that is not
+    `trusted` names code or files.
     """
     section = config.environment
     try:

@@ -21,9 +21,5 @@ class DataError(ValueError):
     """A file cannot be learned from; the message names it and the line."""
 
 
-class HubError(RuntimeError):
-    """The Hugging Face hub cannot be reached, or refuses what was asked of it."""
-
-
 class TrainingError(RuntimeError):
     """A run cannot go on."""

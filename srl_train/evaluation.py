@@ -22,10 +22,6 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     For one seed the episodes, the opponents from pools and the assignments are always the same, and
     every model plays. All steps of all agents have the same weight.
 
-    Args:
-        run: The run; pools add the snapshots that are due.
-        episodes: Number of episodes.
-
     Returns:
         (results, episodes). The results are "raw_reward", the mean per agent and step, its
         "standard_error", "cooperation_rate", "success", "parse_failures", "episodes",
@@ -39,8 +35,7 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     played = run.engine.play(PlannedGames(*seeds, options, seatings))
     good = [episode for episode in played if episode.failure is None]
     steps = [step for episode in good for turn in episode.turns for step in turn]
-    earned = [[s.reward for turn in e.turns for s in turn] for e in good]
-    mean, error = mean_of_all(earned)
+    mean, error = mean_of_all([[s.reward for turn in e.turns for s in turn] for e in good])
     per_model = {}
     for model in run.learners:
         own = [s.reward for e in good for a in e.agents_of(model) for s in e.steps_of(a)]
@@ -64,16 +59,10 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
 
 
 def mean_of_all(games: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
-    """Compute the mean of all numbers and its standard error; episodes are independent.
+    """Return the mean of all numbers and its standard error; None for lack of episodes.
 
     The numbers of one episode are not independent, so the error is that of a ratio of two sums over
     episodes, linearized (Cochran 1977, eq. 6.13).
-
-    Args:
-        games: Numbers of each episode.
-
-    Returns:
-        (mean, or None without numbers; standard error, or None for fewer than two episodes).
     """
     played = [game for game in games if game]
     if not played:

@@ -1,4 +1,4 @@
-"""Export of models as Hugging Face folders or PEFT adapters with model cards, and upload."""
+"""Export of models as Hugging Face folders or PEFT adapters with model cards."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import HfApi, ModelCardData
+from huggingface_hub import ModelCardData
 from peft import PeftModel
 
 from srl_agents.llm.backends.huggingface.loading import no_bars
-from srl_train.adapters import adapter_base, merged
+from srl_train.adapters import merged
 from srl_train.config import yaml_file
-from srl_train.errors import ConfigError, HubError
+from srl_train.errors import ConfigError
 from srl_train.loading import checkpoint_modules, load_backend
 from srl_train.player_names import TINY, Loading, PlayerSpec, config_tree, settings_of_run
 from srl_train.run_files import is_checkpoint, refuse_taken, write_whole
@@ -72,42 +72,12 @@ def export(
                 backend.model.save_pretrained(partial)
             backend.tokenizer.save_pretrained(partial)
             write_card(partial, name, trained)
-            mask = os.umask(0)
-            os.umask(mask)
-            partial.chmod(0o777 & ~mask)
+            partial.chmod(0o755)  # mkdtemp gives access to the owner only
             os.replace(partial, folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
         raise ConfigError(f"cannot write {folder}: {error.strerror}") from error
-
-
-def push(folder: Path, repository: str, *, private: bool = False) -> str:
-    """Upload an exported folder to the Hugging Face hub and return its address.
-
-    Raises ConfigError for an adapter on a local base, and HubError if the hub refuses.
-    """
-    under = None
-    if (folder / "adapter_config.json").is_file():
-        under = adapter_base(str(folder))
-    if under is not None and Path(under).exists():
-        raise ConfigError(
-            f"{folder} is written, and not pushed: it is an adapter on the local folder {under}; "
-            "export it anew with --merge"
-        )
-    api = HfApi()
-    try:
-        address = api.create_repo(repository, private=private, exist_ok=True)
-        api.upload_folder(
-            repo_id=repository, folder_path=folder, commit_message="Export from Core SRL"
-        )
-    except Exception as error:  # the classes change between releases of the hub's client
-        first = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise HubError(
-            f"cannot push to {repository} ({first}); the model is in {folder}: log in with "
-            f"`hf auth login`, then hf upload {repository} {folder}"
-        ) from error
-    return str(address)
 
 
 def _no_environment() -> Any:
@@ -127,9 +97,10 @@ def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None
     origin = under or start
     if origin in (None, TINY) or Path(origin).exists():  # the hub has no local folders
         origin = None
+    library = "peft" if under else "transformers"
     header = ModelCardData(
         base_model=origin and origin.partition("@")[0],
-        library_name="peft" if under else "transformers",
+        library_name=library,
         pipeline_tag="text-generation",
     )
     kind = f"A LoRA adapter on `{under}`." if under else "A causal language model."
@@ -140,23 +111,20 @@ def write_card(folder: Path, name: str, trained: Mapping[str, Any] | None = None
         name=name,
         kind=kind,
         training=_training(trained, name) if trained else "",
-        library="peft" if under else "transformers",
+        library=library,
         auto="AutoPeftModelForCausalLM" if under else "AutoModelForCausalLM",
     )
     write_whole(folder / "README.md", card)
 
 
 def _training(trained: Mapping[str, Any], name: str) -> str:
-    environment, rollout = trained["environment"], trained["rollout"]
+    environment, mode = trained["environment"], trained["mode"]["name"]
     algorithm = trained["algorithms"].get(name, trained["algorithm"])
-    games = rollout["groups_per_round"]
-    if not rollout.get("branching"):
-        games *= rollout["group_size"]
     stages = "".join(f"{stage}, then " for stage in ("sft", "dpo") if trained[stage] is not None)
     return (
         f"Trained with Core SRL in the environment `{environment['name']}` (options "
         f"{json.dumps(environment['options'])}): {stages}{algorithm['name']}, "
-        f"{trained['rounds']} rounds of {games} games planned; mode {trained['mode']['name']}, "
-        f"updates {trained['updates']['strategy']}, {trained['models']['count']} trained models, "
+        f"{trained['rounds']} rounds planned; mode {mode}, updates "
+        f"{trained['updates']['strategy']}, {trained['models']['count']} trained models, "
         f"seed {trained['seed']}."
     )

@@ -16,7 +16,7 @@ _TOLD = b"\ntraining ends after the current update and is saved; a second signal
 
 
 def end(number: int, frame: object) -> None:
-    """Exit with the status that the signal itself gives. A handler of signals."""
+    """Handle a signal by exiting with the status that the signal itself gives."""
     signal.signal(number, signal.SIG_IGN)  # a second one would come between
     sys.exit(128 + number)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from peft import PeftModel
@@ -24,7 +24,6 @@ from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import shared_states, source_of
 from srl_agents.llm.backends.registry import api_model, is_api_name
-from srl_agents.llm.backends.token_backend import Backend
 from srl_agents.llm.model_folders import is_gguf
 from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_envs import registry
@@ -46,7 +45,7 @@ from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.learners.learner import without_critic
 from srl_train.learners.lora import ADAPTER, adapter_models, side_by_side
-from srl_train.opponent_pool import OpponentPool, load_pools
+from srl_train.opponent_pool import OpponentPool
 from srl_train.player_names import TINY, Loading, notes_of, refuse_missing_folder
 from srl_train.publisher import WeightPublisher
 from srl_train.run import ModelText, Players
@@ -55,22 +54,17 @@ from srl_train.tensor_checks import misfit
 
 ModelObject = tuple[Any, Any]
 """A PreTrainedModel and its tokenizer, passed by the caller."""
-DTYPES = ("float32", "bfloat16")
 DIGESTED_BYTES = 1 << 30
 """Largest size of weights with a digest: reading more would take longer than an update."""
 log = logging.getLogger(__name__)
 
 
-# Models, one by one
-
-
 class LoadedModel(NamedTuple):
-    """A model that can play."""
+    """A model that can play; `adapter` is None for the model without an adapter."""
 
     name: str
     backend: HuggingFaceBackend
     adapter: str | None
-    """Adapter of the backend's model; None for the model itself."""
 
 
 def load_backend(
@@ -89,26 +83,23 @@ def load_backend(
     PolicyError if the model cannot be loaded.
     """
     if base == TINY:
-        return _whole(str(tiny.folder(make_env, notes=notes)), how, name)
+        base = str(tiny.folder(make_env, notes=notes))
     refuse_missing_folder(base)
     under = adapter_base(base)
+    if under is not None:
+        try:
+            refuse_missing_folder(under)
+        except ConfigError as error:
+            raise ConfigError(f"the adapter {base}: its base: {error}") from error
+    source, tokenizer = (base, None) if under is None else (under, own_tokenizer(base))
+    with announced(f"loading {source}"):
+        own = None if under else name
+        whole = HuggingFaceBackend.load(source, tokenizer=tokenizer, name=own, **vars(how))
     if under is None:
-        return _whole(base, how, name)
-    try:
-        refuse_missing_folder(under)
-    except ConfigError as error:
-        raise ConfigError(f"the adapter {base}: its base: {error}") from error
-    whole = _whole(under, how, None, own_tokenizer(base))
+        return whole
     adapted = whole.with_model(attach(whole.model, base, adapter).eval())
     adapted.name = name or Path(base).name
     return adapted
-
-
-def _whole(
-    source: str, how: Loading, name: str | None, tokenizer: Any = None
-) -> HuggingFaceBackend:
-    with announced(f"loading {source}"):
-        return HuggingFaceBackend.load(source, tokenizer=tokenizer, name=name, **vars(how))
 
 
 def load_all(
@@ -119,13 +110,11 @@ def load_all(
     notes: PartnerNotes | None = None,
     trusted: bool = False,
 ) -> list[LoadedModel]:
-    """Load several models that never train.
+    """Load several models that never train: name -> source as in PlayerSpec.
 
     Adapters of one base share it, quantized as `how.quantization` says. Whole models are loaded
-    without quantization.
-
-    `folders` are sources as in PlayerSpec. With `trusted`, code that a checkpoint's configuration
-    names may be imported. Raises BackendError or CheckpointError if a model cannot be loaded.
+    without quantization. With `trusted`, code that a checkpoint's configuration names may be
+    imported. Raises BackendError or CheckpointError if a model cannot be loaded.
     """
     unquantized = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}
@@ -158,7 +147,7 @@ def load_all(
 
 
 def in_checkpoint(source: str) -> tuple[Path, str] | None:
-    """Return (checkpoint, model) of the source 'CHECKPOINT:model_0', or None for other sources."""
+    """Return (checkpoint, model) of the source 'CHECKPOINT:model_0', else None."""
     folder, _, model = source.rpartition(":")
     return (Path(folder), model) if folder and is_checkpoint(Path(folder)) else None
 
@@ -166,9 +155,9 @@ def in_checkpoint(source: str) -> tuple[Path, str] | None:
 def checkpoint_modules(
     folder: Path, names: Sequence[str], device: str, trusted: bool = False
 ) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
-    """Load models of a checkpoint from its run's bases and the saved weights.
+    """Return name -> backend and name -> module of models of a checkpoint.
 
-    Returns name -> backend (one backend for all adapters), and name -> module with the weights.
+    All adapters have one backend.
 
     Raises:
         ConfigError: The base or the environment cannot be loaded.
@@ -177,59 +166,17 @@ def checkpoint_modules(
     """
     saved = checkpoint.load(folder)
     config = yaml_file.from_tree(saved.metadata.get("config"))
-    wanted = {name: (name, saved.tensors(f"models/{name}")) for name in names}
-    return _with_weights(folder, config, wanted, device, trusted)
-
-
-def checkpoint_pool(
-    folder: Path, name: str, device: str, trusted: bool = False
-) -> tuple[OpponentPool, list[LoadedModel]]:
-    """Load an opponent pool of a checkpoint with all its snapshots.
-
-    The arguments and errors are those of `checkpoint_modules`.
-    """
-    saved = checkpoint.load(folder)
-    config = yaml_file.from_tree(saved.metadata.get("config"))
-    pools = {one: OpponentPool(one, own) for one, own in config.opponent_pools.items()}
-    if name not in pools:
-        raise CheckpointError(f"{folder} has no opponent pool {name!r}")
-    drawn_from = {model for own in config.opponent_pools.values() for model in own.of}
-    load_pools(pools, saved, {model: saved.tensors(f"models/{model}") for model in drawn_from})
-    pool = pools[name]
-    if not pool.snapshots:
-        raise CheckpointError(f"{folder}: the pool {name} has no snapshots yet: no round was begun")
-    wanted = {one.name: (one.model, one.weights) for one in pool.snapshots}
-    backends, modules = _with_weights(folder, config, wanted, device, trusted)
-    adapted = config.models.adapters is not None
-    for one in pool.snapshots:  # answers are marked as they were in training
-        backend = backends[one.name]
-        if adapted:
-            backend.adapter_versions[one.name] = one.name
-        else:
-            backend.name, backend.weights_version = name, one.name
-    return pool, [LoadedModel(one, backends[one], one if adapted else None) for one in modules]
-
-
-def _with_weights(
-    folder: Path,
-    config: RunConfig,
-    wanted: Mapping[str, tuple[str, Mapping[str, Tensor]]],
-    device: str,
-    trusted: bool,
-) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
-    """Load name -> (model of the run, its weights)."""
     models = config.models.replaced(device=device)
-    bases = {name: models.bases[model] for name, (model, _) in wanted.items()}
-    handed_over = config.environment.name.startswith(f"{registry.HANDED_OVER}:")
-    if TINY in bases.values() and handed_over:
+    bases = {name: models.bases[name] for name in names}
+    if TINY in bases.values() and config.environment.name.startswith(f"{registry.HANDED_OVER}:"):
         raise ConfigError(
-            f"{folder}: the base 'tiny' cannot be built again for an environment that was passed "
-            "as an object: use the models of the ended run"
+            f"{folder}: 'tiny' cannot be built again for an environment passed as an object"
         )
     make_env = partial(build_env, config, trusted=trusted)  # only called for what needs one
     backends, modules, _ = learning_models(models, bases, make_env, config.seed)
-    for name, (_, weights) in wanted.items():
-        plays, held = without_critic(weights), dict(modules[name].named_parameters())
+    for name in names:
+        plays = without_critic(saved.tensors(f"models/{name}"))
+        held = dict(modules[name].named_parameters())
         read = {place: own for place, own in held.items() if own.requires_grad or place in plays}
         if wrong := misfit(plays, read):
             raise CheckpointError(
@@ -322,24 +269,17 @@ def learning_models(
 
 
 def _as_given(given: ModelObject, how: Loading, name: str) -> HuggingFaceBackend:
-    """Return the backend of a model object, with all weights trainable."""
     model, tokenizer = given
     model.requires_grad_(True).eval()
-    return HuggingFaceBackend(
-        model,
-        tokenizer,
-        name=name,
-        chat_template=how.chat_template,
-        chat_template_kwargs=how.chat_template_kwargs,
-    )
+    template = {name: getattr(how, name) for name in ("chat_template", "chat_template_kwargs")}
+    return HuggingFaceBackend(model, tokenizer, name=name, **template)
 
 
 def copy_to_play(module: Any) -> Any:
     """Return a module with copies of the trainable tensors, which shares all others."""
     still = [one for one in module.parameters() if not one.requires_grad]
     shared = [*still, *module.buffers(), *shared_states(module)]
-    played = copy.deepcopy(module, {id(one): one for one in shared})
-    return played.eval().requires_grad_(False)
+    return copy.deepcopy(module, {id(one): one for one in shared}).eval().requires_grad_(False)
 
 
 def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> RunConfig:
@@ -357,23 +297,21 @@ def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> R
         raise ConfigError(f"unknown models {sorted(unknown)}; allowed: {models.names}")
     if len({id(model) for model, _ in given.values()}) < len(given):
         raise ConfigError("the same object is passed for two models")
-    bases = models.bases
-    for name, (model, _) in given.items():
-        bases[name] = str(getattr(model.config, "_name_or_path", ""))
-        if not bases[name]:
+    folders = {n: str(getattr(m.config, "_name_or_path", "")) for n, (m, _) in given.items()}
+    for name, folder in folders.items():
+        if not folder:
             raise ConfigError(
                 f"{name} has no folder or hub name, which its checkpoints require: save the model "
                 "with save_pretrained and load it from there"
             )
     types = {str(model.dtype).removeprefix("torch.") for model, _ in given.values()}
-    if len(types) > 1 or not types <= {*DTYPES}:
+    if types not in ({"float32"}, {"bfloat16"}):
         raise ConfigError(
-            f"the models' dtypes are {', '.join(sorted(types))}, must all be {' or '.join(DTYPES)}"
+            f"the models' dtypes are {', '.join(sorted(types))}, must all be float32 or bfloat16"
         )
-    [dtype] = types
-    alike = len(set(bases.values())) == 1
-    base = next(iter(bases.values())) if alike else tuple(bases.values())
-    return config.replaced(models=models.replaced(base=base, dtype=dtype))
+    bases = tuple((models.bases | folders).values())
+    base = bases[0] if len(set(bases)) == 1 else bases
+    return config.replaced(models=models.replaced(base=base, dtype=types.pop()))
 
 
 # Publication of weights
@@ -386,8 +324,8 @@ class InProcessPublisher(WeightPublisher):
     backends: Mapping[str, HuggingFaceBackend]
     """Model or pool -> backend."""
     snapshots: Mapping[str, Any]
-    """Pool, or model that plays while it learns -> module that receives copies of the weights. The
-    backend of another model samples from the module that trains."""
+    """Model or pool -> module that receives copies of the weights. The backend of any other model
+    samples from the module that trains."""
     adapters: frozenset[str]
     """Names that are adapters of their backend's model."""
 
@@ -412,13 +350,12 @@ class InProcessPublisher(WeightPublisher):
 
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str | None:
-    """Return the BLAKE2b hash of names and values in hexadecimal; None for weights that are sharded
-    over processes or larger than DIGESTED_BYTES."""
-    held = weights.values()
-    if (
-        any(isinstance(own, DTensor) for own in held)
-        or sum(own.nbytes for own in held) > DIGESTED_BYTES
-    ):
+    """Return the BLAKE2b hash of names and values in hexadecimal.
+
+    None for weights that are sharded over processes or larger than DIGESTED_BYTES.
+    """
+    sharded = any(isinstance(own, DTensor) for own in weights.values())
+    if sharded or sum(own.nbytes for own in weights.values()) > DIGESTED_BYTES:
         return None
     digest = hashlib.blake2b(digest_size=16)
     for name, own in sorted(weights.items()):
@@ -428,14 +365,6 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str | None:
 
 
 # Samplers of a run
-
-
-class Sampler(Backend, Protocol):
-    """A backend that samples for a model of a run."""
-
-    positions: int | None
-    """Longest context in tokens, if the model has a limit."""
-    tokenizer: Any
 
 
 @dataclass(frozen=True)
@@ -460,7 +389,7 @@ class Samplers:
     modules: Mapping[str, Any]
     """Model -> module of its learner, if it trains in this process."""
     backends: Mapping[str, Any]
-    """Model, opponent pool, or frozen model that the backend opened -> its Sampler."""
+    """Model, opponent pool, or frozen model that the backend opened -> its backend."""
     publisher: WeightPublisher
     close: Callable[[], None] = lambda: None
 
@@ -497,8 +426,8 @@ def build_backends(
 ) -> Players:
     """Load every model of a run once.
 
-    Samplers that another process manages are passed as `served`, model objects that replace
-    their bases as `given`. Raises BackendError if a model cannot be loaded.
+    Samplers that another process manages are passed as `served`, model objects that replace their
+    bases as `given`. Raises BackendError if a model cannot be loaded.
     """
     models = config.models
     chat = {n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)}
@@ -510,10 +439,17 @@ def build_backends(
         ends.callback(served.close)
         backends = dict(served.backends)
         adapters = frozenset(backends) if models.adapters is not None else frozenset()
-        notes = notes_of(models.opponent_notes, make_env)
+        how, notes = Loading.of(models), notes_of(models.opponent_notes, make_env)
         for name, base in still.items():
             if name not in backends:
-                backends[name] = _frozen(base, make_env, Loading.of(models), name, notes)
+                if (inside := in_checkpoint(base)) is not None:
+                    loaded, modules = checkpoint_modules(*inside[:1], [inside[1]], models.device)
+                    backend = loaded[inside[1]].with_model(modules[inside[1]])
+                    backend.name = name
+                else:
+                    backend = load_backend(base, make_env, how, name=name, notes=notes)
+                    backend.model.requires_grad_(False)
+                backends[name] = backend
         pools = {
             name: OpponentPool(name, own, served.publisher)
             for name, own in config.opponent_pools.items()
@@ -522,18 +458,3 @@ def build_backends(
         texts = {n: ModelText(one.name, one.chat, one.positions) for n, one in backends.items()}
         close = ends.pop_all().close
     return Players(backends, modules, pools, served.publisher, adapters, texts, close, chat)
-
-
-def _frozen(
-    base: str, make_env: Callable[[], Any], how: Loading, name: str, notes: PartnerNotes | None
-) -> HuggingFaceBackend:
-    """Load a model that never trains, quantized as `how` says unless it is in a checkpoint."""
-    if (inside := in_checkpoint(base)) is not None:
-        folder, model = inside
-        backends, modules = checkpoint_modules(folder, [model], how.device)
-        loaded = backends[model].with_model(modules[model])
-        loaded.name = name
-        return loaded
-    loaded = load_backend(base, make_env, how, name=name, notes=notes)
-    loaded.model.requires_grad_(False)
-    return loaded

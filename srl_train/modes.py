@@ -1,8 +1,7 @@
-"""Reward modes: how the rewards of one episode become training rewards, and which agents lead.
+"""Reward modes: pure functions from the raw rewards of one episode to training rewards.
 
-A mode is a few pure functions on one episode's raw rewards, `Mapping[agent, rewards per step]`.
-Agents are in the environment's order everywhere; an agent that leaves early has fewer steps. Raw
-rewards are never changed in place and are always logged next to the shaped ones.
+Agents are in the environment's order; an agent that leaves early has fewer steps. Raw rewards are
+never changed in place and are always logged next to the shaped ones.
 """
 
 from __future__ import annotations
@@ -30,32 +29,19 @@ BALANCE_RATE = 0.1
 """Mixed mode: step size of the balance per round."""
 
 
-def no_state() -> ModeState:
-    """Return the state of a stateless mode."""
-    return {}
-
-
-def same_state(state: ModeState, cooperation_rate: float | None) -> ModeState:
-    """Return the state unchanged."""
-    return state
-
-
-def all_at_once(agents: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...]]:
-    """Return no leaders: all agents decide at once."""
-    return {}
-
-
 @dataclass(frozen=True)
 class Mode:
     """Functions of one reward mode."""
 
     shape: Callable[[Rewards, Teams, ModeState], dict[str, list[float]]]
     """(raw rewards of one episode, teams, state) -> shaped rewards per step."""
-    init: Callable[[], ModeState] = no_state
+    init: Callable[[], ModeState] = dict
     """() -> the state before the first round."""
-    update: Callable[[ModeState, float | None], ModeState] = same_state
+    update: Callable[[ModeState, float | None], ModeState] = lambda state, rate: state
     """(state, cooperation rate of the round or None) -> next state."""
-    speaks_first: Callable[[Sequence[str], Teams], dict[str, tuple[str, ...]]] = all_at_once
+    speaks_first: Callable[[Sequence[str], Teams], dict[str, tuple[str, ...]]] = (
+        lambda agents, teams: {}
+    )
     """(agents, teams) -> leader to the agents that receive its message before they decide."""
 
 
@@ -94,10 +80,11 @@ def cooperative(cooperation_strength: float = 0.6) -> Mode:
     including the agent itself. k = 0 keeps rewards; with k = 1 the team shares one reward.
     """
 
-    def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
-        return _blended(rewards, teams, dict.fromkeys(rewards, cooperation_strength))
-
-    return Mode(shape)
+    return Mode(
+        lambda rewards, teams, state: _blended(
+            rewards, teams, dict.fromkeys(rewards, cooperation_strength)
+        )
+    )
 
 
 def competitive(competition_intensity: float = 0.4) -> Mode:
@@ -109,7 +96,12 @@ def competitive(competition_intensity: float = 0.4) -> Mode:
     """
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
-        return _with_bonus(rewards, competition_intensity)
+        # fsum: agents with the same rewards in another order must tie.
+        returns = {agent: math.fsum(own) for agent, own in rewards.items() if len(own)}
+        shaped = {agent: list(own) for agent, own in rewards.items()}
+        for agent, bonus in rank_bonuses(returns).items():
+            shaped[agent][-1] += competition_intensity * bonus
+        return shaped
 
     return Mode(shape)
 
@@ -122,17 +114,16 @@ def mixed(cooperation_strength: float = 0.6, competition_intensity: float = 0.4)
     round without a cooperation rate (an environment without cooperate and compete) keeps b.
     State: {"balance": b}, 0 <= b <= 1.
     """
-    blend = cooperative(cooperation_strength).shape
-    rank = competitive(competition_intensity).shape
+    cooperation, competition = cooperative(cooperation_strength), competitive(competition_intensity)
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
         balance = state["balance"]
-        blended = blend(rewards, teams, state)
-        ranked = rank(rewards, teams, state)
+        blended = cooperation.shape(rewards, teams, state)
+        ranked = competition.shape(rewards, teams, state)
         return {
             agent: [
-                (1.0 - balance) * cooperation + balance * competition
-                for cooperation, competition in zip(blended[agent], ranked[agent], strict=True)
+                (1.0 - balance) * shared + balance * rivaled
+                for shared, rivaled in zip(blended[agent], ranked[agent], strict=True)
             ]
             for agent in rewards
         }
@@ -158,9 +149,8 @@ def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -
     """
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
-        strengths = dict.fromkeys(rewards, cooperation_strength)
-        strengths.update(dict.fromkeys(_leaders(tuple(rewards), teams, leader), 1.0))
-        return _blended(rewards, teams, strengths)
+        leaders = dict.fromkeys(_leaders(tuple(rewards), teams, leader), 1.0)
+        return _blended(rewards, teams, dict.fromkeys(rewards, cooperation_strength) | leaders)
 
     def speaks_first(agents: Sequence[str], teams: Teams) -> dict[str, tuple[str, ...]]:
         return {
@@ -191,8 +181,7 @@ def rank_bonuses(returns: Mapping[str, float]) -> dict[str, float]:
     for agent, own in returns.items():
         better = sum(other > own for other in returns.values())
         equal = sum(other == own for other in returns.values())
-        rank = better + (equal + 1) / 2
-        bonuses[agent] = (count - rank) / count
+        bonuses[agent] = (count - (better + (equal + 1) / 2)) / count  # ties share the mean rank
     return bonuses
 
 
@@ -203,19 +192,10 @@ def _blended(
     for agent, own in rewards.items():
         teammates = [mate for mate in rewards if _same_team(mate, agent, teams)]
         strength = strengths[agent]
-        shaped[agent] = []
-        for step, reward in enumerate(own):
-            mean = _mean_at(rewards, teammates, step)
-            shaped[agent].append((1.0 - strength) * reward + strength * mean)
-    return shaped
-
-
-def _with_bonus(rewards: Rewards, intensity: float) -> dict[str, list[float]]:
-    # fsum: agents with the same rewards in another order must tie.
-    bonuses = rank_bonuses({agent: math.fsum(own) for agent, own in rewards.items() if len(own)})
-    shaped = {agent: list(own) for agent, own in rewards.items()}
-    for agent, bonus in bonuses.items():
-        shaped[agent][-1] += intensity * bonus
+        shaped[agent] = [
+            (1.0 - strength) * reward + strength * _mean_at(rewards, teammates, step)
+            for step, reward in enumerate(own)
+        ]
     return shaped
 
 
@@ -234,7 +214,6 @@ def _same_team(one: str, other: str, teams: Teams) -> bool:
 
 
 def _mean_at(rewards: Rewards, agents: Iterable[str], step: int) -> float:
-    """Return the mean over the agents that have the step; 0 if none has."""
     found = [rewards[agent][step] for agent in agents if step < len(rewards[agent])]
     return math.fsum(found) / len(found) if found else 0.0
 

@@ -9,8 +9,6 @@ is a league.
 from __future__ import annotations
 
 import math
-import sys
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -35,8 +33,6 @@ Weights = Mapping[str, Tensor]
 
 PFSP_EXPONENT = 2.0
 """Exponent p of (1 - win rate)**p in prioritized draws (Vinyals et al. 2019, f_hard)."""
-LARGEST_LEAD = sys.float_info.max / 1e8
-"""Limit of a lead in a checkpoint; sums of larger ones may not be finite."""
 
 
 @dataclass
@@ -80,7 +76,7 @@ class OpponentPool:
 
     @property
     def nash_games(self) -> int:
-        """Return the number of episodes between two snapshots in each of the two orders."""
+        """Number of episodes between two snapshots in each of the two orders."""
         return self._config.nash_games if self._config.draw == "nash" else 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
@@ -112,13 +108,8 @@ class OpponentPool:
         """Publish a snapshot, which plays from now on."""
         if self.seated != name:
             assert self._publisher is not None
-            weights = self._named[name].weights
-            self._publisher.publish(self.name, name, weights)
+            self._publisher.publish(self.name, name, self._named[name].weights)
             self.seated = name
-
-    def seat_first(self) -> None:
-        """Publish the oldest snapshot, the fixed opponent of evaluations."""
-        self.seat(self.snapshots[0].name)
 
     def chances(self) -> list[float]:
         """Return each snapshot's probability in the next draw."""
@@ -131,8 +122,7 @@ class OpponentPool:
             scores = [(1.0 - snapshot.win_rate) ** PFSP_EXPONENT for snapshot in self.snapshots]
         else:
             scores = [1.0] * len(self.snapshots)
-        total = math.fsum(scores)
-        return [score / total for score in scores]
+        return [score / math.fsum(scores) for score in scores]
 
     def payoffs(self) -> NDArray[np.float64]:
         """Return the antisymmetric matrix [own, other] of the leads between snapshots."""
@@ -171,9 +161,9 @@ class OpponentPool:
         """
         before = self.snapshots
         try:
-            self.snapshots = self._checked(state, rounds, models)
-            if self.snapshots and not all(map(math.isfinite, self.chances())):
-                raise ValueError("the chances of the next draw are not finite")
+            records = [{"leads": {}, **record} for record in checked(list, state)]
+            self.snapshots = [read_record(Snapshot, record) for record in records]
+            self._check(rounds, models)
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             self.snapshots = before
             raise CheckpointError(
@@ -181,30 +171,20 @@ class OpponentPool:
             ) from error
         self.seated = None
 
-    def _checked(self, state: Any, rounds: int, models: Mapping[str, Weights]) -> list[Snapshot]:
-        found = [_snapshot(record) for record in checked(list, state)]
-        taken = [one.round for one in found]
-        if taken != sorted(taken) or not all(0 <= number <= rounds for number in taken):
-            raise ValueError(f"snapshots of the rounds {taken} after {rounds}, the oldest first")
-        first = {one.model for one in found if one.round == 0}
-        if (found or rounds) and first != set(self._config.of):  # before round 0 it may be empty
+    def _check(self, rounds: int, models: Mapping[str, Weights]) -> None:
+        first = {one.model for one in self.snapshots if one.round == 0}
+        # Before round 0 a pool may be empty.
+        if (self.snapshots or rounds) and first != set(self._config.of):
             raise ValueError(f"first snapshots of {sorted(first)}, not of {list(self._config.of)}")
-        for place, one in enumerate(found):
+        for one in self.snapshots:
             if one.model not in self._config.of:
                 raise ValueError(f"a snapshot of {one.model!r}")
             if wrong := misfit(without_critic(one.weights), without_critic(models[one.model])):
                 raise ValueError(f"{one.name}: {wrong}")
-            if self.nash_games and any(older.name not in one.leads for older in found[:place]):
-                raise ValueError(f"{one.name} has not met all that are older")
-        if len(found) > len({one.name for one in found}):
-            raise ValueError("one of them twice")
-        kept = Counter(one.model for one in found)
-        if max(kept.values(), default=0) > self._config.keep + 1:
-            raise ValueError(f"{kept.most_common(1)[0]}, and {self._config.keep} are kept")
-        return found
+        if self.snapshots and not all(map(math.isfinite, self.chances())):
+            raise ValueError("the chances of the next draw are not finite")
 
     def _lead(self, episode: Episode, models: Collection[str]) -> float | None:
-        """Return the difference in mean return from the pool's agents; None without both sides."""
         returns = episode.returns()
         ours = [returns[agent] for agent, who in episode.seats.items() if who in models]
         theirs = [returns[agent] for agent, who in episode.seats.items() if who == self.name]
@@ -217,36 +197,9 @@ class OpponentPool:
         return {snapshot.name: snapshot for snapshot in self.snapshots}
 
 
-def load_pools(
-    pools: Mapping[str, OpponentPool], saved: Any, models: Mapping[str, Weights]
-) -> None:
-    """Restore all opponent pools of a run. Raises CheckpointError if they do not fit."""
-    states = saved.state.get("pools") if isinstance(saved.state, dict) else None
-    try:
-        if not isinstance(states, dict) or states.keys() != pools.keys():
-            there = sorted(map(str, states)) if isinstance(states, dict) else states
-            raise CheckpointError(
-                f"its opponent pools are {there!r:.200}, those of its configuration {list(pools)}"
-            )
-        for name, pool in pools.items():
-            pool.load_state(states[name], saved.round, models)
-    except CheckpointError as error:
-        raise saved.unusable(f"{saved.path / 'state.json'}: {error}") from error
-
-
 @lru_cache(maxsize=16)
 def _equilibrium(payoffs: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
     """Return the Nash equilibrium of largest entropy; cached because every group draws."""
     if len(payoffs) == 1:
         return (1.0,)
     return tuple(nash_average(payoffs).weights.tolist())
-
-
-def _snapshot(record: Any) -> Snapshot:
-    """Read a snapshot. Raises LookupError, TypeError or ValueError for a wrong record."""
-    found = read_record(Snapshot, {"leads": {}, **record})
-    if not 0 <= found.won <= found.games:
-        raise ValueError(f"{found.name} lost {found.won} of {found.games} games")
-    if not all(abs(lead) <= LARGEST_LEAD for lead in found.leads.values()):  # NaN is not
-        raise ValueError(f"{found.name} leads by what is not finite, or too large")
-    return found

@@ -1,4 +1,4 @@
-"""Names of players: the scripted policy, model or opponent pool of a name.
+"""Names of players: the scripted policy or the models of a name.
 
 The rule is the same everywhere: seats of a training run, `srl eval`, `play`, `crossplay`, `collect`
 and `exploit`. Nothing is imported or loaded to read a name.
@@ -22,7 +22,6 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.scripted.registry import POLICIES, is_scripted
 from srl_envs import loading
 from srl_envs.errors import UntrustedError
-from srl_envs.untrusted import read_bytes, read_json
 from srl_train.errors import ConfigError
 from srl_train.run_files import is_checkpoint
 
@@ -33,8 +32,8 @@ TINY = "tiny"
 """Name of the embedded model, warm-started for its environment."""
 PLAYERS = (
     "a scripted policy, MODULE:CLASS (a policy of your own), 'tiny' (the embedded model), a "
-    "model's folder or hub name, a run's folder or a checkpoint's, RUN:model_0, RUN:POOL (of past "
-    "versions), or openai:MODEL and the like"
+    "model's folder or hub name, a run's folder or a checkpoint's, RUN:model_0, "
+    "or openai:MODEL and the like"
 )
 """Names of players, for help texts."""
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
@@ -47,10 +46,10 @@ class PlayerSpec:
 
     name: str
     """Name as it was written."""
-    kind: Literal["scripted", "tiny", "folder", "hub", "run", "pool", "api"]
+    kind: Literal["scripted", "tiny", "folder", "hub", "run", "api"]
     sources: Mapping[str, str] = field(default_factory=dict)
     """Model -> 'tiny', folder, hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL. Several only if the
-    name means all models of a run. For an opponent pool, its name -> 'CHECKPOINT:POOL'."""
+    name means all models of a run."""
     run: Path | None = None
     """Folder of the run or checkpoint, for its models."""
 
@@ -66,14 +65,12 @@ def parse_player(name: str) -> PlayerSpec:
     Args:
         name: One of these, of which a run's folder precedes a module of the same name:
 
-            - a scripted policy
-            - 'module:Class', a policy of the user's own (docs/agents/own_opponent.md)
+            - a scripted policy, or 'module:Class', a policy of the user's own
             - 'tiny'
             - a folder with a model (a Hugging Face folder or a PEFT adapter), a GGUF file, or a hub
               name (NAME or NAME@REVISION)
             - a run's folder or the folder of one of its checkpoints, 'RUN:model_2' for one model of
               either
-            - 'RUN:past' for the opponent pool `past` of a checkpoint, or of a run's newest one
             - BACKEND:MODEL, such as 'openai:gpt-5-mini'
 
     Raises:
@@ -97,8 +94,6 @@ def parse_player(name: str) -> PlayerSpec:
         path, _, wanted = name.rpartition(":")
     place = Path(path).expanduser()
     if (place / "models").is_dir() or (place / "config.yaml").is_file():
-        if wanted is not None and not _MODEL.fullmatch(wanted):
-            return PlayerSpec(name, "pool", *_pool(place, wanted))
         there = models_of_run(place)
         if wanted is not None and wanted not in there:
             raise ConfigError(f"{place} has no model {wanted!r}, only {', '.join(there)}")
@@ -106,52 +101,44 @@ def parse_player(name: str) -> PlayerSpec:
         return PlayerSpec(name, "run", chosen, place)
     if wanted is not None and is_scripted(name):
         return PlayerSpec(name, "scripted")
-    if wanted is None and _is_model(place):
-        return PlayerSpec(name, "folder", {place.resolve().name: str(place)})
-    if wanted is None and is_gguf(place):
-        return PlayerSpec(name, "folder", {place.stem: str(place)})
     refuse_missing_folder(path)
-    if wanted is None and not place.exists() and _HUB_NAME.fullmatch(name):
-        return PlayerSpec(name, "hub", {name.rpartition("/")[2]: name})
-    if wanted is None and place.is_dir() and os.sep in name:
-        raise ConfigError(f"{name} holds neither a model nor a run")
+    if wanted is None:
+        if _is_model(place):
+            return PlayerSpec(name, "folder", {place.resolve().name: str(place)})
+        if is_gguf(place):
+            return PlayerSpec(name, "folder", {place.stem: str(place)})
+        if not place.exists() and _HUB_NAME.fullmatch(name):
+            return PlayerSpec(name, "hub", {name.rpartition("/")[2]: name})
     close = get_close_matches(name, POLICIES, n=1, cutoff=0.6)
     guess = f" (did you mean {close[0]!r}?)" if close else ""
-    raise ConfigError(
-        f"unknown player {name!r}{guess}: give 'tiny', a model's folder or hub name, a run's "
-        f"folder (RUN, RUN:model_0 or RUN:POOL), openai:MODEL or anthropic:MODEL, MODULE:CLASS, or "
-        f"one of {', '.join(POLICIES)}"
-    )
+    raise ConfigError(f"unknown player {name!r}{guess}: give {PLAYERS}; or {', '.join(POLICIES)}")
 
 
 def base_named(setting: str, base: str) -> str:
-    """Return what to load for a model of a configuration: 'tiny', an absolute folder, a hub name,
-    'CHECKPOINT:model_0' or BACKEND:MODEL.
+    """Return the source of a model of a configuration.
+
+    It is 'tiny', an absolute folder, a hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL.
 
     Raises:
         ConfigError: The name means several models or none. The message begins with `setting`.
             `models.base` cannot be in a checkpoint, because training starts from a model's folder.
     """
-    if not any(mark in base for mark in "/:") and base != TINY and not Path(base).exists():
-        # A hub name without an owner. A slip of 'tiny' should not lead to a download.
-        if get_close_matches(base, [TINY], n=1, cutoff=0.8):
-            raise ConfigError(f"{setting} is {base!r}: did you mean {TINY!r}?")
-        return base
+    if base != TINY and not any(mark in base for mark in "/:") and not Path(base).exists():
+        return base  # a hub name without an owner
     try:
         named = parse_player(base)
     except ConfigError as error:
         raise ConfigError(f"{setting}: {error}") from error
-    if named.kind == "pool" or len(named.sources) != 1:
+    if len(named.sources) != 1:
         raise ConfigError(
             f"{setting} is {base!r}, must be one model: a model's folder, a hub name or RUN:model_0"
         )
-    [first] = named.sources
+    [(first, source)] = named.sources.items()
     if setting == "models.base" and named.run is not None and is_checkpoint(named.run):
         raise ConfigError(
             f"{setting}: {base} is in a checkpoint: write it to a folder first, "
             f"srl export {named.run}:{first} FOLDER"
         )
-    source = named.sources[first]
     return os.path.abspath(source) if named.kind in ("folder", "run") else source
 
 
@@ -163,23 +150,23 @@ def refuse_missing_folder(name: str) -> None:
     """
     name = name.partition("@")[0]
     place = Path(name).expanduser()
-    if place.exists() or not (os.sep in name or name.startswith("~")):
+    surely = name.startswith(("/", ".", "~", "runs/")) or name.count("/") > 1
+    if place.exists() or not (surely or ("/" in name and place.parent.is_dir())):
         return
-    surely = name.startswith(("/", ".", "~", "runs/")) or name.count(os.sep) > 1
-    if surely or place.parent.is_dir():
-        there = sorted(path.name for path in place.parent.glob("*/"))
-        close = get_close_matches(place.name, there, n=1, cutoff=0.5)
-        guess = f": there is {place.parent / close[0]}" if close else ""
-        raise ConfigError(f"there is no folder {name}{guess}")
+    there = [path.name for path in place.parent.glob("*/")]
+    close = get_close_matches(place.name, there, n=1, cutoff=0.5)
+    guess = f": there is {place.parent / close[0]}" if close else ""
+    raise ConfigError(f"there is no folder {name}{guess}")
 
 
 def models_of_run(folder: Path) -> dict[str, str]:
-    """Return the trained models of a run or checkpoint, in order of their numbers, with what to
-    load for each. Raises ConfigError if there are none."""
-    if is_checkpoint(folder):
-        paths = sorted((folder / "models").glob("*.safetensors"), key=_number)
-        return {path.stem: f"{folder}:{path.stem}" for path in paths}
+    """Return the trained models of a run or checkpoint, in order of their numbers, with sources.
+
+    Raises ConfigError if there are none.
+    """
     paths = sorted((folder / "models").glob("*"), key=_number)
+    if is_checkpoint(folder):
+        return {path.stem: f"{folder}:{path.stem}" for path in paths}
     there = {path.name: str(path) for path in paths if _is_model(path)}
     if not there:
         raise ConfigError(
@@ -187,27 +174,6 @@ def models_of_run(folder: Path) -> dict[str, str]:
             f"{folder}, or give one of {folder}/checkpoints"
         )
     return there
-
-
-def _pool(place: Path, wanted: str) -> tuple[dict[str, str], Path]:
-    """Return the sources of an opponent pool, and the checkpoint with its snapshots."""
-    tree = config_tree(place)
-    pools = tree.get("opponent_pools") if isinstance(tree, dict) else None
-    known = list(map(str, pools)) if isinstance(pools, dict) else []
-    if wanted not in known:
-        there = [*models_of_run(place), *known]
-        raise ConfigError(
-            f"{place} has no model or opponent pool {wanted!r}; allowed: {', '.join(there)}"
-        )
-    if is_checkpoint(place):
-        return {wanted: f"{place}:{wanted}"}, place
-    from srl_train.checkpoints import list_checkpoints  # imports torch
-
-    saved = list_checkpoints(place / "checkpoints")
-    if not saved:
-        raise ConfigError(f"{place}/checkpoints holds no whole checkpoint with {wanted}")
-    newest = place / "checkpoints" / saved[0]
-    return {wanted: f"{newest}:{wanted}"}, newest
 
 
 def _is_model(folder: Path) -> bool:
@@ -271,29 +237,28 @@ class ModelSettings:
         """Return the settings with another device: 'auto', 'cpu' or 'cuda'."""
         return replace(self, loading=replace(self.loading, device=device))
 
-    def as_trained(self, run: Path | None, model: str) -> ModelSettings:
-        """Return the settings for one model of the run or checkpoint that they are from.
+    def overridden(
+        self,
+        *,
+        temperature: float | None = None,
+        max_new_tokens: int | None = None,
+        constrained: bool | None = None,
+    ) -> ModelSettings:
+        """Return the settings with these values for all agents; None keeps a value.
 
-        The model answers for an agent as in training, and for any other agent as for the first of
-        its own. Raises ConfigError if the run does not record the model's agents.
+        Raises ConfigError for a value out of range.
         """
-        if run is None or not self.per_agent:
-            return self
-        path = run / "summary.json"
+        given = {"temperature": temperature, "max_new_tokens": max_new_tokens}
+        own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         try:
-            if is_checkpoint(run):
-                states = _metadata(run)["model_states"]
-            else:
-                states = read_json(read_bytes(path))["models"]
-            agents = states[model]["seats"]
-            own = {agent: self.per_agent.get(agent, self.sampling) for agent in agents}
-            first = next(iter(own.values()))
-        except (OSError, ValueError, LookupError, TypeError, StopIteration) as error:
-            raise ConfigError(
-                f"{path} does not say which agents {model} held, and models.agent_sampling goes by "
-                f"agents: give {run}/models/{model} to play it without"
-            ) from error
-        return replace(self, sampling=first, per_agent=own)
+            return replace(
+                self,
+                sampling=replace(self.sampling, **own),
+                per_agent={agent: replace(one, **own) for agent, one in self.per_agent.items()},
+                constrained=self.constrained if constrained is None else constrained,
+            )
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
 
 
 def settings_of_run(place: Path) -> ModelSettings:
@@ -313,7 +278,9 @@ def settings_of_run(place: Path) -> ModelSettings:
 def config_tree(place: Path) -> Any:
     """Return the configuration of a run or checkpoint as plain data, or raise ConfigError."""
     if is_checkpoint(place):
-        return _metadata(place).get("config")
+        from srl_train.checkpoints import load_metadata  # imports torch
+
+        return load_metadata(place.parent, place.name).get("config")
     from srl_train.config.yaml_file import read_tree
 
     path = place / "config.yaml"
@@ -322,24 +289,10 @@ def config_tree(place: Path) -> Any:
     return read_tree(path)
 
 
-def _metadata(checkpoint: Path) -> dict[str, Any]:
-    from srl_train.checkpoints import load_metadata  # imports torch
-
-    return load_metadata(checkpoint.parent, checkpoint.name)
-
-
-def notes_of(
-    wanted: bool, make_env: Callable[[], Any], run: Path | None = None
-) -> PartnerNotes | None:
+def notes_of(wanted: bool, make_env: Callable[[], Any]) -> PartnerNotes | None:
     """Return the opponent notes of an environment, or None unless `wanted`.
 
-    Args:
-        wanted: Setting `models.opponent_notes`.
-        make_env: Constructor of the environment.
-        run: Folder of the run with that setting, for the error.
-
-    Raises:
-        ConfigError: Notes cannot be derived from the environment's observations.
+    Raises ConfigError if notes cannot be derived from the environment's observations.
     """
     if not wanted:
         return None
@@ -347,5 +300,4 @@ def notes_of(
         try:
             return notes_for(env)
         except ValueError as error:
-            fix = "" if run is None else f"; to play without, give a folder, {run}/models/model_0"
-            raise ConfigError(f"models.opponent_notes: {error}{fix}") from error
+            raise ConfigError(f"models.opponent_notes: {error}") from error

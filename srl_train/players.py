@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.errors import PolicyError
@@ -17,7 +15,6 @@ from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.matchmaking import Matchmaking
-from srl_agents.partners import Mixture
 from srl_agents.policy import Policy
 from srl_agents.scripted.registry import classic_policy, is_held_out, is_scripted, names
 from srl_envs import scenarios
@@ -27,17 +24,13 @@ from srl_train.player_names import (
     TINY,
     ModelSettings,
     PlayerSpec,
-    base_named,
     notes_of,
     settings_of_run,
 )
-from srl_train.run_files import is_checkpoint
 
 if TYPE_CHECKING:
-    from srl_agents.llm.text_policy import TextPolicy
     from srl_train.config.run import EnvironmentConfig, RunConfig
     from srl_train.loading import LoadedModel
-    from srl_train.opponent_pool import OpponentPool
     from srl_train.run import Players
 
 USUAL = Sampling(max_new_tokens=32)
@@ -52,39 +45,14 @@ KEPT_SEATINGS = 256
 # From names to policies
 
 
-@dataclass(frozen=True)
-class SamplingOverrides:
-    """Settings of a command for all models; None keeps a model's own."""
-
-    temperature: float | None = None
-    max_new_tokens: int | None = None
-    constrained: bool | None = None
-
-    def on(self, given: ModelSettings) -> ModelSettings:
-        """Return `given` with these settings for all agents. Raises ConfigError out of range."""
-        own = {
-            name: value
-            for name in ("temperature", "max_new_tokens")
-            if (value := getattr(self, name)) is not None
-        }
-        try:
-            return replace(
-                given,
-                sampling=replace(given.sampling, **own),
-                per_agent={agent: replace(one, **own) for agent, one in given.per_agent.items()},
-                constrained=given.constrained if self.constrained is None else self.constrained,
-            )
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
-
-
 @dataclass
 class Resolver:
     """Builder of policies from player specs. Each model is loaded once, however often it plays."""
 
     settings: ModelSettings | None = None
     """Settings of models without a run; None is USUAL or USUAL_OF_APIS."""
-    overrides: SamplingOverrides = field(default_factory=SamplingOverrides)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of `ModelSettings.overridden`, for all models."""
     device: str = "auto"
     trusted: bool = False
     """Permission to import code that a checkpoint's configuration names (checkpoint_modules)."""
@@ -95,7 +63,6 @@ class Resolver:
     chat_models: dict[str, ChatModel] = field(default_factory=dict)
     """Player called BACKEND:MODEL -> the opened model."""
     _loaded: dict[str, list[LoadedModel]] = field(default_factory=dict)
-    _pools: dict[str, tuple[OpponentPool, list[LoadedModel]]] = field(default_factory=dict)
 
     def policies(
         self, player: PlayerSpec, make_env: Callable[[], Any], agents: Iterable[str] | None = None
@@ -110,12 +77,15 @@ class Resolver:
                 return [self.scripted(player.name, env)]
             view = env.unwrapped.text_view
         settings = self.settings_of(player)
-        notes = notes_of(settings.notes, make_env, player.run)
+        notes = notes_of(settings.notes, make_env)
         if player.kind == "api":
-            asked = self._chat_model(player)
+            if player.name not in self.chat_models:
+                [source] = player.sources.values()
+                self.chat_models[player.name] = api_model(source)
+            asked = self.chat_models[player.name]
             sampling, per_agent = settings.sampling, settings.per_agent
             if agents is not None:  # settings of other agents may not suit this model
-                per_agent = {agent: per_agent.get(agent, sampling) for agent in agents}
+                per_agent = {agent: settings.per_agent.get(agent, sampling) for agent in agents}
             shared = sampling if agents is None else None
             try:
                 return [ChatPolicy(asked, view, sampling=shared, per_agent=per_agent, notes=notes)]
@@ -123,24 +93,7 @@ class Resolver:
                 raise ConfigError(f"{error} (models.agent_sampling, or --temperature)") from error
         from srl_agents.llm.text_policy import TextPolicy
 
-        def policy(name: str, loaded: LoadedModel, own: ModelSettings) -> TextPolicy:
-            return TextPolicy(
-                loaded.backend,
-                view,
-                sampling=own.sampling,
-                per_agent=own.per_agent,
-                adapter=loaded.adapter,
-                constrained=own.constrained,
-                notes=notes,
-                name=name,
-            )
-
         called = player.sources if self.full_names else {name: name for name in player.sources}
-        if player.kind == "pool":
-            pool, versions = self._versions(player, settings)
-            [name] = called.values()
-            drawn = {one.name: policy(one.name, one, settings) for one in versions}
-            return [Mixture(name, drawn, pool.chances())]
         if player.name not in self._loaded or TINY in player.sources.values():
             # The embedded model is another one in every environment.
             from srl_train.loading import load_all  # imports torch
@@ -149,7 +102,16 @@ class Resolver:
                 player.sources, make_env, settings.loading, notes=notes, trusted=self.trusted
             )
         return [
-            policy(called[one.name], one, settings.as_trained(player.run, one.name))
+            TextPolicy(
+                one.backend,
+                view,
+                sampling=settings.sampling,
+                per_agent=settings.per_agent,
+                adapter=one.adapter,
+                constrained=settings.constrained,
+                notes=notes,
+                name=called[one.name],
+            )
             for one in self._loaded[player.name]
         ]
 
@@ -179,12 +141,11 @@ class Resolver:
         else:
             sampling = USUAL_OF_APIS if player.kind == "api" else USUAL
             given = ModelSettings(sampling).on_device(self.device)
-        settings = self.overrides.on(given)
+        settings = given.overridden(**self.overrides)
         if player.kind == "api" and settings.constrained:
-            setting = "--constrained" if self.overrides.constrained else "models.constrained"
             raise ConfigError(
-                f"{setting} lets models write legal answers only, and {player.name} cannot be "
-                "restricted to them over its API: leave it off"
+                f"models.constrained (--constrained) must be off: the answers of {player.name} "
+                "cannot be restricted over its API"
             )
         return settings
 
@@ -196,15 +157,9 @@ class Resolver:
         if player.kind == "api":
             usage = asdict(self.chat_models[player.name].usage)
             return {"kind": "api", "sampling": asdict(settings.sampling), "usage": usage}
-        drawn = {}
-        if player.kind == "pool":
-            pool, versions = self._versions(player, settings)
-            chances = zip([one.name for one in versions], pool.chances(), strict=True)
-            drawn = {"chances": dict(chances)}
         return {
             "kind": player.kind,
             "models": dict(player.sources),
-            **drawn,
             "sampling": asdict(settings.sampling),
             "agent_sampling": {agent: asdict(own) for agent, own in settings.per_agent.items()},
             "constrained": settings.constrained,
@@ -212,28 +167,6 @@ class Resolver:
             "dtype": settings.loading.dtype,
             "quantization": settings.loading.quantization,
         }
-
-    def _chat_model(self, player: PlayerSpec) -> ChatModel:
-        if player.name not in self.chat_models:
-            [source] = player.sources.values()
-            self.chat_models[player.name] = api_model(source)
-        return self.chat_models[player.name]
-
-    def _versions(
-        self, player: PlayerSpec, settings: ModelSettings
-    ) -> tuple[OpponentPool, list[LoadedModel]]:
-        # Only here: both import torch.
-        from srl_train.checkpoints import warn_of_incomplete
-        from srl_train.loading import checkpoint_pool
-
-        if player.name not in self._pools:
-            [name], place = player.sources, player.run
-            assert place is not None
-            if not is_checkpoint(Path(player.name.removesuffix(f":{name}")).expanduser()):
-                warn_of_incomplete(place.parent)  # a run was named: its newest is read
-            device = settings.loading.device
-            self._pools[player.name] = checkpoint_pool(place, name, device, self.trusted)
-        return self._pools[player.name]
 
 
 # Players of a training run
@@ -248,15 +181,9 @@ def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
     """
     known = (*config.models.names, *config.models.frozen_models, *config.opponent_pools)
     refuse_partners(config.seats, known, env)
-    own = config.matchmaking
+    agents, names, rule = env.possible_agents, config.models.names, config.matchmaking.name
     try:
-        return Matchmaking(
-            env.possible_agents,
-            config.models.names,
-            config.seats,
-            own.name,
-            seed=config.seed,
-        )
+        return Matchmaking(agents, names, config.seats, rule, seed=config.seed)
     except ValueError as error:
         raise ConfigError(f"seats: {error}") from error
 
@@ -265,11 +192,9 @@ def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any)
     """Raise ConfigError for a seat of an unknown player or of a held-out scripted policy."""
     offered = ", ".join([*sorted({*models, *names(env, holdout=False)}), "MODULE:CLASS"])
     for agent, who in seats.items():
-        if who in models:
-            continue
-        if not is_scripted(who):
+        if who not in models and not is_scripted(who):
             raise ConfigError(f"seats.{agent} is {who!r}: give one of {offered}")
-        if is_held_out(who):
+        if who not in models and is_held_out(who):
             raise ConfigError(
                 f"seats.{agent} is {who!r}, which is kept for evaluation (srl eval): to train, "
                 f"give one of {offered}"
@@ -282,26 +207,6 @@ def refuse_levels(section: EnvironmentConfig, env: Any) -> None:
         scenarios.refuse_levels("environment", section.name, section.options, env)
     except EnvConfigError as error:
         raise ConfigError(str(error)) from error
-
-
-def refuse_wrong_names(config: RunConfig) -> None:
-    """Raise ConfigError for an unknown base, agent or player, before torch is loaded.
-
-    Scripted policies are constructed, so that errors of the user's own classes appear here too.
-    """
-    from srl_train.environment import build_env  # imports pydantic
-
-    for base in config.models.bases.values():
-        base_named("models.base", base)
-    for name, base in config.models.frozen_models.items():
-        base_named(f"models.frozen_models.{name}", base)
-    with closing(build_env(config)) as env:
-        matchmaking_of(config, env)
-        for who in filter(is_scripted, sorted(set(config.seats.values()))):
-            try:
-                classic_policy(who, env)
-            except PolicyError as error:
-                raise ConfigError(f"seats: {error}") from error
 
 
 def build_sampling(config: RunConfig, matchmaking: Matchmaking) -> dict[str, Sampling]:
@@ -338,38 +243,36 @@ def policies_by_seats(
     from srl_agents.llm.text_policy import TextPolicy
 
     notes = notes_of(config.models.opponent_notes, make_env)
-    settings = dataclasses.replace(ModelSettings.of(config.models), per_agent=sampling)
+    settings = replace(ModelSettings.of(config.models), per_agent=sampling)
 
     @lru_cache(maxsize=KEPT_SEATINGS)
     def build(pairs: tuple[tuple[str, str], ...]) -> dict[str, Policy]:
-        seats = dict(pairs)
-        adapters = {agent: who for agent, who in seats.items() if who in players.adapters}
+        seats, backends = dict(pairs), players.backends
+        adapters = {agent: who for agent, who in pairs if who in players.adapters}
         writers = {
             id(backend): TextPolicy(
                 backend,
                 view,
                 per_agent=sampling,
-                adapter={s: w for s, w in adapters.items() if players.backends[w] is backend}
-                or None,
+                adapter={a: w for a, w in adapters.items() if backends[w] is backend} or None,
                 constrained=config.models.constrained,
                 notes=notes,
             )
-            for backend in players.backends.values()
+            for backend in backends.values()
         }
-        others = {
-            agent: PlayerSpec(who, "api", {who: config.models.frozen_models[who]})
-            if who in players.chat_models
-            else PlayerSpec(who, "scripted")
-            for agent, who in seats.items()
-            if who not in players.backends
-        }
+        others = {}
+        for agent, who in pairs:
+            if who in players.chat_models:
+                others[agent] = PlayerSpec(who, "api", {who: config.models.frozen_models[who]})
+            elif who not in backends:
+                others[agent] = PlayerSpec(who, "scripted")
         try:
             resolver = Resolver(settings, chat_models=dict(players.chat_models))
             built = resolver.by_agent(others, make_env)
         except PolicyError as error:
             raise ConfigError(f"seats: {error}") from error
         return {
-            agent: built[agent] if agent in built else writers[id(players.backends[who])]
+            agent: built[agent] if agent in built else writers[id(backends[who])]
             for agent, who in seats.items()
         }
 

@@ -60,7 +60,7 @@ def load_opponents(run: Run, opponents: Mapping[str, str]) -> None:
 def load_first_opponents(run: Run) -> None:
     """Load every pool's first snapshot, so that all evaluations have the same opponents."""
     for pool in run.pools.values():
-        pool.seat_first()
+        pool.seat(pool.snapshots[0].name)
 
 
 def _play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
@@ -74,21 +74,24 @@ def _play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
             or all episodes of one of the two assignments.
     """
     rng = seeding.generator(run.config.seed, "pool_games", rounds)
-    env_seeds, policy_seeds = seeding.of_games(rng, pool.nash_games)
+    count = pool.nash_games
+    env_seeds, policy_seeds = seeding.of_games(rng, count)
+    pooled = {agent: name for agent, name in run.seats.items() if name == pool.name}
     for place, newer in enumerate(pool.snapshots):
         for older in pool.snapshots[:place] if newer.round == rounds else ():
             load_opponents(run, {pool.name: older.name})
-            first, swapped = _assignments(run, newer.model, pool.name)
+            learning = dict.fromkeys(run.agents_that_learn, newer.model)
+            swapped = dict.fromkeys(learning, pool.name) | dict.fromkeys(pooled, newer.model)
             games = PlannedGames(
                 env_seeds * 2,
                 policy_seeds * 2,
-                [{"episode": LONG_AFTER}] * 2 * pool.nash_games,
-                [first] * pool.nash_games + [swapped] * pool.nash_games,
+                [{"episode": LONG_AFTER}] * 2 * count,
+                [{**run.seats, **learning}] * count + [{**run.seats, **swapped}] * count,
                 extra={"opponents": {name: own.seated for name, own in run.pools.items()}},
             )
             played = run.engine.play(games)
             run.check_failures(played)
-            halves = played[: pool.nash_games], played[pool.nash_games :]
+            halves = played[:count], played[count:]
             good = [[one for one in half if one.failure is None] for half in halves]
             if not all(good):
                 raise TrainingError(
@@ -96,11 +99,3 @@ def _play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
                     f"{next(one.failure for one in played if one.failure)}"
                 )
             pool.record_lead(newer, older, good)
-
-
-def _assignments(run: Run, model: str, pool: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return agent to name for `model` against `pool`, and with the two swapped."""
-    learning = dict.fromkeys(run.agents_that_learn, model)
-    pooled = {agent: name for agent, name in run.seats.items() if name == pool}
-    swapped = dict.fromkeys(learning, pool) | dict.fromkeys(pooled, model)
-    return dict(run.seats) | learning, dict(run.seats) | swapped

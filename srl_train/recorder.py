@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -10,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from srl_agents.episode import AgentStep, Episode, to_json, turn_to_json
+from srl_agents.episode import Episode, to_json, turn_to_json, write_jsonl
 from srl_agents.rollout import Spectator
-from srl_envs.untrusted import cut
 from srl_train import processes
+from srl_train.config import yaml_file
 from srl_train.config.learning.offline import planned
 from srl_train.config.run import RunConfig
 from srl_train.metrics.progress import Progress
@@ -28,15 +29,13 @@ from srl_train.metrics.sinks import (
 )
 from srl_train.round import RoundResult
 from srl_train.run import Run
-from srl_train.run_files import RunFiles
+from srl_train.run_files import RunFiles, finite, write_whole
 from srl_train.summaries import summary
 
 log = logging.getLogger(__name__)
 PAUSE, PATIENCE = 1.0, 60.0
 """Minimum seconds between the starts of two recorded episodes, and seconds without a step after
 which another episode is recorded."""
-MOST_TURNS, LONGEST = 200, 4000
-"""Maximum number of recorded steps, and of characters of an observation or message."""
 
 
 class Recorder:
@@ -52,11 +51,8 @@ class Recorder:
     ) -> None:
         """Record into `files` and `sinks`.
 
-        Args:
-            files: Files of the run.
-            sinks: Receivers of rows, episodes and evaluations.
-            keep_rows: If True, write the configuration, rows and the summary too.
-            progress: If True, print a line per round to stderr.
+        With `keep_rows`, the configuration, rows and the summary are written too; with `progress`,
+        a line per round is printed to stderr.
         """
         main = processes.is_main()
         self.keeps_rows = keep_rows and main
@@ -66,7 +62,8 @@ class Recorder:
         self._prints = progress and main
         self._progress: tuple[Sink, ...] = ()
         self._rounds: Sink | None = None
-        self._configured: tuple[ConfiguredSink, ...] | None = None
+        self._configured: tuple[ConfiguredSink, ...] = ()
+        self._opened = False
 
     def refuse_missing(self, config: RunConfig) -> None:
         """Raise the error of a sink that cannot work, before models are loaded."""
@@ -81,19 +78,22 @@ class Recorder:
     def open(self, run: Run) -> None:
         """Open files and sinks at the run's position; later rows are dropped.
 
-        Raises:
-            TrackerError: If a tracker cannot be opened.
+        Raises TrackerError if a tracker cannot be opened.
         """
-        if self._writes and self._configured is None:
-            self._configured = self._opened(run)
+        if self._writes and not self._opened:
+            stages = {name: stage.epochs for name, stage in planned(run.config).items()}
+            folder, known = self._files.folder, run.evaluations
+            context = SinkContext(run.config, folder, stages, run.position, known)
+            found = [SINKS.load(name).open_sink(context) for name in SINKS]
+            self._configured = tuple(sink for sink in found if sink is not None)
+            self._opened = True
         rows: tuple[Sink, ...] = ()
         if self.keeps_rows:
-            self._files.write_config(run.config)
+            write_whole(self._files.config, yaml_file.dump(run.config))
             rows = (JsonlSink(self._files.metrics, resume_from_round=run.next_round),)
-            run.engine.spectator = EpisodeWriter(self._files.playing).spectator
+            run.engine.spectator = EpisodeWriter(self._files.folder / "playing.jsonl").spectator
         if self._prints:
-            progress = Progress(run.config.rounds, log_every=run.config.logging.every)
-            self._progress = (progress,)
+            self._progress = (Progress(run.config.rounds, log_every=run.config.logging.every),)
         self._rounds = Tee(*rows, *self._sinks, *self._progress)
 
     @contextmanager
@@ -101,7 +101,7 @@ class Recorder:
         """Return the sink for the rows of a stage."""
         rows = JsonlSink(self._files.stages, run.stages.passes) if self.keeps_rows else Tee()
         try:
-            yield Tee(rows, *self._sinks, *self._progress, *(self._configured or ()))
+            yield Tee(rows, *self._sinks, *self._progress, *self._configured)
         finally:
             rows.close()
 
@@ -110,25 +110,27 @@ class Recorder:
         number, logging = result.row["round"], run.config.logging
         if self._rounds is not None:
             self._rounds.write(result.row)
-        for configured in self._configured or ():
+        for configured in self._configured:
             configured.write(result.row)
         for sink in self._watchers():
             sink.write_episodes(number, result.episodes)
         due = number % logging.episodes_every == 0 or run.next_round == run.config.rounds
         if self._writes and logging.episodes and due:
-            self._files.write_episodes(number, result.episodes[: logging.episodes])
+            path = self._files.folder / "episodes" / f"round_{number:08d}.jsonl"
+            write_jsonl(path, result.episodes[: logging.episodes])
 
     def evaluation(self, run: Run, when: str) -> None:
         """Record a new evaluation."""
         for sink in self._watchers():
             sink.write_evaluation(when, run.evaluations[when])
-        for configured in self._configured or ():
+        for configured in self._configured:
             configured.write_evaluation(when, run.evaluations[when])
 
     def summary(self, run: Run) -> None:
         """Write summary.json."""
         if self.keeps_rows:
-            self._files.write_summary(summary(run))
+            text = json.dumps(finite(summary(run)), indent=2) + "\n"
+            write_whole(self._files.folder / "summary.json", text)
 
     def end_rounds(self) -> None:
         """Close the sinks of rounds."""
@@ -139,20 +141,9 @@ class Recorder:
     def close(self, *, finished: bool) -> None:
         """Close all sinks."""
         self.end_rounds()
-        for configured in self._configured or ():
+        for configured in self._configured:
             configured.close(finished)
-        self._configured = None
-
-    def _opened(self, run: Run) -> tuple[ConfiguredSink, ...]:
-        context = SinkContext(
-            config=run.config,
-            folder=self._files.folder,
-            stages={name: stage.epochs for name, stage in planned(run.config).items()},
-            position=run.position,
-            evaluations=run.evaluations,
-        )
-        opened = (SINKS.load(name).open_sink(context) for name in SINKS)
-        return tuple(sink for sink in opened if sink is not None)
+        self._configured, self._opened = (), False
 
     def _watchers(self) -> Iterator[Watcher]:
         return (sink for sink in self._sinks if isinstance(sink, Watcher))
@@ -175,8 +166,7 @@ class EpisodeWriter:
         """Return the spectator of the next episode, or None if another was recorded just now."""
         with self._lock:
             now = time.monotonic()
-            busy = self._recording and now - self._heard < PATIENCE
-            if busy or now - self._began < PAUSE:
+            if now - self._began < PAUSE or (self._recording and now - self._heard < PATIENCE):
                 return None
             self._games += 1
             self._began = self._heard = now
@@ -204,22 +194,15 @@ class EpisodeWriter:
                 file.write(to_json(replace(episode, states=None)) + "\n")
             partial.replace(self._path)
             self._recording = True
-        elif self._recording and (over or len(episode.turns) <= MOST_TURNS):
-            turn = [] if over else [_short(step) for step in episode.turns[-1]]
+        elif self._recording:
+            turn = (
+                []
+                if over
+                else [
+                    replace(step, decision=replace(step.decision, tokens=None), info={})
+                    for step in episode.turns[-1]
+                ]
+            )
             with self._path.open("a", encoding="ascii") as file:
                 file.write(turn_to_json(turn) + "\n")
             self._recording = not over
-
-
-def _short(step: AgentStep) -> AgentStep:
-    """Return the step without tokens and infos, with texts cut."""
-    text, seen = step.decision.text, step.observation
-    return replace(
-        step,
-        observation=cut(seen, LONGEST) if isinstance(seen, str) else seen,
-        decision=replace(
-            step.decision, tokens=None, text=None if text is None else cut(text, LONGEST)
-        ),
-        info={},
-        messages=tuple((sender, cut(text, LONGEST)) for sender, text in step.messages),
-    )

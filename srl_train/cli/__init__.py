@@ -25,43 +25,21 @@ COMMANDS = PluginTable(
     {
         "train": Plugin("srl_train.cli.train", "train several models at once"),
         "collect": Plugin("srl_train.cli.collect", "play episodes and save those worth learning"),
-        "eval": Plugin(
-            "srl_extensions.judging.command_eval",
-            "score a policy, a model or a run in scenarios with partners unseen in training",
-        ),
+        "eval": Plugin("srl_extensions.judging.command_eval", "score a policy in scenarios"),
         "crossplay": Plugin(
-            "srl_extensions.judging.command_crossplay",
-            "play every pair of policies: payoff matrix, ratings, cross-play gap and rankings",
+            "srl_extensions.judging.command_crossplay", "play all pairs of players"
         ),
         "rate": Plugin("srl_extensions.judging.command_rate", "rate policies of cross-plays"),
-        "exploit": Plugin(
-            "srl_extensions.judging.command_exploit", "train a best response and print its gain"
-        ),
-        "compare": Plugin(
-            "srl_extensions.judging.command_compare",
-            "compare methods over seeds and environments, with intervals",
-        ),
-        "serve": Plugin(
-            "srl_train.cli.serve", "serve models or environments, or list running model servers"
-        ),
-        "export": Plugin(
-            "srl_train.cli.export", "write a trained model to a folder or push it to the hub"
-        ),
+        "exploit": Plugin("srl_extensions.judging.command_exploit", "train a best response"),
+        "compare": Plugin("srl_extensions.judging.command_compare", "compare training methods"),
+        "serve": Plugin("srl_train.cli.serve", "serve models or environments, or list servers"),
+        "export": Plugin("srl_train.cli.export", "write a trained model to a folder"),
         "report": Plugin("srl_extensions.pages.command_report", "write the report of a run"),
-        "watch": Plugin(
-            "srl_extensions.pages.command_watch", "show running and finished runs in a browser"
-        ),
+        "watch": Plugin("srl_extensions.pages.command_watch", "show runs in a browser"),
         "play": Plugin("srl_train.cli.play", "play one agent yourself in the terminal"),
-        "replay": Plugin(
-            "srl_extensions.pages.command_replay",
-            "verify recorded episodes or make an animation of them",
-        ),
-        "schema": Plugin(
-            "srl_train.cli.schema", "print the JSON Schema of a configuration, for editors"
-        ),
-        "doctor": Plugin(
-            "srl_train.cli.doctor", "list installed extras and devices, and how to install the rest"
-        ),
+        "replay": Plugin("srl_extensions.pages.command_replay", "verify or animate episodes"),
+        "schema": Plugin("srl_train.cli.schema", "print the JSON Schema of a configuration"),
+        "doctor": Plugin("srl_train.cli.doctor", "list installed and missing extras, and devices"),
         "info": Plugin("srl_train.cli.info", "list environments, update strategies and modes"),
     },
     ConfigError,
@@ -75,8 +53,7 @@ ERROR_MODULES = (
     "srl_train.errors",
     "srl_train.metrics.errors",
 )
-"""Modules of the errors that are printed in one line. All other exceptions, those of a user's
-environment among them, keep their traceback."""
+"""Modules of the errors that are printed in one line. All other exceptions keep their traceback."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -148,7 +125,11 @@ def _parser(*filled: str) -> Parser:
     parser = Parser(
         prog="srl", description="Train several language models at once with reinforcement learning."
     )
-    parser.add_argument("--version", action="version", version=f"srl {_version()}")
+    try:
+        version = metadata.version("core-srl")
+    except metadata.PackageNotFoundError:
+        version = "(run from a source folder, not installed)"
+    parser.add_argument("--version", action="version", version=f"srl {version}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, plugin in COMMANDS.items():
         chosen = add_command(commands, name, plugin.summary)
@@ -158,15 +139,7 @@ def _parser(*filled: str) -> Parser:
 
 
 def _how_to_resume(args: argparse.Namespace) -> str:
-    """Return the command that resumes an interrupted `srl train`."""
     folder = getattr(args, "folder", None)
     if args.command != "train" or folder is None or not (folder / "config.yaml").is_file():
         return ""
     return f"; to go on: srl train --resume --out {shlex.quote(str(folder))}"
-
-
-def _version() -> str:
-    try:
-        return metadata.version("core-srl")
-    except metadata.PackageNotFoundError:
-        return "(run from a source folder, not installed)"

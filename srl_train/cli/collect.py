@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_trust, check_numbers, players_of, settings
 from srl_train.errors import ConfigError
-from srl_train.player_names import PLAYERS, config_tree, parse_player, refuse_missing_folder
+from srl_train.player_names import PLAYERS, config_tree, refuse_missing_folder
 from srl_train.players import refuse_levels
 
 if TYPE_CHECKING:
@@ -24,39 +24,50 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "config",
-        nargs="?",
-        type=Path,
-        help="YAML file (its environment and base models), or a run's folder (its trained models)",
-    )
-    parser.add_argument("--environment", metavar="ENV", help="replace the config's environment")
+    add = parser.add_argument
+    config = "YAML file (its environment and base models), or a run's folder (its trained models)"
+    add("config", nargs="?", type=Path, help=config)
+    add("--environment", metavar="ENV", help="replace the config's environment")
     what = "replace one setting, such as environment.options.max_cycles=4"
     add_list(parser, "--set", "KEY=VALUE", what, dest="overrides")
-    who = f"WHO for every agent, or AGENT=WHO: {PLAYERS} (default: as the config says)"
-    parser.add_argument("--players", nargs="+", default=[], metavar="WHO", help=who)
-    add_trust(parser)
-    parser.add_argument("--episodes", type=int, default=64, metavar="N", help="(default: 64)")
-    same = "episodes from the same start; preferences need 2 or more (default: 1)"
-    parser.add_argument("--group-size", type=int, default=1, metavar="G", help=same)
-    least = "keep only parts (one agent's play of one episode) with at least this return"
-    parser.add_argument("--min-return", type=float, metavar="X", help=least)
-    best = "keep only this share of the parts, the best returns first (default: 1)"
-    parser.add_argument("--top-fraction", type=float, default=1.0, metavar="S", help=best)
-    parser.add_argument(
-        "--format",
-        choices=("episodes", "messages"),
-        default="episodes",
-        help="an episode per line, or a kept part per line as a chat, {'messages': [...]} "
-        "(default: episodes)",
+    add(
+        "--players",
+        nargs="+",
+        default=[],
+        metavar="WHO",
+        help=f"WHO for every agent, or AGENT=WHO: {PLAYERS} (default: as the config says)",
     )
-    parser.add_argument("--seed", type=int, help="all randomness (default: the config's)")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON lines")
+    add_trust(parser)
+    add("--episodes", type=int, default=64, metavar="N", help="(default: 64)")
+    add(
+        "--group-size",
+        type=int,
+        default=1,
+        metavar="G",
+        help="episodes from the same start; preferences need 2 or more (default: 1)",
+    )
+    add(
+        "--min-return",
+        type=float,
+        metavar="X",
+        help="keep only parts (one agent's play of one episode) with at least this return",
+    )
+    add(
+        "--top-fraction",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="keep only this share of the parts, the best returns first (default: 1)",
+    )
+    lines = "an episode per line, or a kept part per line as a chat, {'messages': [...]}"
+    formats = ("episodes", "messages")
+    add("--format", choices=formats, default="episodes", help=f"{lines} (default: episodes)")
+    add("--seed", type=int, help="all randomness (default: the config's)")
+    add("--out", type=Path, required=True, metavar="FILE", help="JSON lines")
 
 
 def run(args: argparse.Namespace) -> int:
     """Play, filter and write episodes."""
-    _check(args)
     config, trained = _config(args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from srl_agents.episode import write_jsonl
@@ -70,10 +81,8 @@ def run(args: argparse.Namespace) -> int:
     make_env = partial(build_env, config, trusted=trained is None or args.trust)
     with closing(make_env()) as env:
         refuse_levels(config.environment, env)  # collected episodes are for training
-        agents = list(env.possible_agents)
-        wanted = players_of("--players", args.players, agents)
+        wanted = players_of("--players", args.players, env.possible_agents)
     refuse_unwritable("--out", args.out)
-    _check_sampling(args.overrides, wanted, agents)
     policies = build_policies(config, make_env, wanted, trained, trusted=args.trust)
     played = play_games(make_env, policies, args.episodes, config.seed, group_size=args.group_size)
     good = [episode for episode in played if episode.failure is None]
@@ -83,8 +92,8 @@ def run(args: argparse.Namespace) -> int:
     with asked_for("--out", args.out):
         if args.format == "messages":
             notes = notes_of(config.models.opponent_notes, make_env)
-            lines = chat_lines(kept, parts_of(kept), env.unwrapped.text_view, notes)
-            write_whole(args.out, lines)
+            view = env.unwrapped.text_view
+            write_whole(args.out, chat_lines(kept, parts_of(kept), view, notes))
         else:
             write_jsonl(args.out, kept)
     tell(_summary("played", good))
@@ -100,18 +109,30 @@ def _summary(what: str, episodes: Sequence[Episode]) -> str:
     from srl_train.offline_data import parts_of
 
     parts = parts_of(episodes)
-    if not parts:
-        return f"{what}: 0 games"
     steps = [step for index, agent in parts for step in episodes[index].steps_of(agent)]
-    total = sum(step.reward for step in steps)
+    if not steps:
+        return f"{what}: 0 games"
     return (
         f"{what}: {len(episodes)} games, {len(parts)} agents' parts with {len(steps)} answers, "
-        f"{parse_failures(steps):.1%} of them unread; mean return {total / len(parts):.4f}, "
-        f"reward a turn {total / len(steps):.4f}"
+        f"{parse_failures(steps):.1%} of them unread; "
+        f"mean return {sum(step.reward for step in steps) / len(parts):.4f}"
     )
 
 
 def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
+    if args.config is None and not (args.environment and args.players):
+        raise ConfigError(
+            f"give a configuration, a run's folder, or --environment ENV --players WHO: {PLAYERS}"
+        )
+    check_numbers(args)
+    if args.episodes % args.group_size:
+        raise ConfigError(
+            f"--episodes is {args.episodes}, must be a multiple of --group-size ({args.group_size})"
+        )
+    if not math.isfinite(args.min_return or 0.0):
+        raise ConfigError(f"--min-return is {args.min_return}, must be finite")
+    if not 0.0 < args.top_fraction <= 1.0:
+        raise ConfigError(f"--top-fraction is {args.top_fraction}, must be in (0, 1]")
     overrides = settings(args.overrides)
     if args.environment is not None:
         overrides["environment.name"] = args.environment
@@ -126,35 +147,3 @@ def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
     if args.config.suffix not in (".yaml", ".yml"):
         refuse_missing_folder(str(args.config))
     return load(args.config, overrides), None
-
-
-def _check_sampling(
-    overrides: Sequence[str], wanted: Mapping[str, str], agents: Sequence[str]
-) -> None:
-    """Raise ConfigError for settings of sampling if all models are from runs."""
-    if set(wanted) != set(agents):
-        return
-    models = [player for player in map(parse_player, wanted.values()) if player.sources]
-    for key in settings(overrides):
-        sampling = key.startswith("models.sampling") or key == "models.constrained"
-        if sampling and models and all(player.run for player in models):
-            raise ConfigError(
-                f"--set {key}: the models of a run sample as in training; use the model's folder, "
-                "such as RUN/models/model_0, to change this setting"
-            )
-
-
-def _check(args: argparse.Namespace) -> None:
-    if args.config is None and args.environment is None:
-        raise ConfigError("give a configuration, a run's folder, or --environment ENV")
-    if args.config is None and not args.players:
-        raise ConfigError(f"give --players WHO: {PLAYERS}")
-    check_numbers(args)
-    if args.episodes % args.group_size:
-        raise ConfigError(
-            f"--episodes is {args.episodes}, must be a multiple of --group-size ({args.group_size})"
-        )
-    if args.min_return is not None and not math.isfinite(args.min_return):
-        raise ConfigError(f"--min-return is {args.min_return}, must be finite")
-    if not 0.0 < args.top_fraction <= 1.0:
-        raise ConfigError(f"--top-fraction is {args.top_fraction}, must be in (0, 1]")

@@ -20,15 +20,16 @@ APART = {
     "verifiers": "docs/environments/verifiers.md",
 }
 """Extras that cannot share an environment with [train], and the page that explains them."""
-FOR_DEVELOPERS = "dev"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
-        "extras", nargs="*", metavar="EXTRA",
+        "extras",
+        nargs="*",
+        metavar="EXTRA",
         help="what has to be there for status 0, such as train or vllm (default: train)",
-    )  # fmt: skip
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,53 +42,43 @@ def run(args: argparse.Namespace) -> int:
     except metadata.PackageNotFoundError:
         tell("core-srl is not installed, it runs from a source folder: pip install -e .")
         return 1
-    requirements = [Requirement(line) for line in package.requires or ()]
-    base = [one for one in requirements if _applies(one, "")]
-    wanted = {"base": base}
-    for extra in sorted({*(package.metadata.get_all("Provides-Extra") or ())} - {FOR_DEVELOPERS}):
-        wanted[extra] = [one for one in requirements if _applies(one, extra) and one not in base]
+    extras = sorted({*(package.metadata.get_all("Provides-Extra") or ())} - {"dev"})
     for extra in args.extras:
-        if extra not in wanted:
-            raise ConfigError(f"unknown extra {extra!r}; allowed: {', '.join(sorted(wanted))}")
-    required = {"base", *(args.extras or ["train"])}
+        if extra not in extras:
+            raise ConfigError(f"unknown extra {extra!r}; allowed: {', '.join(extras)}")
     system = f"{platform.system()} {platform.machine()}"
     tell(f"core-srl {package.version}, Python {platform.python_version()}, {system}\n")
-    broken = False
-    for extra, own in wanted.items():
-        there, wrong = _found(own)
+    base, broken = _lacking(package, ""), False
+    for extra in ("", *extras):
+        wrong = [one for one in _lacking(package, extra) if not extra or one not in base]
         if not wrong:
-            tell(f"  {extra:<13} ok: {', '.join(there)}")
+            tell(f"  {extra or 'base':<13} ok")
             continue
-        broken |= extra in required
-        remedy = "pip install core-srl" if extra == "base" else pip_line(extra)
+        broken |= extra in ("", *(args.extras or ["train"]))
+        remedy = pip_line(extra) if extra else "pip install core-srl"
         if extra in APART:
             remedy += f" in an environment of its own ({APART[extra]})"
-        tell(f"  {extra:<13} {'; '.join(wrong)}: {remedy}")
+        tell(f"  {extra or 'base':<13} {'; '.join(wrong)}: {remedy}")
     tell("")
     for name, device in accelerators().items():
         tell(f"  {name:<13} {device}")
     return int(broken)
 
 
-def _applies(requirement: Requirement, extra: str) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
-
-
-def _found(requirements: list[Requirement]) -> tuple[list[str], list[str]]:
-    """Return (installed packages with versions, missing or wrong packages)."""
-    there, wrong = [], []
-    for one in requirements:
-        name = one.name.lower()
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            wrong.append(f"{name} is missing")
+def _lacking(package: metadata.Distribution, extra: str) -> list[str]:
+    """Return the packages of an extra that are missing or have another version."""
+    wrong = []
+    for one in map(Requirement, package.requires or ()):
+        if one.marker is not None and not one.marker.evaluate({"extra": extra}):
             continue
-        if one.specifier.contains(version, prereleases=True):
-            there.append(f"{name} {version}")
-        else:
-            wrong.append(f"{name} is {version}, must be {one.specifier}")
-    return there, wrong
+        try:
+            version = metadata.version(one.name)
+        except metadata.PackageNotFoundError:
+            wrong.append(f"{one.name} is missing")
+            continue
+        if not one.specifier.contains(version, prereleases=True):
+            wrong.append(f"{one.name} is {version}, must be {one.specifier}")
+    return wrong
 
 
 def accelerators() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`srl export`: a trained model for plain transformers or PEFT, or on the hub."""
+"""`srl export`: a trained model for plain transformers or PEFT."""
 
 from __future__ import annotations
 
@@ -14,48 +14,33 @@ from srl_train.run_files import refuse_taken
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument(
-        "who", metavar="WHO",
-        help="a run's or checkpoint's folder (all its models), RUN:model_0 for one of them, a "
-        "model's or adapter's folder, or a hub name",
-    )  # fmt: skip
-    parser.add_argument(
-        "folder", metavar="FOLDER", type=Path,
-        help="a new folder; of several models each has one in it",
-    )  # fmt: skip
-    parser.add_argument(
-        "--merge", action="store_true", help="add an adapter to its base and write the whole model"
+    add = parser.add_argument
+    who = (
+        "a run's or checkpoint's folder (all its models), RUN:model_0 for one of them, "
+        "a model's or adapter's folder, or a hub name"
     )
-    parser.add_argument(
-        "--push-to-hub", metavar="REPO", help="upload the folder there, such as you/model"
-    )
+    add("who", metavar="WHO", help=who)
+    folder = "a new folder; of several models each has one in it"
+    add("folder", metavar="FOLDER", type=Path, help=folder)
+    add("--merge", action="store_true", help="add an adapter to its base, write the whole model")
     add_trust(parser)
-    parser.add_argument("--private", action="store_true", help="make REPO a private one")
 
 
 def run(args: argparse.Namespace) -> int:
     """Export the models."""
     named = parse_player(args.who)
     if named.kind in ("scripted", "tiny", "api"):
-        raise ConfigError(f"{args.who} has no weights of its own to write: give a run or a folder")
-    if named.kind == "pool":
-        raise ConfigError(f"{args.who} is a pool of past versions: give a run, or RUN:model_0")
-    if args.push_to_hub is not None and len(named.sources) > 1:
         raise ConfigError(
-            f"--push-to-hub takes one model: give {args.who}:{next(iter(named.sources))}"
+            f"{args.who} has no weights to write: give a run, RUN:model_0, a folder or a hub name"
         )
-    if args.private and args.push_to_hub is None:
-        raise ConfigError("--private is read with --push-to-hub REPO: leave it out")
     several = len(named.sources) > 1
     folders = {name: args.folder / name if several else args.folder for name in named.sources}
     for folder in folders.values():
         refuse_taken(folder)
     prepare_torch()
-    from srl_train.export import export, push
+    from srl_train.export import export
 
     for name, folder in folders.items():
         export(named, name, folder, merge=args.merge, trusted=args.trust)
         tell(f"written: {folder}")
-    if args.push_to_hub is not None:
-        tell(f"pushed: {push(args.folder, args.push_to_hub, private=args.private)}")
     return 0

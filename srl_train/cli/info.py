@@ -34,12 +34,9 @@ def run(args: argparse.Namespace) -> int:
     """Print the tables."""
     from srl_envs import registry
 
-    environments = {}
-    for name in registry.names():
-        entry = registry.entry(name)
-        lacking = missing(entry.extras)
-        environments[name] = entry.summary
-        if lacking:
+    environments = {name: registry.entry(name).summary for name in registry.names()}
+    for name in environments:
+        if lacking := missing(registry.entry(name).extras):
             environments[name] += f" (not ready: {pip_line(*lacking)})"
     print_table("environments", environments)
     print_table("update strategies (updates.strategy)", STRATEGIES)

@@ -6,9 +6,12 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from srl_envs.untrusted import printable
+
+if TYPE_CHECKING:
+    from srl_train.metrics import Progress
 
 PACKAGES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl")
 
@@ -18,33 +21,21 @@ def tell(text: object = "") -> None:
     print(printable(text), flush=True)
 
 
-class Screen(Protocol):
-    """Owner of the terminal."""
-
-    def say(self, line: str) -> None:
-        """Print a line that stays."""
-
-    def status(self, line: str) -> None:
-        """Show the current activity."""
-
-
 class Notices(logging.Handler):
     """Handler that prints warnings as lines, and other messages as the current activity."""
+
+    screen: Progress | None = None
+    """Progress display that has the terminal, if there is one."""
 
     def __init__(self, command: str = "srl") -> None:
         super().__init__()
         self._command = command
 
-    screen: Screen | None = None
-    """Owner of the terminal, if there is one."""
-
     def emit(self, record: logging.LogRecord) -> None:
         """Print the record."""
-        line = printable(record.getMessage(), multiline=False)
         warning = record.levelno >= logging.WARNING
-        if warning:
-            line = f"warning: {line}"
-        lines = [f"{self._command}: {line}"]
+        text = printable(record.getMessage(), multiline=False)
+        lines = [f"{self._command}: {'warning: ' if warning else ''}{text}"]
         if record.exc_info:
             lines += logging.Formatter().formatException(record.exc_info).splitlines()
         for line in lines:
@@ -60,14 +51,13 @@ def shown(
 ) -> Iterator[Notices]:
     """Print the log messages of the packages within the block."""
     handler = Notices(command)
-    loggers = [logging.getLogger(name) for name in packages]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.addHandler(handler)
-        logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    levels = {name: logging.getLogger(name).level for name in packages}
+    for name in levels:
+        logging.getLogger(name).addHandler(handler)
+        logging.getLogger(name).setLevel(logging.WARNING if quiet else logging.INFO)
     try:
         yield handler
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.removeHandler(handler)
-            logger.setLevel(level)
+        for name, level in levels.items():
+            logging.getLogger(name).removeHandler(handler)
+            logging.getLogger(name).setLevel(level)

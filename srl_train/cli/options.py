@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from srl_train.player_names import PlayerSpec
     from srl_train.players import Resolver
 
-COUNTS = ("episodes", "samples", "group_size")
+BOUNDS = {
+    "episodes": (1, MOST_EPISODES),
+    "samples": (1, MOST_EPISODES),
+    "group_size": (1, MOST_EPISODES),
+    "seed": (0, MOST),
+    "threads": (1, MOST_THREADS),
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -44,9 +50,13 @@ def add_list(
 ) -> None:
     """Add an option that may be repeated; its value is a list, empty by default."""
     parser.add_argument(
-        flag, dest=dest, action="append", default=[], metavar=metavar,
+        flag,
+        dest=dest,
+        action="append",
+        default=[],
+        metavar=metavar,
         help=f"{what}; may be repeated",
-    )  # fmt: skip
+    )
 
 
 def add_seed(parser: argparse.ArgumentParser, what: str = "all randomness comes from it") -> None:
@@ -61,38 +71,33 @@ def add_record(parser: argparse.ArgumentParser) -> None:
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
     """Add --trust, for commands that read files of other users."""
-    parser.add_argument(
-        "--trust", action="store_true",
-        help="of runs, checkpoints and records: import the code, open the files and ask the models "
-        "elsewhere that they name; by default nothing outside this library is touched",
-    )  # fmt: skip
+    text = (
+        "of runs, checkpoints and records: import the code, open the files and ask the models "
+        "elsewhere that they name; by default nothing outside this library is touched"
+    )
+    parser.add_argument("--trust", action="store_true", help=text)
 
 
 def add_constrained(parser: argparse.ArgumentParser) -> None:
     """Add --constrained and --no-constrained."""
     parser.add_argument(
-        "--constrained", action=argparse.BooleanOptionalAction,
+        "--constrained",
+        action=argparse.BooleanOptionalAction,
         help="let models write legal answers only (default: as they trained, else not)",
-    )  # fmt: skip
+    )
 
 
 def add_model_settings(parser: argparse.ArgumentParser) -> None:
     """Add the options of models."""
-    parser.add_argument(
-        "--temperature", type=float, help="of models' answers (default: as the run trained, else 1)"
-    )
-    parser.add_argument(
-        "--max-new-tokens", type=int, metavar="N",
-        help="of models' answers (default: as the run trained, else 32)",
-    )  # fmt: skip
+    add = parser.add_argument
+    as_trained = "of models' answers (default: as the run trained, else"
+    add("--temperature", type=float, help=f"{as_trained} 1)")
+    add("--max-new-tokens", type=int, metavar="N", help=f"{as_trained} 32)")
     add_constrained(parser)
     add_trust(parser)
-    parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), help="models run there (default: auto)"
-    )
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="CPU threads of torch (default: 1)"
-    )
+    devices = ("auto", "cpu", "cuda")
+    add("--device", choices=devices, help="models run there (default: auto)")
+    add("--threads", type=int, metavar="N", help="CPU threads of torch (default: 1)")
 
 
 def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
@@ -113,11 +118,9 @@ def setting(text: str, flag: str = "--set") -> tuple[str, Any]:
 
 def check_numbers(args: argparse.Namespace) -> None:
     """Raise ConfigError for a count, a seed or a number of threads out of range."""
-    given = {name: value for name, value in vars(args).items() if value is not None}
-    for name in COUNTS:
-        within(f"--{name.replace('_', '-')}", given.get(name, 1), 1, MOST_EPISODES)
-    within("--seed", given.get("seed", 0), 0, MOST)
-    within("--threads", given.get("threads", 1), 1, MOST_THREADS)
+    for name, bounds in BOUNDS.items():
+        if (value := getattr(args, name, None)) is not None:
+            within(f"--{name.replace('_', '-')}", value, *bounds)
 
 
 def players_of(
@@ -140,10 +143,8 @@ def players_of(
     shared = agents if usual is None else usual
     if everyone and not shared:
         [who] = everyone.values()
-        raise ConfigError(
-            f"{flag} {who}: there are no partners by default; use AGENT={who} for one of "
-            f"{', '.join(agents)}"
-        )
+        offered = ", ".join(agents)
+        raise ConfigError(f"{flag} {who}: no partners; use AGENT={who} for one of {offered}")
     return {agent: who for agent in shared for who in everyone.values()} | own
 
 
@@ -153,21 +154,20 @@ def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> R
     Raises:
         ConfigError: If an option of models is given without a model, or a player cannot have it.
     """
-    from srl_train.players import Resolver, SamplingOverrides
+    from srl_train.players import Resolver
 
-    if not any(player.sources for player in players):
-        for name in ("temperature", "max_new_tokens", "constrained", "device", "threads"):
-            if getattr(args, name) is not None:
-                flag = f"--{name.replace('_', '-')}"
-                raise ConfigError(f"{flag} is for models, and no player is one: leave it out")
-    resolver = Resolver(
-        overrides=SamplingOverrides(args.temperature, args.max_new_tokens, args.constrained),
-        device=args.device or "auto",
-        trusted=args.trust,
-    )
-    for player in players:
-        if player.sources:
-            resolver.settings_of(player)
+    overrides = {
+        name: getattr(args, name) for name in ("temperature", "max_new_tokens", "constrained")
+    }
+    models = [player for player in players if player.sources]
+    unused = {**overrides, "device": args.device, "threads": args.threads}
+    for name, value in unused.items():
+        if value is not None and not models:
+            flag = f"--{name.replace('_', '-')}"
+            raise ConfigError(f"{flag} is for models, and no player is one: leave it out")
+    resolver = Resolver(overrides=overrides, device=args.device or "auto", trusted=args.trust)
+    for player in models:
+        resolver.settings_of(player)
     return resolver
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -13,8 +12,7 @@ import numpy as np
 
 from srl_agents.episode import AgentStep, Episode, write_jsonl
 from srl_agents.human import Human
-from srl_agents.policy import Policy
-from srl_agents.rollout import PlaySettings, play_many
+from srl_agents.rollout import play_many
 from srl_envs import registry
 from srl_envs.games.cheap_talk import message_in
 from srl_envs.untrusted import printable
@@ -30,30 +28,29 @@ from srl_train.cli.options import (
 )
 from srl_train.errors import ConfigError
 from srl_train.player_names import PLAYERS, parse_player
-from srl_train.players import Resolver, SamplingOverrides
+from srl_train.players import Resolver
 from srl_train.run_files import asked_for, refuse_unwritable
-
-LONG = 50  # rounds of a game from which a shorter one is suggested
-ENDINGS = ("winner", "outcome")  # keys of the last infos
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("env", metavar="ENV", help="an environment's name (see `srl info`)")
-    parser.add_argument("--agent", help="yours (default: the first)")
+    add = parser.add_argument
+    add("env", metavar="ENV", help="an environment's name (see `srl info`)")
+    add("--agent", help="yours (default: the first)")
     who = f"who plays the other agents (default: uniform, any legal move): {PLAYERS}; "
     add_list(parser, "--opponent", "WHO", f"{who}AGENT=WHO for one agent")
     add_constrained(parser)
     add_trust(parser)
     of_env = "an option of the environment, such as max_cycles=10"
     add_list(parser, "--set", "KEY=VALUE", of_env, dest="options")
-    parser.add_argument("--seed", type=int, help="of the first game (default: another each time)")
-    parser.add_argument("--episodes", type=int, default=1, metavar="N", help="games (default: 1)")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="keep the games as JSON lines")
-    parser.add_argument(
-        "--no-picture", action="store_true",
+    add("--seed", type=int, help="of the first game (default: another each time)")
+    add("--episodes", type=int, default=1, metavar="N", help="games (default: 1)")
+    add("--record", type=Path, metavar="FILE", help="keep the games as JSON lines")
+    add(
+        "--no-picture",
+        action="store_true",
         help="words only: a picture shows the whole game, also what your agent cannot see",
-    )  # fmt: skip
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,38 +61,29 @@ def run(args: argparse.Namespace) -> int:
         options = {"render_mode": None if args.no_picture else "ansi", **options}
     make_env = partial(registry.make, args.env, **options)
     with closing(make_env()) as env:
-        return _play(args, make_env, env, options)
-
-
-def _play(
-    args: argparse.Namespace,
-    make_env: Callable[[], Any],
-    env: Any,
-    options: Mapping[str, Any],
-) -> int:
-    agent = env.possible_agents[0] if args.agent is None else args.agent
-    if agent not in env.possible_agents:
-        raise ConfigError(f"--agent is {agent!r}; allowed: {', '.join(env.possible_agents)}")
-    if getattr(env.unwrapped, "text_view", None) is None:
-        raise ConfigError(f"{args.env} has no text_view and cannot be played in words")
-    if args.record is not None:
-        refuse_unwritable("--record", args.record)
-    human = Human(env.unwrapped.text_view, _ask, tell, hears_words=_talks(env))
-    others = [other for other in env.possible_agents if other != agent]
-    policies = _opponents(others, args, make_env)
-    policies[agent] = human
-    rounds = getattr(env.unwrapped, "max_cycles", 0)
-    if rounds > LONG and "max_cycles" not in options:
-        tell(f"This game has up to {rounds} rounds; --set max_cycles=10 makes it shorter.")
+        agent = env.possible_agents[0] if args.agent is None else args.agent
+        if agent not in env.possible_agents:
+            raise ConfigError(f"--agent is {agent!r}; allowed: {', '.join(env.possible_agents)}")
+        if getattr(env.unwrapped, "text_view", None) is None:
+            raise ConfigError(f"{args.env} has no text_view and cannot be played in words")
+        if args.record is not None:
+            refuse_unwritable("--record", args.record)
+        human = Human(env.unwrapped.text_view, _ask, tell, hears_words=_talks(env))
+        others = [other for other in env.possible_agents if other != agent]
+        who = dict.fromkeys(others, "uniform") | players_of("--opponent", args.opponent, others)
+        players = {other: parse_player(name) for other, name in who.items()}
+        if any(player.is_local_model for player in players.values()):
+            prepare_torch()
+        resolver = Resolver(overrides={"constrained": args.constrained}, trusted=args.trust)
+        policies = {**resolver.by_agent(players, make_env), agent: human}
     first = int(np.random.default_rng().integers(2**31)) if args.seed is None else args.seed
     episodes: list[Episode] = []
     for seed in range(first, first + args.episodes):
         tell(f"{args.env}, seed {seed}. You are {agent}.\n")
         game = make_env()
         narrator = _Narrator(game, agent)
-        how: PlaySettings = {"spectator": narrator}
         try:
-            episodes += play_many(lambda: game, policies, [seed], **how)  # noqa: B023
+            episodes += play_many(lambda: game, policies, [seed], spectator=narrator)  # noqa: B023
         except KeyboardInterrupt:  # during a model's turn; at the prompt it is an answer
             narrator.tell_end("interrupted")
             raise
@@ -135,7 +123,7 @@ class _Narrator:
             return
         how = "The game is over" if failure is None else f"The game ended early ({failure})"
         tell(f"\n{how} after {len(self._episode.turns)} rounds.")
-        for name in ENDINGS:
+        for name in ("winner", "outcome"):  # keys of the last infos
             if (end := self._episode.end_of(self._agent).get(name)) is not None:
                 tell(f"{name}: {end}")
         for agent, total in self._episode.returns().items():
@@ -151,7 +139,6 @@ class _Narrator:
 
 
 def _talks(env: Any) -> bool:
-    """Return True if messages have an effect in this game."""
     return any(getattr(env.unwrapped, name, False) for name in ("messages", "keyword_rewards"))
 
 
@@ -161,15 +148,3 @@ def _ask(prompt: str) -> str | None:
     except (EOFError, KeyboardInterrupt):
         tell()
         return None
-
-
-def _opponents(
-    others: Sequence[str], args: argparse.Namespace, make_env: Callable[[], Any]
-) -> dict[str, Policy]:
-    """Return the policies of all agents but the person's."""
-    who = dict.fromkeys(others, "uniform") | players_of("--opponent", args.opponent, others)
-    players = {agent: parse_player(name) for agent, name in who.items()}
-    if any(player.is_local_model for player in players.values()):
-        prepare_torch()
-    overrides = SamplingOverrides(constrained=args.constrained)
-    return Resolver(overrides=overrides, trusted=args.trust).by_agent(players, make_env)

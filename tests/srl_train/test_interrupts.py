@@ -57,7 +57,6 @@ def whole(short_run, tmp_path_factory):
     [
         (0, "play", [signal.SIGINT], KeyboardInterrupt, None),
         (0, "learning", [signal.SIGTERM], SystemExit, 1),
-        (1, "play", [signal.SIGTERM], SystemExit, 1),
         (1, "learning", [signal.SIGINT], KeyboardInterrupt, 2),
         (1, "learning", [signal.SIGINT, signal.SIGINT], KeyboardInterrupt, None),
     ],
@@ -110,17 +109,15 @@ def no_file_above(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-# 100 bytes do not hold a row of metrics, 64 KiB do, and no checkpoint.
-@pytest.mark.parametrize("size", [100, 2**16])
-def test_a_full_disk_is_one_line_and_the_run_resumes(size, short_run, tmp_path, capsys):
-    config, out = short_run(rounds=3), tmp_path / "run"
+def test_a_full_disk_is_one_line_and_the_run_resumes(short_run, tmp_path, capsys):
+    config, out = short_run(rounds=2), tmp_path / "run"
     first = Trainer(config, out)
     first.train_round()
     first.save_checkpoint()
     first.close()
     (tmp_path / "run.yaml").write_text(yaml_file.dump(config))
     resume = ["train", str(tmp_path / "run.yaml"), "--resume", "--out", str(out), "--quiet"]
-    with no_file_above(size):
+    with no_file_above(2**16):  # a row of metrics fits, and no checkpoint
         assert cli.main(resume) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert f"{out} " in line and "File too large" in line

@@ -1,13 +1,10 @@
 """Loading of models: settings, model objects, tokenizers without a template and GGUF files."""
 
 import ast
-import itertools
 import json
 import shutil
-import sys
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,11 +14,10 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.huggingface import backend as huggingface
-from srl_agents.llm.backends.huggingface import loading as sources
-from srl_agents.llm.backends.huggingface.loading import folder_of, source_of
+from srl_agents.llm.backends.huggingface.loading import source_of
 from srl_agents.llm.chat_format import TEMPLATES
-from srl_train.adapters import adapter_base, own_tokenizer
-from srl_train.build import build_run, resolved
+from srl_train.adapters import own_tokenizer
+from srl_train.build import build_run
 from srl_train.config.yaml_file import from_tree
 from srl_train.errors import ConfigError
 from srl_train.export import export
@@ -32,10 +28,7 @@ from srl_train.trainer import Trainer
 CHATTY = "{% if add_generation_prompt and not brief %}{{ 'at length: ' }}{% endif %}"
 
 
-@pytest.mark.parametrize("adapters", [None, {"rank": 2}])
-def test_attention_and_template_arguments_reach_all_models(
-    adapters, short_run, tiny_folder, tmp_path
-):
+def test_attention_and_template_arguments_reach_all_models(short_run, tiny_folder, tmp_path):
     from transformers import AutoModelForCausalLM
 
     base = tmp_path / "base"
@@ -46,7 +39,7 @@ def test_attention_and_template_arguments_reach_all_models(
     run = build_run(
         short_run(
             models__base=str(base),
-            models__adapters=adapters,
+            models__adapters={"rank": 2},
             models__frozen_models={"old": str(base)},
             seats={"agent_1": "old", "agent_0": "model_0"},
             models__count=1,
@@ -57,23 +50,6 @@ def test_attention_and_template_arguments_reach_all_models(
     for backend in run.players.backends.values():
         assert backend.model.config._attn_implementation == "eager"
         assert "at length" not in backend.chat.render([("user", "hello")])
-
-
-def test_revisions_are_passed_to_the_hub_but_not_for_folders(tmp_path, monkeypatch):
-    asked = []
-
-    def from_pretrained(name, **how):
-        asked.append((name, how.get("revision")))
-        raise OSError("asked enough")
-
-    monkeypatch.setattr(huggingface.AutoTokenizer, "from_pretrained", from_pretrained)
-    monkeypatch.setattr(sources, "get_session", Mock)  # the hub is there
-    folder = tmp_path / "run@home"
-    folder.mkdir()
-    for name in ("me/model@v1.0", "me/model", str(folder)):
-        with pytest.raises(huggingface.BackendError):
-            huggingface.HuggingFaceBackend.load(name, device="cpu")
-    assert asked == [("me/model", "v1.0"), ("me/model", None), (str(folder), None)]
 
 
 CODE = {
@@ -94,7 +70,7 @@ def load_model(folder):
 
 @pytest.mark.parametrize(
     ("file", "load"),
-    [*itertools.product(CODE, (load_model,)), (list(CODE)[1], own_tokenizer)],
+    [("config.json", load_model), ("tokenizer_config.json", own_tokenizer)],
 )
 def test_code_in_a_model_folder_is_refused_without_a_question(
     file, load, tiny_folder, tmp_path, monkeypatch
@@ -116,7 +92,9 @@ def test_every_from_pretrained_refuses_remote_code():
     for part in ("srl_envs", "srl_agents", "srl_train", "core_srl", "compat", "benchmarks",
                  "examples"):  # fmt: skip
         for file in (root / part).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            text = file.read_text(encoding="utf-8")
+            tree = ast.parse(text if ".from_pretrained" in text else "")
+            for node in ast.walk(tree):
                 if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
                     ".from_pretrained"
                 ):
@@ -269,37 +247,12 @@ def test_a_run_trains_a_gguf_file(short_run, tmp_path):
     assert np.allclose(embedded, weights["token_embd"])
 
 
-@pytest.fixture
-def gguf_file(tmp_path, monkeypatch):
-    file = tmp_path / "small.gguf"
-    file.write_bytes(b"GGUF")
+def test_a_gguf_file_is_a_model_by_its_path(tmp_path, monkeypatch):
+    (tmp_path / "small.gguf").write_bytes(b"GGUF")
     monkeypatch.chdir(tmp_path)
-    return file
-
-
-def test_a_gguf_file_is_a_model_by_its_path(gguf_file):
     named = parse_player("small.gguf")
     assert (named.kind, named.sources) == ("folder", {"small": "small.gguf"})
-    assert base_named("models.base", "small.gguf") == str(gguf_file)
-    assert source_of("small.gguf") == (str(gguf_file.parent), {"gguf_file": "small.gguf"})
-    assert adapter_base("small.gguf") is None
-    with pytest.raises(BackendError, match=r"srl export small\.gguf FOLDER"):
-        folder_of("small.gguf")
+    assert base_named("models.base", "small.gguf") == str(tmp_path / "small.gguf")
+    assert source_of("small.gguf") == (str(tmp_path), {"gguf_file": "small.gguf"})
     with pytest.raises(ConfigError, match=r"unknown player 'small\.gguf:model_3'"):
         parse_player("small.gguf:model_3")
-
-
-def test_paths_of_template_files_are_absolute(short_run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    own = resolved(short_run(models__chat_template="own.jinja"))
-    assert own.models.chat_template == str(tmp_path / "own.jinja")
-    named = resolved(short_run(models__chat_template="plain"))
-    assert named.models.chat_template == "plain"
-
-
-def test_a_gguf_file_without_the_package_that_reads_it(gguf_file, monkeypatch):
-    monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(
-        ImportError, match=r'a GGUF file needs gguf: pip install "core-srl\[gguf\]"'
-    ):
-        load_backend(str(gguf_file), no_game, Loading("cpu"))

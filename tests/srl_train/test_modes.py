@@ -30,16 +30,6 @@ def test_cooperative_blends_each_turn_with_the_mean_of_all():
     }
 
 
-def test_cooperative_blends_within_a_team():
-    rewards = {"r0": [1.0], "r1": [3.0], "b0": [10.0], "b1": [30.0]}  # means 2 and 20
-    assert shaped(cooperative(0.5), rewards, TEAMS) == {
-        "r0": [1.5],
-        "r1": [2.5],
-        "b0": [15.0],
-        "b1": [25.0],
-    }
-
-
 def test_a_seat_that_left_early_is_out_of_later_means():
     rewards = {"a": [1.0], "b": [3.0, 5.0], "c": []}
     assert shaped(cooperative(0.5), rewards) == {"a": [1.5], "b": [2.5, 5.0], "c": []}
@@ -108,16 +98,6 @@ def test_hierarchical_pays_the_leader_the_mean_and_followers_the_blend():
         "c": [4.0, 1.0],
     }
     assert shaped(hierarchical(0.0, leader="c"), rewards)["c"] == [3.0, 2.0]
-
-
-def test_hierarchical_has_a_leader_per_team():
-    rewards = {"r0": [1.0], "r1": [3.0], "b0": [10.0], "b1": [30.0]}
-    assert shaped(hierarchical(0.0), rewards, TEAMS) == {
-        "r0": [2.0],
-        "r1": [3.0],
-        "b0": [20.0],
-        "b1": [30.0],
-    }
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_snapshots_whose_games_fail_are_not_taken():
     assert list(run.pools["past"].snapshots[1].leads) == ["model_0@0"]
 
 
-@pytest.mark.parametrize("adapters", [None, {"rank": 4}])
+@pytest.mark.parametrize("adapters", [None, pytest.param({"rank": 4}, marks=pytest.mark.slow)])
 def test_drawn_snapshots_play_with_their_weights(adapters):
     tree = {**SELF_PLAY, "models": {"count": 2, "adapters": adapters}}
     run = build_run(from_tree(tree))
@@ -203,9 +203,8 @@ def test_drawn_snapshots_play_with_their_weights(adapters):
     assert [t.logprobs for t in own] != [t.logprobs for t in own_now]
 
 
-@pytest.mark.parametrize("adapters", [None, {"rank": 4}])
-def test_each_group_draws_its_own_opponents(adapters):
-    tree = copy.deepcopy(SELF_PLAY) | {"models": {"count": 2, "adapters": adapters}}
+def test_each_group_draws_its_own_opponents():
+    tree = copy.deepcopy(SELF_PLAY) | {"models": {"count": 2, "adapters": {"rank": 4}}}
     tree["opponent_pools"]["past"] |= {"of": ["model_0", "model_1"], "draw_each": "group"}
     tree["rollout"] = {"group_size": 2, "groups_per_round": 6}
     run = build_run(from_tree(tree))
@@ -223,13 +222,13 @@ def test_each_group_draws_its_own_opponents(adapters):
 
 def test_resuming_meets_the_same_opponents(tmp_path):
     settings = {"draw_each": "group", "draw": "nash", "nash_games": 2}
-    tree = copy.deepcopy(SELF_PLAY) | {"checkpoints": {"every": 3}}
+    tree = copy.deepcopy(SELF_PLAY) | {"checkpoints": {"every": 2}, "rounds": 3}
     tree["opponent_pools"]["past"] |= settings
     config = from_tree(tree)
     whole = Trainer(config, tmp_path / "whole")
     whole.fit()
     part = Trainer(config, tmp_path / "part")
-    for _ in range(3):
+    for _ in range(2):
         part.train_round()
     asyncio.run(part.shutdown())
     rest = Trainer(config, tmp_path / "part")
@@ -241,9 +240,9 @@ def test_resuming_meets_the_same_opponents(tmp_path):
     pools = [trained.run.pools["past"] for trained in (whole, rest)]
     known, other = [[(s.name, s.games, s.won, s.leads) for s in p.snapshots] for p in pools]
     assert known == other
-    assert [name for name, *_ in known] == ["model_0@0", "model_0@2", "model_0@4"]
-    assert list(known[2][3]) == (["model_0@0", "model_0@2"])
-    last = "episodes/round_00000003.jsonl"  # records and all: who answered is in them
+    assert [name for name, *_ in known] == ["model_0@0", "model_0@2"]
+    assert list(known[1][3]) == ["model_0@0"]
+    last = "episodes/round_00000002.jsonl"  # records and all: who answered is in them
     assert (tmp_path / "part" / last).read_text() == (tmp_path / "whole" / last).read_text()
     assert '"model": "past", "version": "model_0@' in (tmp_path / "whole" / last).read_text()
 
@@ -252,14 +251,6 @@ def test_resuming_meets_the_same_opponents(tmp_path):
     "change, told",
     [
         ({"opponent_pools": {"past": {"of": ["model_7"]}}}, "past.of: got 'model_7'"),
-        ({"opponent_pools": {"past": {}, "spare": {}}}, "opponent_pools.spare: it sits nowhere"),
-        ({"opponent_pools": {"model_0": {}}}, "opponent_pools.model_0: another player"),
-        ({"models": {"count": 2, "frozen_models": {"x": "tiny"}}}, "x: it sits nowhere"),
-        (
-            {"models": {"count": 2, "base": ["tiny", "big"]},
-             "opponent_pools": {"past": {"of": ["model_0", "model_1"]}}},
-            "models of different bases",
-        ),
         (
             {"opponent_pools": {"past": {"nash_games": 4}}},
             "past.nash_games: got 4, which is read only where draw is 'nash'",
@@ -271,24 +262,13 @@ def test_wrong_settings_are_refused(change, told):
         from_tree({**SELF_PLAY, **change})
 
 
-def test_names_of_pools_of_adapters_cannot_be_attributes():
-    name = "forward"
-    seats = {**SELF_PLAY["seats"], "blue_0": name, "blue_1": name}
-    tree = {**SELF_PLAY, "opponent_pools": {name: {}}, "seats": seats}
-    config = from_tree({**tree, "models": {"count": 2, "adapters": {"rank": 2}}})
-    with pytest.raises(ConfigError, match=f"opponent_pools.*{name}"):
-        build_run(config)
-
-
 @pytest.mark.parametrize(
     "change",
     [
         {"model": "model_7"},
-        {"round": -1},
-        {"won": float("nan")},
         {"leads": {"a@0": float("inf")}},
         {"weights": {"w": 1.0}},
-        {"round": 0, "leads": {"a@0": 0.0}},
+        {"leads": {}},
     ],
 )
 def test_a_pool_loads_only_its_own_saved_state(change):
@@ -300,9 +280,7 @@ def test_a_pool_loads_only_its_own_saved_state(change):
     made.load_state([first, second], 1, weights(0))
     with pytest.raises(CheckpointError, match="the pool past has no snapshots as this release"):
         made.load_state([first, second | change], 1, weights(0))
-    many = [first, *(first | {"round": n, "leads": dict.fromkeys(["a@0", "a@1", "a@2"], 0.0)}
-                     for n in range(1, 4))]  # fmt: skip
-    for spoilt in (None, {}, [None], [{}], many):
+    for spoilt in (None, {}, [None], [{}]):
         with pytest.raises(CheckpointError):
             made.load_state(spoilt, 3, weights(0))
     assert made.chances() == pytest.approx([0.0, 1.0], abs=1e-6)

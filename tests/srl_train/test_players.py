@@ -1,6 +1,5 @@
 """A run's models answer as they trained, wherever they are seated."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from srl_train.collect import build_policies
 from srl_train.config import yaml_file
 from srl_train.errors import ConfigError
 from srl_train.player_names import parse_player
-from srl_train.players import Resolver, SamplingOverrides
+from srl_train.players import Resolver
 
 SEATS = ("agent_0", "agent_1")
 GAME = {"num_agents": 2, "max_cycles": 3}
@@ -23,7 +22,7 @@ FREE = Scenario("both", "coop_compete_v0", "both seats are focal", SEATS, {}, GA
 
 @pytest.fixture
 def run_folder(tmp_path, tiny_folder):
-    """Makes a run's folder with these sections; model_i held agent_i."""
+    """Makes a run's folder with these sections."""
 
     def make(**sections):
         models = {"count": 2, "base": tiny_folder, **sections.pop("models", {})}
@@ -31,11 +30,8 @@ def run_folder(tmp_path, tiny_folder):
         (folder / "models").mkdir(parents=True)
         config = yaml_file.from_tree({"models": models, **sections})
         (folder / "config.yaml").write_text(yaml_file.dump(config))
-        held = {}
-        for index, name in enumerate(config.models.names):
+        for name in config.models.names:
             (folder / "models" / name).symlink_to(tiny_folder)
-            held[name] = {"seats": [f"agent_{index}"]}
-        (folder / "summary.json").write_text(json.dumps({"models": held}))
         return folder
 
     return make
@@ -66,7 +62,7 @@ def collected(who, **sections):
 
 
 def scored(who, **answering):
-    resolver = Resolver(overrides=SamplingOverrides(**answering))
+    resolver = Resolver(overrides=answering)
     team = resolver.policies(parse_player(str(who)), FREE.make)
     return (team * 2)[:2]
 
@@ -79,17 +75,12 @@ def test_models_receive_the_notes_of_training(notes, seat, run_folder):
 
 
 @pytest.mark.parametrize("seat", [scored, collected])
-def test_models_keep_the_sampling_of_their_training_agents(seat, run_folder):
+def test_agents_have_the_sampling_of_their_run(seat, run_folder):
     cold = {"agent_0": {"temperature": 0.01}, "agent_1": {"temperature": 0.02}}
     run = run_folder(models={"agent_sampling": cold})
-    temperatures = [one.temperature for one, _ in asked(seat(run)).values()]
-    assert temperatures == [0.01, 0.02]
-    # In the other's seat it stays who it was.
-    temperatures = [one.temperature for one, _ in asked(seat(f"{run}:model_1")).values()]
-    assert temperatures == [0.02, 0.02]
-    (run / "summary.json").unlink()
-    with pytest.raises(ConfigError, match="does not say which agents model_0 held"):
-        seat(run)
+    for who in (run, f"{run}:model_1"):
+        temperatures = [one.temperature for one, _ in asked(seat(who)).values()]
+        assert temperatures == [0.01, 0.02]
 
 
 def test_overrides_replace_the_sampling_of_all_agents(run_folder):
@@ -103,31 +94,13 @@ def test_overrides_replace_the_sampling_of_all_agents(run_folder):
 
 def test_notes_that_a_game_lacks_are_refused(run_folder):
     run = run_folder(models={"opponent_notes": True})
-    says = r"models\.opponent_notes: .*maze_v0's observations.*give a folder, .*/models/model_0"
+    says = r"models\.opponent_notes: .*maze_v0's observations"
     alone = Scenario("maze", "maze_v0", "one seat", SEATS[:1], {}, {})
     with pytest.raises(ConfigError, match=says):
         Resolver().policies(parse_player(str(run)), alone.make)
     with pytest.raises(ConfigError, match=says):
         make_maze = alone.make
         build_policies(yaml_file.from_tree({}), make_maze, {"agent_0": str(run)})
-
-
-@pytest.mark.parametrize(
-    "key, value", [("models.sampling.temperature", 0.5), ("models.constrained", "true")]
-)
-def test_settings_that_would_have_no_effect_are_refused(key, value, run_folder, tmp_path, capsys):
-    words = ["collect", "--environment", "coop_compete_pair_v0", "--set", f"{key}={value}"]
-    out = ["--out", str(tmp_path / "games.jsonl")]
-    assert main([*words, "--players", str(run_folder()), *out]) == 2
-    assert f"--set {key}: " in capsys.readouterr().err
-
-
-def test_a_pool_without_a_run_is_refused_for_collection():
-    config = yaml_file.from_tree(
-        {"models": {"count": 1}, "opponent_pools": {"past": {}}, "seats": {"agent_1": "past"}}
-    )
-    with pytest.raises(ConfigError, match=r"pool 'past'.*--players agent_1=WHO.*agent_1=RUN:past"):
-        build_policies(config, make_env, {"agent_0": "uniform"})
 
 
 def test_an_untrusted_run_seats_no_api_model(run_folder, monkeypatch):

@@ -54,16 +54,6 @@ def test_the_record_grows_with_the_game_and_is_read_as_it_grows(record, follower
     assert follower.problems == []
 
 
-def test_the_record_is_bounded(record, follower, monkeypatch):
-    monkeypatch.setattr(recorder, "MOST_TURNS", 5)
-    watch = record.spectator()
-    game = episode(turns=20, answer=lambda turn, seat: "x" * 100_000)
-    for turns in range(21):
-        shown(watch, game, turns)
-    assert len(seen(follower).turns) == 5
-    assert follower.folder.joinpath("playing.jsonl").stat().st_size < 5 * 4 * 5000
-
-
 def test_a_failing_recorder_does_not_stop_the_run(record, caplog):
     def play():
         return play_many(

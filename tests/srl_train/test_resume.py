@@ -50,7 +50,7 @@ def metrics_of(folder):
     return without_times(read_metrics(folder / "metrics.jsonl"))
 
 
-FAST = ("synchronized", "federated", "federated adapters", "asynchronous adapters")
+FAST = ("federated", "asynchronous adapters")
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_stopped_after_every_round_and_resumed(name, short_run, tmp_path):
     assert results["training_completed"] and results["total_episodes"] == 12
 
 
-@pytest.mark.parametrize("adapters", [False, True])
+@pytest.mark.parametrize("adapters", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_moved_reference_is_part_of_a_checkpoint(adapters, short_run, tmp_path):
     config = short_run(
-        rounds=4,
+        rounds=3,
         algorithm__beta=0.5,
         algorithm__reference="moving",
         algorithm__reference_every=2,
@@ -102,29 +102,29 @@ def test_a_moved_reference_is_part_of_a_checkpoint(adapters, short_run, tmp_path
     whole = Trainer(config, tmp_path / "whole")
     whole.fit()
     cut = Trainer(config, tmp_path / "cut")
-    for _ in range(3):  # it moved in the third: the fourth is held back by what it was then
+    for _ in range(2):  # the reference moves in the second round
         cut.train_round()
     cut.save_checkpoint()
     cut.close()
     resumed = Trainer(config, tmp_path / "cut")
     resumed.load_checkpoint()
     resumed.fit()
-    assert resumed.run.versions == {"model_0": 4}
+    assert resumed.run.versions == {"model_0": 3}
     assert same(everything(resumed.run), everything(whole.run))
 
 
 def test_rounds_after_the_last_checkpoint_are_repeated_and_recorded_once(short_run, tmp_path):
-    config = short_run(rounds=4, checkpoints__every=2, logging__episodes=1)
+    config = short_run(rounds=3, checkpoints__every=1, logging__episodes=1)
     whole = Trainer(config, tmp_path / "whole")
     whole.fit()
     cut = Trainer(config, tmp_path / "cut")
-    for _ in range(3):
+    for _ in range(2):
         cut.train_round()
     cut.close()
-    assert [row["round"] for row in metrics_of(tmp_path / "cut")] == [0, 1, 2]
+    assert [row["round"] for row in metrics_of(tmp_path / "cut")] == [0, 1]
     resumed = Trainer(config, tmp_path / "cut")
-    resumed.load_checkpoint()
-    assert resumed.run.next_round == 2
+    resumed.load_checkpoint("round_00000001")
+    assert resumed.run.next_round == 1
     resumed.fit()
     assert metrics_of(tmp_path / "cut") == metrics_of(tmp_path / "whole")
     assert same(everything(resumed.run), everything(whole.run))
@@ -145,7 +145,7 @@ def finished(trained, tmp_path):
 
 
 def test_a_finished_run_continues_with_more_rounds(short_run, finished, tmp_path):
-    longer = Trainer(short_run(rounds=3), finished)
+    longer = Trainer(short_run(rounds=3, checkpoints={"every": 3}, threads=2), finished)
     longer.load_checkpoint()
     assert longer.fit()["training_metrics"]["episodes"] == [2]
     whole = Trainer(short_run(rounds=3), tmp_path / "whole")
@@ -165,14 +165,6 @@ def test_another_configuration_is_refused(settings, says, short_run, finished):
     with pytest.raises(CheckpointError, match=f"final_round_00000002 was {says}") as error:
         other.load_checkpoint()
     assert "\n" not in str(error.value)
-
-
-def test_settings_without_effect_on_results_may_differ(short_run, finished):
-    other = Trainer(
-        short_run(rounds=7, checkpoints={"every": 3}, logging={"episodes": 1}, threads=2),
-        finished,
-    )
-    assert other.load_checkpoint() is True
 
 
 def test_a_schedule_fixes_the_number_of_rounds(short_run, tmp_path):

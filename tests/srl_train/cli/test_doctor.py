@@ -45,8 +45,8 @@ def installed(monkeypatch):
 def test_what_is_there_and_what_installs_the_rest(installed, capsys):
     assert main(["doctor"]) == 0
     told = capsys.readouterr().out
-    assert "base          ok: numpy 2.4.6" in told
-    assert "train         ok: torch 2.13.0+cpu" in told
+    assert "base          ok" in told
+    assert "train         ok" in told
     assert 'pyseccomp is missing: pip install "core-srl[sandbox]"\n' in told
     assert '"core-srl[vllm]" in an environment of its own (docs/agents/serving.md)' in told
     assert "cuda:0        a GPU, 78.0 GiB" in told
@@ -56,7 +56,7 @@ def test_what_is_there_and_what_installs_the_rest(installed, capsys):
 def test_the_status_is_that_of_what_was_asked_for(installed, capsys):
     assert main(["doctor", "sandbox"]) == 1
     assert main(["doctor", "flying"]) == 2
-    assert "unknown extra 'flying'; allowed: base, sandbox, train, vllm" in capsys.readouterr().err
+    assert "unknown extra 'flying'; allowed: sandbox, train, vllm" in capsys.readouterr().err
     installed["torch"] = "2.5.1"
     assert main(["doctor"]) == 1
     assert "torch is 2.5.1, must be >=2.6: pip install" in capsys.readouterr().out

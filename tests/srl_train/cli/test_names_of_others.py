@@ -26,7 +26,6 @@ def model(tiny_folder, tmp_path_factory):
         "eval --policy MODEL --scenario coop_compete_pair_v0.pavlov --episodes 2",
         "collect --environment coop_compete_pair_v0 --players MODEL --episodes 2 "
         "--set environment.options.max_cycles=2 --set models.sampling.max_new_tokens=2 --out OUT",
-        "export MODEL OUT",
         "play coop_compete_pair_v0 --opponent MODEL --set max_cycles=1 --record OUT",
     ],
 )

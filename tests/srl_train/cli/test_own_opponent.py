@@ -33,7 +33,6 @@ def here(tmp_path, monkeypatch):
     "words",
     [
         f"eval --scenario {PAIR}.pavlov --policy {OWN} --background {OWN} --episodes 2",
-        f"crossplay uniform {OWN} --environment {PAIR} --set max_cycles=2 --episodes 2",
         f"collect --environment {PAIR} --players {OWN} --episodes 2 --out games.jsonl",
         f"play {PAIR} --opponent {OWN} --set max_cycles=1",
     ],
@@ -41,9 +40,7 @@ def here(tmp_path, monkeypatch):
 def test_an_own_policy_plays_by_its_name(words, here, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("cooperate\n"))
     assert srl(words) == 0
-    assert re.search(
-        OWN if words.startswith(("eval", "cross")) else "Sticky|written", shown(capsys)
-    )
+    assert re.search(OWN if words.startswith("eval") else "Sticky|written", shown(capsys))
 
 
 def test_a_run_of_others_imports_no_policy(here, short_run, tiny_folder, capsys):
@@ -55,14 +52,6 @@ def test_a_run_of_others_imports_no_policy(here, short_run, tiny_folder, capsys)
     assert f"gives agent_1 to {OWN}, which is not in that run" in shown(capsys)
     assert "mybot" not in sys.modules
     assert srl("collect run --episodes 1 --out games.jsonl --trust") == 0
-
-
-def test_what_is_wrong_with_an_own_policy_is_told_before_torch(here, capsys):
-    (here / "config.yaml").write_text("models: {count: 1}\nseats: {agent_1: 'mybot:Half'}\n")
-    assert srl("train config.yaml --out run") == 2
-    told = shown(capsys)
-    assert "seats: mybot:Half: module mybot has no function or class 'Half'" in told
-    assert "loading torch" not in told
 
 
 def test_cross_play_of_scripted_policies_needs_the_base_install_alone(here):

@@ -1,8 +1,12 @@
 """`srl train`: from a file to a run, with overrides, refusals and resumption."""
 
+import argparse
+from pathlib import Path
+
 import pytest
 
 from srl_train import cli
+from srl_train.cli import train
 from srl_train.config import yaml_file
 from srl_train.metrics import read_metrics
 
@@ -10,73 +14,52 @@ from srl_train.metrics import read_metrics
 @pytest.fixture
 def config_path(short_run, tmp_path):
     path = tmp_path / "pair.yaml"
-    path.write_text(yaml_file.dump(short_run(logging={"evaluation_episodes": 2, "episodes": 0})))
+    path.write_text(yaml_file.dump(short_run(rounds=1, logging={"evaluation_episodes": 2})))
     return path
 
 
-def test_a_run_is_trained_and_told(config_path, tmp_path, capsys):
+def test_a_run_is_trained_told_and_resumed(config_path, tmp_path, capsys):
     out = tmp_path / "out"
-    assert cli.main(["train", str(config_path), "--out", str(out), "--quiet"]) == 0
-    told = capsys.readouterr().out
-    assert "mean raw reward " in told and "the optimum is 0.8500" in told
-    assert "model_1" in told
-    assert f"srl report {out}" in told
-    assert [row["round"] for row in read_metrics(out / "metrics.jsonl")] == [0, 1]
+    assert cli.main(["train", str(config_path), "--out", str(out)]) == 0
+    told = capsys.readouterr()
+    assert "mean raw reward " in told.out and "the optimum is 0.8500" in told.out
+    assert "model_1" in told.out and f"srl report {out}" in told.out
+    assert "round 1/1" in told.out + told.err
     assert yaml_file.load(out / "config.yaml") == yaml_file.load(config_path)
     assert (out / "models" / "model_0" / "config.json").exists()
+    more = ["--resume", "--out", str(out), "--set", "rounds=2", "--quiet"]
+    assert cli.main(["train", *more]) == 0
+    told = capsys.readouterr()
+    assert "resuming at round 1 of 2" in told.out
+    assert "round 2/2" not in told.out + told.err
+    assert [row["round"] for row in read_metrics(out / "metrics.jsonl")] == [0, 1]
 
 
-def test_settings_and_seed_on_the_command_line(config_path, tmp_path):
-    out = tmp_path / "out"
-    words = ["train", str(config_path), "--out", str(out), "--seed", "7", "--quiet"]
-    words += ["--set", "rounds=1", "--set", "algorithm.learning_rate=1e-4", "--set", "seats={}"]
-    words += ["--set", "models.sampling.temperature=0.5"]
-    assert cli.main(words) == 0
-    config = yaml_file.load(out / "config.yaml")
-    assert (config.seed, config.rounds, config.algorithm.learning_rate) == (7, 1, 1e-4)
+def test_settings_and_seed_on_the_command_line(config_path):
+    parser = argparse.ArgumentParser()
+    train.add_arguments(parser)
+    words = [str(config_path), "--seed", "7", "--set", "rounds=3", "--set", "seats={}"]
+    words += ["--set", "algorithm.learning_rate=1e-4", "--set", "models.sampling.temperature=0.5"]
+    folder, config = train._folder_and_config(parser.parse_args(words))
+    assert folder == Path("runs/pair")
+    assert (config.seed, config.rounds, config.algorithm.learning_rate) == (7, 3, 1e-4)
     assert config.models.sampling.temperature == 0.5
 
 
-def test_progress_is_shown_unless_it_should_be_quiet(config_path, tmp_path, capsys):
-    assert (
-        cli.main(["train", str(config_path), "--out", str(tmp_path / "a"), "--set", "rounds=1"])
-        == 0
-    )
-    loud = capsys.readouterr()
-    assert cli.main(["train", str(config_path), "--out", str(tmp_path / "b"), "--set", "rounds=1",
-                     "--quiet"]) == 0  # fmt: skip
-    quiet = capsys.readouterr()
-    assert len(loud.out + loud.err) > len(quiet.out + quiet.err)
-
-
-def test_a_run_is_resumed(config_path, tmp_path, capsys):
-    parts, whole = tmp_path / "parts", tmp_path / "whole"
-    assert cli.main(["train", str(config_path), "--out", str(parts), "--quiet"]) == 0
-    capsys.readouterr()
-    more = ["--resume", "--out", str(parts), "--set", "rounds=3", "--quiet"]
-    assert cli.main(["train", *more]) == 0
-    assert "resuming at round 2 of 3" in capsys.readouterr().out
-    assert (
-        cli.main(["train", str(config_path), "--set", "rounds=3", "--out", str(whole), "--quiet"])
-        == 0
-    )
-    rows = [read_metrics(folder / "metrics.jsonl") for folder in (parts, whole)]
-    assert [row["round"] for row in rows[0]] == [0, 1, 2]
-    assert [r["models"] for r in rows[0]] == [r["models"] for r in rows[1]]
-
-
-REFUSED = [
-    (["{config}", "--set", "rounds=0"], "rounds: got 0"),
-    (["{config}", "--out", "{config}"], "the run's folder: cannot write"),
-    (["{config}", "--set", "environment.name=chess"], "environment: "),
-    (["{config}", "--set", "models.base=/no/such/model"], "/no/such/model"),
-    (["{config}", "--resume"], "Checkpoint not found"),
-    (["/no/such/file.yaml"], "cannot read the configuration /no/such/file.yaml"),
-    ([], "give a configuration file, or --resume with --out RUN"),
-]
-
-
-@pytest.mark.parametrize("words, says", REFUSED)
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["{config}", "--set", "rounds=0"], "rounds: got 0"),
+        (["{config}", "--out", "{config}"], "the run's folder: cannot write"),
+        (["{config}", "--set", "environment.name=chess"], "environment: "),
+        (["{config}", "--set", "models.base=/no/such/model"], "/no/such/model"),
+        (["{config}", "--set", "seats.agent_1=grim_triger"], "seats.agent_1 is 'grim_triger'"),
+        (["{config}", "--set", "logging.trackers=[mlflow]"], "mlflow needs mlflow: pip install"),
+        (["{config}", "--resume"], "Checkpoint not found"),
+        (["/no/such/file.yaml"], "cannot read the configuration /no/such/file.yaml"),
+        ([], "give a configuration file, or --resume with --out RUN"),
+    ],
+)
 def test_what_is_wrong_is_told_in_one_line(words, says, config_path, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = [str(config_path) if word == "{config}" else word for word in words]
@@ -85,11 +68,3 @@ def test_what_is_wrong_is_told_in_one_line(words, says, config_path, tmp_path, c
     [line] = [one for one in captured.err.splitlines() if one.startswith("srl: error: ")]
     assert says in line
     assert not list(tmp_path.rglob("metrics.jsonl"))
-
-
-REFUSED = {
-    "models: {base: runs/nobody}": "models.base: there is no folder runs/nobody",
-    "seats: {agent_1: grim_triger}": "seats.agent_1 is 'grim_triger': give one of",
-    "seats: {nobody: uniform}": "no agent 'nobody'",
-    "logging: {trackers: [mlflow]}": "trackers: mlflow needs mlflow: pip install",
-}

@@ -118,7 +118,7 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
     "words, says",
     [
         ([], "give a configuration, a run's folder, or --environment"),
-        (["--environment", "coop_compete_v0"], "give --players WHO"),
+        (["--environment", "coop_compete_v0"], "--players WHO"),
         (
             [*GAME, "--players", "agent_9=uniform"],
             "--players agent_9=uniform: no agent 'agent_9'",
@@ -130,7 +130,6 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
             [*GAME, "--players", "uniform", "tiny"],
             "--players gives every agent to both uniform and tiny",
         ),
-        (["--environment", "coop", "--players", "uniform"], "environment: "),
         (["nowhere.yaml", "--players", "uniform"], "cannot read the configuration nowhere.yaml"),
     ],
 )
@@ -141,7 +140,7 @@ def test_what_cannot_be_collected_is_said_in_one_line(words, says, tmp_path, cap
     assert not (tmp_path / "x.jsonl").exists()
 
 
-@pytest.mark.parametrize("out", ["folder", "file/games.jsonl", "/proc/x/games.jsonl"])
+@pytest.mark.parametrize("out", ["folder", "file/games.jsonl"])
 def test_where_nothing_can_be_written_nothing_is_played(out, tmp_path, capsys, monkeypatch):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("")
