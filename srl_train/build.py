@@ -191,8 +191,7 @@ def resolved(config: RunConfig) -> RunConfig:
         template = os.path.abspath(os.path.expanduser(template))
     stages: dict[str, Any] = {
         name: stage.replaced(data=tuple(map(os.path.abspath, stage.data)))
-        for name, stage in (("sft", config.sft), ("dpo", config.dpo))
-        if stage is not None
+        for name, stage in config.stages.items()
     }
     models = models.replaced(base=base, frozen_models=frozen, chat_template=template)
     return config.replaced(models=models, **stages)

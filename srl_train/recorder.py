@@ -14,7 +14,6 @@ from srl_agents.episode import AgentStep, Episode, to_json, turn_to_json
 from srl_agents.rollout import Spectator
 from srl_envs.untrusted import cut
 from srl_train import processes
-from srl_train.config.learning.offline import planned
 from srl_train.config.run import RunConfig
 from srl_train.metrics.progress import Progress
 from srl_train.metrics.sinks import (
@@ -150,7 +149,7 @@ class Recorder:
         context = SinkContext(
             config=run.config,
             folder=self._files.folder,
-            stages={name: stage.epochs for name, stage in planned(run.config).items()},
+            stages={name: stage.epochs for name, stage in run.config.stages.items()},
             position=run.position,
             evaluations=run.evaluations,
         )

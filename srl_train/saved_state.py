@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from torch import Tensor
@@ -66,7 +66,7 @@ class StageSamples(_Record):
 class StageReport(_Record):
     """Report of a finished stage."""
 
-    stage: Literal["sft", "dpo"]
+    stage: str
     passes: Count
     seconds: float
     games: Count

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Self
 
 from srl_agents.errors import RolloutError
@@ -17,7 +18,6 @@ from srl_train import checkpoints as checkpoint
 from srl_train import processes, resume, summaries
 from srl_train.build import build_run
 from srl_train.config import yaml_file
-from srl_train.config.learning.offline import planned
 from srl_train.config.run import RunConfig
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.evaluation import evaluate
@@ -198,12 +198,10 @@ class Trainer:
             self._train_stage(name)
 
     def _train_stage(self, name: str) -> None:
-        # Only now: its trainers cost seconds to import.
-        from srl_train.stages import Stage
-
         run = self.run
+        open_stage = resolve_name(run.config.stages[name].RUNNER)
         began = time.perf_counter()
-        with self._recorder.stage(run) as rows, Stage(run, name, self.files.data) as stage:
+        with self._recorder.stage(run) as rows, open_stage(run, name, self.files.data) as stage:
             while not stage.finished and not self._stopping:
                 rows.write(stage.train_pass())
                 run.seconds += time.perf_counter() - began
@@ -224,7 +222,7 @@ class Trainer:
     def _evaluate_stage(self, name: str) -> None:
         """Measure what a finished stage has come to, unless that is known or comes at the end."""
         run, when = self.run, f"after_{name}"
-        last = not run.config.rounds and name == list(planned(run.config))[-1]
+        last = not run.config.rounds and name == list(run.config.stages)[-1]
         if not last and when not in run.evaluations:
             self.evaluate(when)
         self._recorder.summary(self.run)

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 
-from srl_train.config.backend import BackendSection, backend_sections
 from srl_train.config.run import RunConfig
-from srl_train.config.section import Section
+from srl_train.config.section import Deferred, Section
 from srl_train.config.yaml_file import to_tree
 
 
@@ -52,9 +51,9 @@ def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str
             continue
         dotted, meaning = f"{path}{name}", field.description or ""
         default = getattr(start, name) if start is not None else field.get_default()
-        kinds = [one for one in _parts(field.annotation) if _is_section(one)]
-        if kinds == [BackendSection]:
-            kinds = [*backend_sections()]
+        parts = [*_parts(field.annotation), *field.metadata]
+        deferred = [one for one in parts if isinstance(one, Deferred)]
+        kinds = deferred[0].kinds() if deferred else [one for one in parts if _is_section(one)]
         if not kinds or default is None or default == {}:
             yield dotted, _written(default), f"{_choices(field.annotation)}{meaning}"
         inner = "NAME." if default == {} and kinds else ""

@@ -18,7 +18,7 @@ from srl_agents.errors import EpisodeError
 from srl_envs.errors import DocumentError
 from srl_envs.loading import MAX_YAML, read_yaml
 from srl_envs.untrusted import read_bytes, read_json
-from srl_train.config.learning.offline import STAGES
+from srl_train.config.stages import STAGES
 from srl_train.metrics.errors import RunFolderError
 from srl_train.metrics.sinks import read_metrics
 

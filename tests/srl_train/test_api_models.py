@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 from srl_agents.episode import read_jsonl
+from srl_extensions.offline.data import demonstration, preferences
 from srl_train import cli
 from srl_train.build import build_run
 from srl_train.errors import ConfigError
-from srl_train.offline_data import demonstration, preferences
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from srl_train.trajectory import shaped_game
@@ -141,7 +141,7 @@ def test_answers_of_api_models_are_trained_on_as_text(server, tmp_path, short_ru
 
 
 def test_collection_uses_the_frozen_models_of_a_configuration(server, short_run):
-    from srl_train.collect import build_policies
+    from srl_extensions.offline.collect import build_policies
     from srl_train.environment import build_env
 
     config = short_run(**COACH)

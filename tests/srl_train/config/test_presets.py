@@ -53,9 +53,9 @@ def test_explicit_settings_override_a_preset():
             {"preset": "grpo", "algorithm": {"beta": 0.0}},
             "algorithm.beta: got 0.0, which does not read all that the preset 'grpo' sets",
         ),
-        ({"preset": "grop"}, "preset: got 'grop': give one of 'grpo'"),
-        ({"preset": "gspo", "algorithm": 3}, "algorithm: got 3"),
-        ({"preset": "dapo", "algorithm": {"trl": None}}, "algorithm.trl: got None"),
+        ({"preset": "grop"}, "preset: .*, got 'grop'"),
+        ({"preset": "gspo", "algorithm": 3}, "algorithm: .*, got 3"),
+        ({"preset": "dapo", "algorithm": {"trl": None}}, "algorithm.trl: .*, got None"),
     ],
 )
 def test_settings_against_a_preset_are_refused(tree, message):

@@ -61,9 +61,9 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from srl_agents.episode import write_jsonl
     from srl_agents.errors import RolloutError
-    from srl_train.collect import build_policies, filtered, play_games
+    from srl_extensions.offline.collect import build_policies, filtered, play_games
+    from srl_extensions.offline.data import chat_lines, parts_of
     from srl_train.environment import build_env
-    from srl_train.offline_data import chat_lines, parts_of
     from srl_train.player_names import notes_of
     from srl_train.run_files import asked_for, refuse_unwritable, write_whole
 
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _summary(what: str, episodes: Sequence[Episode]) -> str:
     from srl_agents.evaluation.episode_stats import parse_failures
-    from srl_train.offline_data import parts_of
+    from srl_extensions.offline.data import parts_of
 
     parts = parts_of(episodes)
     if not parts:

@@ -3,9 +3,9 @@
 import pytest
 
 from srl_agents.episode import read_jsonl
+from srl_extensions.offline.data import read_episodes
 from srl_train.cli import main
 from srl_train.config.yaml_file import from_tree
-from srl_train.offline_data import read_episodes
 from srl_train.trainer import Trainer
 
 

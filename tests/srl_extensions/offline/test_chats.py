@@ -6,10 +6,10 @@ import pytest
 
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_envs import coop_compete_v0
+from srl_extensions.offline.collect import play_games, scripted_player
+from srl_extensions.offline.data import chat_lines, demonstration, lesson, read_chats
 from srl_train.cli import main
-from srl_train.collect import play_games, scripted_player
 from srl_train.errors import DataError
-from srl_train.offline_data import chat_lines, demonstration, lesson, read_chats
 from srl_train.trainer import Trainer
 
 CHAT = [
@@ -84,11 +84,11 @@ def test_collect_writes_messages_and_sft_learns_from_them(short_run, tmp_path, c
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ('{"messages": []}', "neither a game nor a chat: give a line of JSON per game, as"),
-        ('{"prompt": "hi", "completion": "ho"}', "neither a game nor a chat"),
-        ('{"messages": [{"role": "user"}]}', "neither a game nor a chat"),
-        ('{"messages": [{"role": "assistant", "content": "hi"}]}', "roles are assistant"),
-        ('{"messages": [{"role": "user", "content": "hi"}]}', "roles are user"),
+        ('{"messages": []}', "must be an episode"),
+        ('{"prompt": "hi", "completion": "ho"}', "must be an episode"),
+        ('{"messages": [{"role": "user"}]}', "must be an episode"),
+        ('{"messages": [{"role": "assistant", "content": "hi"}]}', "roles must be"),
+        ('{"messages": [{"role": "user", "content": "hi"}]}', "roles must be"),
         ("{", "line 1: not JSON"),
     ],
 )
@@ -98,12 +98,3 @@ def test_what_is_no_chat_is_refused_with_its_line(line, what, tmp_path):
     with pytest.raises(DataError, match="line 1") as error:
         read_chats(path)
     assert what in str(error.value)
-
-
-@pytest.mark.parametrize("line", ['{"text": "hi"}', ""])
-def test_a_file_of_something_else_says_what_is_wanted(line, short_run, tmp_path):
-    path = tmp_path / "data.jsonl"
-    path.write_text(line + "\n")
-    config = short_run(sft={"data": [str(path)], "epochs": 1}, rounds=0)
-    with pytest.raises(DataError, match=r"data.jsonl.*give a line of JSON per game, .*messages"):
-        Trainer(config, tmp_path / "run").fit()

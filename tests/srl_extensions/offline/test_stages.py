@@ -7,14 +7,14 @@ from functools import partial
 import pytest
 
 from srl_agents.episode import read_jsonl, write_jsonl
+from srl_extensions.offline.collect import play_games, scripted_player
+from srl_extensions.offline.stages import Stage
 from srl_train import checkpoints as checkpoint
 from srl_train.cli import main
-from srl_train.collect import play_games, scripted_player
 from srl_train.config.yaml_file import dump, from_tree
 from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, DataError
 from srl_train.metrics import read_metrics
-from srl_train.stages import Stage
 from srl_train.trainer import Trainer
 from tests.srl_train.run_state import everything, same, weights, without_times
 
@@ -205,7 +205,7 @@ def test_preferences_of_a_file(short_run, tmp_path):
 
     path.write_text("{}\n")
     broken = Trainer(short_run(dpo=dpo, rounds=0), tmp_path / "broken")
-    with pytest.raises(DataError, match=r"pairs\.jsonl, line 1: a preference has exactly"):
+    with pytest.raises(DataError, match=r"pairs\.jsonl, line 1: keys must be prompt"):
         broken.fit()
 
 
