@@ -223,11 +223,6 @@ class MultiModelConfig(Section):
             ahead = bool(gpus) and int(os.environ.get("WORLD_SIZE", "1")) == 1
             if not ahead:
                 notes += ("episodes wait for updates (enable_areal=True plays during updates)",)
-        if in_process and checked._is_set("base_port"):
-            notes += (
-                f"base_port {self.base_port} opens no port: models sample in this process "
-                "(backend=LLMBackend.VLLM starts servers there)",
-            )
         return Resolved(kinds, gpus, ahead, (*notes, *checked.rounds().notes))
 
     def rounds(self) -> EpisodeRounds:
@@ -371,27 +366,21 @@ class MultiModelConfig(Section):
         return served or any(map(is_large, bases))
 
     def _backend(self, here: Resolved) -> dict[str, Any]:
-        if self.backend is LLMBackend.HUGGINGFACE:
-            if self.kv_cache_size is not None and not self.enable_verl:
-                raise ConfigError("kv_cache_size: enable_verl is False, and nothing is kept")
-            return {
-                "name": "transformers",
-                "batched": self.enable_verl,
-                "kept_tokens": self.kv_cache_size,
-            }
-        if self.backend is not LLMBackend.VLLM:
+        served = self.backend is LLMBackend.VLLM
+        if not served and self.backend is not LLMBackend.HUGGINGFACE:
             raise ConfigError(
-                f"Unsupported LLM backend: {self.backend} samples for no model that learns: give "
-                "LLMBackend.HUGGINGFACE or LLMBackend.VLLM"
+                f"Unsupported LLM backend: {self.backend}, must be LLMBackend.HUGGINGFACE or "
+                "LLMBackend.VLLM for models that learn"
             )
-        for name in ("kv_cache_size", "enable_verl"):
-            if getattr(self, name) != self._default(name):
-                raise ConfigError(
-                    f"{name}: got {getattr(self, name)}: leave it out, a vLLM server sizes its "
-                    "cache and batches itself"
-                )
-        gpus = {"gpus": here.gpus} if here.gpus else {}
-        return {"name": "vllm", "managed": {"base_port": self.base_port, **gpus}}
+        if self.kv_cache_size is not None and (served or not self.enable_verl):
+            raise ConfigError("kv_cache_size must be None with vLLM, or without enable_verl")
+        if served and not self.enable_verl:
+            raise ConfigError("enable_verl must be True with vLLM, which batches itself")
+        if served:
+            gpus = {"gpus": here.gpus} if here.gpus else {}
+            return {"name": "vllm", "managed": {"base_port": self.base_port, **gpus}}
+        kept = self.kv_cache_size
+        return {"name": "transformers", "batched": self.enable_verl, "kept_tokens": kept}
 
     def _engine(self, here: Resolved, learners: int, adapters: bool) -> dict[str, Any]:
         if self.backend is LLMBackend.VLLM:

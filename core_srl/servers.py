@@ -175,7 +175,7 @@ class UnifiedScheduler(_Servers):
             raise ConfigError(
                 f"selected_models must be different ones of {[*self._models]}, got {chosen!r}"
             )
-        settings = sampling_with(SAMPLING, sampling, "submit_task")
+        settings = sampling_with(SAMPLING, sampling)
         request = ChatRequest(({"role": "user", "content": task},), settings)
         fleet = self._running()
         answers = await asyncio.gather(*(self._answer(fleet, one, request) for one in chosen))

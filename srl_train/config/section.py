@@ -128,7 +128,7 @@ def one_line(error: ValidationError, tree: Any, path: str = "") -> str:
     if isinstance(raised, ConfigError):  # begins with the field
         return f"{place}.{raised}" if place else str(raised)
     allowed = raised or printable(fault["msg"], multiline=False)
-    return f"{place}: {allowed}, got {shown(fault['input'])}"
+    return f"{place or fault['loc'][-1]}: {allowed}, got {shown(fault['input'])}"
 
 
 def _place(parts: Sequence[int | str], tree: Any, path: str) -> str:

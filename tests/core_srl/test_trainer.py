@@ -100,7 +100,7 @@ def test_status_and_summary_have_the_documented_entries(trained):
 
 def test_everything_lies_in_the_checkpoint_folder(trained):
     trainer, _ = trained
-    folder = trainer.files.folder
+    folder = trainer.trainer.files.folder
     names = {path.name for path in folder.iterdir()}
     assert names >= {"config.yaml", "metrics.jsonl", "summary.json", "models", "episodes"}
     newest = list_available_checkpoints(folder)[0]
@@ -190,7 +190,7 @@ def test_without_monitoring_nothing_but_models_and_checkpoints_is_written(small,
     trainer = MultiModelTrainer(small(max_episodes=4, **SILENT))
     results = trainer.fit()
     assert results["evaluation"] == {}
-    names = {path.name for path in trainer.files.folder.iterdir()}
+    names = {path.name for path in trainer.trainer.files.folder.iterdir()}
     assert names == {"models", "run.lock", *results["checkpoints_saved"]}
     assert "raw reward" not in capsys.readouterr().err
 

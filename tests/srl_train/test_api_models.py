@@ -54,9 +54,9 @@ def test_models_learn_next_to_an_api_model(server, short_run, adapters):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"models__base": "openai:m"}, "models.base: got 'openai:m', .* cannot be trained: use"),
-        ({"models__base": ["tiny", "anthropic:m"]}, "models.base: got 'anthropic:m'"),
-        ({**COACH, "models__constrained": True}, "models.constrained: .* openai:m"),
+        ({"models__base": "openai:m"}, "models.base: .*'openai:m'"),
+        ({"models__base": ["tiny", "anthropic:m"]}, "models.base: .*'anthropic:m'"),
+        ({**COACH, "models__constrained": True}, "models.constrained: "),
     ],
 )
 def test_api_models_are_refused_for_training_and_constraints(short_run, settings, said):

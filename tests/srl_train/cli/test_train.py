@@ -66,7 +66,7 @@ def test_a_run_is_resumed(config_path, tmp_path, capsys):
 
 
 REFUSED = [
-    (["{config}", "--set", "rounds=0"], "rounds: got 0"),
+    (["{config}", "--set", "rounds=0"], "rounds: must be 1"),
     (["{config}", "--out", "{config}"], "the run's folder: cannot write"),
     (["{config}", "--set", "environment.name=chess"], "environment: "),
     (["{config}", "--set", "models.base=/no/such/model"], "/no/such/model"),
