@@ -7,7 +7,6 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +105,9 @@ class LoRAManager:
 
         Raises BackendError for an unreadable adapter, and ConfigError for other settings.
         """
-        name, source = self._of(lora_id).name, path_of("folder", folder)
+        name = self._of(lora_id).name
         try:
-            weights = weights_for(self.backend.model, source, name, "the LoRAConfig")
+            weights = weights_for(self.backend.model, str(folder), name, "the LoRAConfig")
         except ConfigError as error:
             raise ConfigError(f"{name} cannot be {error}: the settings must agree") from error
         return self.swap(lora_id, weights)
@@ -132,9 +131,8 @@ class LoRAManager:
             version = self._versions[lora_id] + 1
             self._versions[lora_id] = version
             self._publish(lora_id, version)
-        with ExitStack() as calls:  # Every follower is called, also if one raises.
-            for follower in reversed(self._followers):
-                calls.callback(follower, lora_id, version)
+        for follower in self._followers:
+            follower(lora_id, version)
         return version
 
     def weights(self, lora_id: int) -> dict[str, torch.Tensor]:
@@ -150,7 +148,7 @@ class LoRAManager:
         Raises ConfigError for a folder with files or that cannot be written.
         """
         config, backend = self._of(lora_id), self.backend
-        folder = Path(path_of("folder", folder))
+        folder = Path(folder)
         refuse_taken(folder)
         with asked_for("folder", folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -239,10 +237,3 @@ def adapter_of(configs: Mapping[int, LoRAConfig], lora_id: Any) -> LoRAConfig:
     if type(lora_id) is not int or lora_id not in configs:
         raise ConfigError(f"lora_id must be one of {list(configs)}, got {lora_id!r}")
     return configs[lora_id]
-
-
-def path_of(name: str, value: Any) -> str:
-    """Return a path or hub name as text. Raises ConfigError for other values."""
-    if not isinstance(value, str | os.PathLike) or not str(value) or "\x00" in str(value):
-        raise ConfigError(f"{name} must be a path, got {value!r}")
-    return os.fspath(value)
