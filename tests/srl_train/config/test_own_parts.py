@@ -96,5 +96,5 @@ def test_a_custom_environment_is_recorded(tmp_path):
 
 def test_a_strategy_object_and_settings_of_another_strategy_are_refused(tmp_path):
     config = CONFIG.replaced(updates=FederatedConfig(mix=0.5))
-    with pytest.raises(ConfigError, match="updates: .*'federated'"):
+    with pytest.raises(ConfigError, match=r"updates: .*'federated'"):
         Trainer(config, tmp_path, strategy=fading()).fit()

@@ -1,8 +1,12 @@
-"""Reference of all settings: a table for the guide, and a JSON Schema for editors."""
+"""The table of all settings in configuration.md.
+
+python docs/training/settings_table.py    prints it
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -23,24 +27,6 @@ def markdown() -> str:
         linked = re.sub(r"docs/(\w+/(\w+\.md))", r"[\2](../\1)", linked)
         rows.append(f"| `{path}` | {default} | {linked.replace('|', chr(92) + '|')} |")
     return "\n".join(rows) + "\n"
-
-
-def schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a configuration file."""
-    whole: dict[str, Any] = _any_of(RunConfig.model_json_schema())
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
-
-
-def _any_of(tree: Any) -> Any:
-    """The schema for files that leave a choice out, where the usual section and others match."""
-    if isinstance(tree, dict):
-        names = {"oneOf": "anyOf"}
-        return {
-            names.get(key, key): _any_of(value)
-            for key, value in tree.items()
-            if key != "discriminator"
-        }
-    return [_any_of(one) for one in tree] if isinstance(tree, list) else tree
 
 
 def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str, str]]:
@@ -108,3 +94,7 @@ def _choices(annotation: Any) -> str:
 def _written(default: Any) -> str:
     text = yaml.safe_dump(to_tree(default), default_flow_style=True, width=1000)
     return f"`{text.removesuffix('...' + chr(10)).strip()}`"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())
