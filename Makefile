@@ -205,7 +205,6 @@ bench-train: $(VENV)/.installed-run
 			--figure docs/project/figures/algorithms_$$game.png || exit 1; done
 	$(BIN)/python -m benchmarks.training offline
 	$(BIN)/python -m benchmarks.training credit --seeds 0 1 2
-	$(BIN)/python -m benchmarks.training our_method_llm
 	$(BIN)/python -m benchmarks.training zero_sum --seeds 0 1 2
 	$(BIN)/python -m benchmarks.training scaling
 	$(BIN)/python -m benchmarks.training arithmetic
