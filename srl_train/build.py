@@ -91,6 +91,7 @@ def build_run(
         view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
         # Known values hold for all agents together and for the environment's own rewards.
         own_rewards = not isinstance(env, CustomRewards) or env.reward_function is None
+        baselines: Mapping[str, float]
         baselines = getattr(env.unwrapped, "baselines", dict)() if own_rewards else {}
     mode = MODES[config.mode.name](config.mode)
     speaks_first = mode.speaks_first(list(matchmaking.usual), teams)

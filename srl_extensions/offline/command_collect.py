@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_trust, check_numbers, players_of, settings
 from srl_train.errors import ConfigError
-from srl_train.player_names import PLAYERS, config_tree, parse_player, refuse_missing_folder
+from srl_train.player_names import PLAYERS, config_tree, refuse_missing_folder
 from srl_train.players import refuse_levels
 
 if TYPE_CHECKING:
@@ -43,13 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-return", type=float, metavar="X", help=least)
     best = "keep only this share of the parts, the best returns first (default: 1)"
     parser.add_argument("--top-fraction", type=float, default=1.0, metavar="S", help=best)
-    parser.add_argument(
-        "--format",
-        choices=("episodes", "messages"),
-        default="episodes",
-        help="an episode per line, or a kept part per line as a chat, {'messages': [...]} "
-        "(default: episodes)",
-    )
     parser.add_argument("--seed", type=int, help="all randomness (default: the config's)")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON lines")
 
@@ -62,10 +54,8 @@ def run(args: argparse.Namespace) -> int:
     from srl_agents.episode import write_jsonl
     from srl_agents.errors import RolloutError
     from srl_extensions.offline.collect import build_policies, filtered, play_games
-    from srl_extensions.offline.data import chat_lines, parts_of
     from srl_train.environment import build_env
-    from srl_train.player_names import notes_of
-    from srl_train.run_files import asked_for, refuse_unwritable, write_whole
+    from srl_train.run_files import asked_for, refuse_unwritable
 
     make_env = partial(build_env, config, trusted=trained is None or args.trust)
     with closing(make_env()) as env:
@@ -73,7 +63,6 @@ def run(args: argparse.Namespace) -> int:
         agents = list(env.possible_agents)
         wanted = players_of("--players", args.players, agents)
     refuse_unwritable("--out", args.out)
-    _check_sampling(args.overrides, wanted, agents)
     policies = build_policies(config, make_env, wanted, trained, trusted=args.trust)
     played = play_games(make_env, policies, args.episodes, config.seed, group_size=args.group_size)
     good = [episode for episode in played if episode.failure is None]
@@ -81,12 +70,7 @@ def run(args: argparse.Namespace) -> int:
         raise RolloutError(f"every game failed; the first: {played[0].failure}")
     kept = filtered(played, min_return=args.min_return, top_fraction=args.top_fraction)
     with asked_for("--out", args.out):
-        if args.format == "messages":
-            notes = notes_of(config.models.opponent_notes, make_env)
-            lines = chat_lines(kept, parts_of(kept), env.unwrapped.text_view, notes)
-            write_whole(args.out, lines)
-        else:
-            write_jsonl(args.out, kept)
+        write_jsonl(args.out, kept)
     tell(_summary("played", good))
     tell(_summary("kept", kept))
     if len(good) < len(played):
@@ -100,14 +84,13 @@ def _summary(what: str, episodes: Sequence[Episode]) -> str:
     from srl_extensions.offline.data import parts_of
 
     parts = parts_of(episodes)
-    if not parts:
-        return f"{what}: 0 games"
     steps = [step for index, agent in parts for step in episodes[index].steps_of(agent)]
-    total = sum(step.reward for step in steps)
+    if not steps:
+        return f"{what}: 0 games"
     return (
         f"{what}: {len(episodes)} games, {len(parts)} agents' parts with {len(steps)} answers, "
-        f"{parse_failures(steps):.1%} of them unread; mean return {total / len(parts):.4f}, "
-        f"reward a turn {total / len(steps):.4f}"
+        f"{parse_failures(steps):.1%} of them unread; "
+        f"mean return {sum(step.reward for step in steps) / len(parts):.4f}"
     )
 
 
@@ -128,22 +111,6 @@ def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
     return load(args.config, overrides), None
 
 
-def _check_sampling(
-    overrides: Sequence[str], wanted: Mapping[str, str], agents: Sequence[str]
-) -> None:
-    """Raise ConfigError for settings of sampling if all models are from runs."""
-    if set(wanted) != set(agents):
-        return
-    models = [player for player in map(parse_player, wanted.values()) if player.sources]
-    for key in settings(overrides):
-        sampling = key.startswith("models.sampling") or key == "models.constrained"
-        if sampling and models and all(player.run for player in models):
-            raise ConfigError(
-                f"--set {key}: the models of a run sample as in training; use the model's folder, "
-                "such as RUN/models/model_0, to change this setting"
-            )
-
-
 def _check(args: argparse.Namespace) -> None:
     if args.config is None and args.environment is None:
         raise ConfigError("give a configuration, a run's folder, or --environment ENV")
@@ -154,7 +121,5 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError(
             f"--episodes is {args.episodes}, must be a multiple of --group-size ({args.group_size})"
         )
-    if args.min_return is not None and not math.isfinite(args.min_return):
-        raise ConfigError(f"--min-return is {args.min_return}, must be finite")
     if not 0.0 < args.top_fraction <= 1.0:
         raise ConfigError(f"--top-fraction is {args.top_fraction}, must be in (0, 1]")

@@ -1,4 +1,4 @@
-"""Training data from recorded episodes, chats and preference files, as tokens of a model."""
+"""Training data from recorded episodes and preference files, as tokens of a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from srl_agents.episode import AgentStep, Episode, from_json
 from srl_agents.errors import EpisodeError
-from srl_agents.llm.chat_format import ChatFormat, ChatTurn
+from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
@@ -30,8 +30,6 @@ KEPT = "kept_agents"
 Part = tuple[int, str]
 """(index of the episode, agent)."""
 Tokens = tuple[int, ...]
-Chat = Sequence[Mapping[str, str]]
-"""Messages with role and content: optionally system, then user and assistant in turns."""
 References = Sequence[tuple[float, float]]
 """Log-probabilities of (chosen, rejected) under the reference, per pair."""
 COLUMNS = ("prompt", "chosen", "rejected")
@@ -137,27 +135,6 @@ def read_episodes(path: str | Path, environment: str, agents: Sequence[str]) -> 
     return episodes
 
 
-def read_chats(path: str | Path) -> list[Chat]:
-    """Read the chats of a file; raises DataError with file and line."""
-    found = []
-    for where, row in _rows(path):
-        chat = row.get("messages")
-        if not _is_chat(chat):
-            raise DataError(
-                f"{where}: must be an episode of `srl collect`, or a chat, "
-                '{"messages": [{"role": ..., "content": ...}, ...]}'
-            )
-        roles = [message["role"] for message in chat]
-        spoken = roles[1:] if roles[:1] == ["system"] else roles
-        if not spoken or spoken != ["user", "assistant"] * (len(spoken) // 2):
-            raise DataError(
-                f"{where}: roles must be system or none, then user and assistant in turns, "
-                f"got {', '.join(roles[:6])}"
-            )
-        found.append(chat)
-    return found
-
-
 def read_preferences(path: str | Path) -> list[dict[str, Any]]:
     """Read the rows of a file in TRL's formats, all with text or all with lists of messages.
 
@@ -260,7 +237,19 @@ def conversation(
     """
 
     def prompts(answers: Sequence[Tokens]) -> list[Tokens]:
-        return chat.prompts(turns_of(steps, view, [ids[-1] for ids in answers], notes))
+        turns = []
+        failure: ParseFailure | None = None
+        history: History = ()
+        for number, step in enumerate(steps):
+            seen = AgentObservation(step.agent, step.observation, messages=step.messages)
+            note, last = "", answers[number - 1][-1] if number else None
+            if notes is not None:
+                history = notes.after(history, step.observation)
+                note = notes.line(history)
+            turns.append(turn_of(view, seen, failure, last, note))
+            reason = step.decision.parse_failure
+            failure = None if reason is None else ParseFailure(reason, step.decision.action)
+        return chat.prompts(turns)
 
     tokens = [step.decision.tokens for step in steps]
     recorded = [(one.prompt_ids, one.completion_ids) for one in tokens if one is not None]
@@ -271,33 +260,14 @@ def conversation(
             for mine, (theirs, answer), step in zip(written, recorded, steps, strict=True)
         ):
             return recorded
-    answers = [(*chat.answer(words_of(step, view)), chat.end_of_turn) for step in steps]
+    texts = [
+        view.answers(step.agent)[int(step.decision.action)]
+        if step.decision.text is None
+        else step.decision.text
+        for step in steps
+    ]
+    answers = [(*chat.answer(text), chat.end_of_turn) for text in texts]
     return list(zip(prompts(answers), answers, strict=True))
-
-
-def words_of(step: AgentStep, view: TextView) -> str:
-    """Return the recorded answer, or the view's words for the action."""
-    text = step.decision.text
-    return view.answers(step.agent)[int(step.decision.action)] if text is None else text
-
-
-def turns_of(
-    steps: Sequence[AgentStep], view: TextView, last: Sequence[int], notes: PartnerNotes | None
-) -> list[ChatTurn]:
-    """Return the prompts of each turn as in rollouts; `last` are the answers' final tokens."""
-    turns = []
-    failure: ParseFailure | None = None
-    history: History = ()
-    for number, step in enumerate(steps):
-        seen = AgentObservation(step.agent, step.observation, messages=step.messages)
-        note = ""
-        if notes is not None:
-            history = notes.after(history, step.observation)
-            note = notes.line(history)
-        turns.append(turn_of(view, seen, failure, last[number - 1] if number else None, note))
-        reason = step.decision.parse_failure
-        failure = None if reason is None else ParseFailure(reason, step.decision.action)
-    return turns
 
 
 def demonstration(
@@ -314,52 +284,15 @@ def demonstration(
     Answers with parse failures are imitated only without `drop_parse_failures`.
     """
     steps = episode.asked_of(agent)
-    imitate = [not drop_parse_failures or not step.decision.parse_failure for step in steps]
-    return _masked(conversation(steps, view, chat, notes), imitate)
-
-
-def lesson(messages: Chat, form: ChatFormat) -> Demonstration:
-    """Tokenize a chat with the model's template; only its answers are imitated."""
-    system, spoken = "", messages
-    if messages[0]["role"] == "system":
-        system, spoken = messages[0]["content"], messages[1:]
-    spans: list[tuple[Tokens, Tokens]] = []
-    for user, assistant in zip(spoken[::2], spoken[1::2], strict=True):
-        rules, last = (None, spans[-1][1][-1]) if spans else (system, None)
-        [prompt] = form.prompts([ChatTurn(user["content"], rules=rules, last=last)])
-        spans.append((prompt, (*form.answer(assistant["content"]), form.end_of_turn)))
-    return _masked(spans, [True] * len(spans))
-
-
-def _masked(spans: Sequence[tuple[Tokens, Tokens]], imitate: Sequence[bool]) -> Demonstration:
     ids: list[int] = []
     answers: list[int] = []
     observations: list[int] = []
-    for number, (prompt, answer) in enumerate(spans):
+    for number, (prompt, answer) in enumerate(conversation(steps, view, chat, notes)):
+        imitate = not drop_parse_failures or steps[number].decision.parse_failure is None
         ids += (*prompt, *answer)
-        answers += [0] * len(prompt) + [int(imitate[number])] * len(answer)
+        answers += [0] * len(prompt) + [int(imitate)] * len(answer)
         observations += [int(number > 0)] * len(prompt) + [0] * len(answer)
     return Demonstration(tuple(ids), tuple(answers), tuple(observations))
-
-
-def chat_lines(
-    episodes: Sequence[Episode],
-    parts: Sequence[Part],
-    view: TextView,
-    notes: PartnerNotes | None = None,
-) -> str:
-    """Return one line of JSON per part, {"messages": [...]}, rules first."""
-    lines = []
-    for index, agent in parts:
-        messages = []
-        steps = episodes[index].steps_of(agent)
-        for turn, step in zip(turns_of(steps, view, [0] * len(steps), notes), steps, strict=True):
-            if turn.rules is not None:
-                messages.append({"role": "system", "content": turn.rules.strip()})
-            messages.append({"role": "user", "content": turn.words.strip()})
-            messages.append({"role": "assistant", "content": words_of(step, view)})
-        lines.append(json.dumps({"messages": messages}) + "\n")
-    return "".join(lines)
 
 
 def preferences(

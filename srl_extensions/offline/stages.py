@@ -9,7 +9,6 @@ import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,12 @@ from srl_agents.seeding import STAGE_UPDATES
 from srl_extensions.offline.collect import play_games, scripted_player, starts_of
 from srl_extensions.offline.config import DpoConfig, SftConfig
 from srl_extensions.offline.data import (
-    Chat,
     References,
     begins_with_episode,
     best_of,
     demonstration,
-    lesson,
     parts_of,
     preferences,
-    read_chats,
     read_episodes,
     read_preferences,
     with_references,
@@ -60,7 +56,6 @@ class Stage:
         self._config: Any = run.config.stages[name]
         self._losses: dict[str, list[float]] = {model: [] for model in run.learners}
         saved = run.stages.saved
-        self._chats: list[Chat] = []
         self._pairs: list[dict[str, Any]] = []
         self._episodes = self._read(folder, resumed=saved is not None)
         self._parts = {model: self._parts_of(model) for model in run.learners}
@@ -210,7 +205,7 @@ class Stage:
             self._references[model] = own["prepared"]
 
     def _read(self, folder: Path, *, resumed: bool) -> list[Episode]:
-        """Return the episodes, and read chats and preferences."""
+        """Return the episodes, and read preferences."""
         with closing(self._run.make_env()) as env:
             expected = env.metadata["name"], list(self._run.seats)
         played = folder / f"{self.name}.jsonl"
@@ -226,7 +221,7 @@ class Stage:
             elif isinstance(self._config, DpoConfig):
                 self._pairs += read_preferences(path)
             else:
-                self._chats += read_chats(path)
+                raise DataError(f"{path}: must contain episodes of `srl collect`")
         return episodes
 
     def _play(self) -> list[Episode]:
@@ -275,14 +270,11 @@ class Stage:
             ]
         drop = config.drop_parse_failures
         answer, observation = config.answer_weight, config.observation_weight
-        played = (
-            demonstration(
+        found = []
+        for index, agent in watched(f"{self.name}, preparing {model}'s data", parts):
+            one = demonstration(
                 self._episodes[index], agent, view, chat, notes=notes, drop_parse_failures=drop
             )
-            for index, agent in watched(f"{self.name}, preparing {model}'s data", parts)
-        )
-        found = []
-        for one in chain(played, (lesson(messages, chat) for messages in self._chats)):
             self._check_length(model, one.tokens)  # before the next is tokenized
             # The first token of a conversation is never predicted.
             if answer * sum(one.answers[1:]) + observation * sum(one.observations[1:]):

@@ -119,19 +119,9 @@ def test_the_models_of_a_run_play_in_its_seats(tmp_path, short_run, tiny_folder,
     [
         ([], "give a configuration, a run's folder, or --environment"),
         (["--environment", "coop_compete_v0"], "give --players WHO"),
-        (
-            [*GAME, "--players", "agent_9=uniform"],
-            "--players agent_9=uniform: no agent 'agent_9'",
-        ),
         ([*GAME, "--players", "uniform", "--episodes", "0"], "--episodes is 0"),
         ([*GAME, "--players", "uniform", "--group-size", "5"], "a multiple of --group-size"),
-        ([*GAME, "--players", "uniform", "--min-return", "nan"], "--min-return is nan"),
-        (
-            [*GAME, "--players", "uniform", "tiny"],
-            "--players gives every agent to both uniform and tiny",
-        ),
         (["--environment", "coop", "--players", "uniform"], "environment: "),
-        (["nowhere.yaml", "--players", "uniform"], "cannot read the configuration nowhere.yaml"),
     ],
 )
 def test_what_cannot_be_collected_is_said_in_one_line(words, says, tmp_path, capsys):
@@ -141,15 +131,10 @@ def test_what_cannot_be_collected_is_said_in_one_line(words, says, tmp_path, cap
     assert not (tmp_path / "x.jsonl").exists()
 
 
-@pytest.mark.parametrize("out", ["folder", "file/games.jsonl", "/proc/x/games.jsonl"])
-def test_where_nothing_can_be_written_nothing_is_played(out, tmp_path, capsys, monkeypatch):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file").write_text("")
+def test_where_nothing_can_be_written_nothing_is_played(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("srl_extensions.offline.collect.play_games", None)  # not called
-    assert run(*GAME, "--players", "uniform", "--out", tmp_path / out) == 2
-    error = capsys.readouterr().err
-    assert "--out: cannot write" in error and "give another place" in error
-    assert not list(tmp_path.rglob("*.partial"))
+    assert run(*GAME, "--players", "uniform", "--out", tmp_path) == 2
+    assert "--out: cannot write" in capsys.readouterr().err
 
 
 def test_who_is_kept_for_evaluation_is_not_learned_from():

@@ -35,7 +35,6 @@ def imitated(folder, environment, options, data, base, **sft):
     ("environment", "options", "seats"),
     [
         ("math_v0", {"families": "arithmetic", "difficulty": 1}, ["agent_0"]),
-        ("tool_use_v0", {"families": "calculate", "max_cycles": 2}, ["agent_0"]),
         ("debate_v0", {"debate_rounds": 1}, ["pro_0", "con_0"]),
     ],
 )
@@ -66,7 +65,6 @@ def test_every_kind_of_text_is_collected_and_imitated(
     [
         (["math_v0", "--players", "uniform"], "uniform cannot play math_v0"),
         (["math_v0", "--players", "tiny", "--set", "environment.options.split=test"], "split"),
-        (["debate_v0", "--players", "tiny", "--set", "environment.options.split=any"], "split"),
         (
             ["code_v0", "--players", "tiny", "--set", "environment.options.difficulty=5"],
             "train another model",

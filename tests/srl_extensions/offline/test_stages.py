@@ -71,10 +71,9 @@ def test_sft_then_dpo_then_rounds(short_run, tmp_path):
             "updates__strategy": "federated",
             "updates__mix": 0.5,
         },
-        {"sft": SFT, "updates__strategy": "selective", "updates__patience": 1},
         {"sft": {**SFT, "epochs": 1}, "dpo": DPO, "models__adapters": {"rank": 2}},
     ],
-    ids=["federated", "selective", "two stages of adapters"],
+    ids=["federated", "two stages of adapters"],
 )
 def test_stopped_after_every_pass_and_resumed(settings, short_run, tmp_path, monkeypatch):
     config = short_run(**settings, rounds=1, checkpoints__every=0)
