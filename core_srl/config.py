@@ -126,10 +126,6 @@ class MultiModelConfig(Section):
     """Limit on the steps of an episode."""
     max_new_tokens: Positive | None = None
     """Tokens per answer; None: 4 where all models are 'tiny', else 32. Trades need 32 or more."""
-    constrained: bool = False
-    """Sample only legal answers, in games that can list them."""
-    max_failed_fraction: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Share of a round's episodes that may fail before training stops."""
     episode_timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds until the episodes of a round end with "Episode timeout"."""
     update_frequency: Annotated[int, Field(ge=2)] = 10
@@ -260,11 +256,7 @@ class MultiModelConfig(Section):
 
     def _as_written(self) -> Resolved:
         kinds = [self.model_types[i % len(self.model_types)] for i in range(self.num_models)]
-        notes: tuple[str, ...] = ()
-        if self.constrained and not self._is_set("model_types"):
-            kinds = [TINY if kind in API_MODELS else kind for kind in kinds]
-            notes = ("'tiny' learns in place of API models, which legal answers cannot constrain",)
-        return Resolved(tuple(kinds), (), self.enable_areal, notes)
+        return Resolved(tuple(kinds), (), self.enable_areal, ())
 
     def _is_set(self, name: str) -> bool:
         return name in self.model_fields_set or getattr(self, name) != self._default(name)
@@ -324,7 +316,6 @@ class MultiModelConfig(Section):
                     "frozen_models": frozen,
                     "device": "auto" if self.num_gpus else "cpu",
                     "sampling": {"max_new_tokens": tokens} if tokens else {},
-                    "constrained": self.constrained,
                     **({"adapters": {}} if adapters else {}),
                 },
                 **({"seats": seats} if frozen else {}),
@@ -353,7 +344,6 @@ class MultiModelConfig(Section):
                     "evaluation_episodes": EVALUATION_EPISODES if watched else 0,
                 },
                 "rounds": rounds.number,
-                "max_failed_fraction": self.max_failed_fraction,
                 "seed": self.seed,
             }
         )

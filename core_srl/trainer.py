@@ -40,7 +40,7 @@ from srl_train.updates import UpdateStrategy
 CHECKPOINT_DIR = "./checkpoints/multimodel"
 CHANGEABLE = frozenset({
     "batch_size", "kv_cache_size", "episode_timeout", "max_episodes", "save_interval",
-    "max_checkpoints", "max_failed_fraction", "enable_monitoring", "log_metrics_interval",
+    "max_checkpoints", "enable_monitoring", "log_metrics_interval",
 })  # fmt: skip
 """Settings that may change between two rounds."""
 UNCHANGED_AFTER = (TimeoutError, TrainingError, ConfigError, RolloutError, asyncio.CancelledError)

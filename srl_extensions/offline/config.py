@@ -11,9 +11,6 @@ from srl_train.config.learning.learners import NotNegative, Positive
 from srl_train.config.stages import StageConfig
 from srl_train.errors import ConfigError
 
-SMOOTHED = ("robust", "exo_pair", "aot", "aot_unpaired")
-"""DPO losses that read label_smoothing."""
-
 
 class OfflineConfig(StageConfig):
     """Fields of both stages."""
@@ -63,7 +60,7 @@ class DpoConfig(OfflineConfig):
     """Direct preference optimization (Rafailov et al. 2023), by TRL's DPOTrainer."""
 
     READ_WHERE: ClassVar = OfflineConfig.READ_WHERE | {
-        "label_smoothing": (f"loss is one of {', '.join(SMOOTHED)}", lambda o: o.loss in SMOOTHED),
+        "label_smoothing": ("loss is 'robust'", lambda own: own.loss == "robust"),
     }
     where: ClassVar[str] = "dpo"
 
@@ -71,35 +68,13 @@ class DpoConfig(OfflineConfig):
     """Of AdamW; suits the embedded tiny model, large models want 1e-6 (full) to 1e-5 (LoRA)."""
     beta: Positive = 0.1
     """How strongly the model is held to what it was when the stage began."""
-    loss: Literal[
-        "sigmoid",
-        "hinge",
-        "ipo",
-        "exo_pair",
-        "nca_pair",
-        "robust",
-        "bco_pair",
-        "sppo_hard",
-        "aot",
-        "aot_unpaired",
-        "apo_zero",
-        "apo_down",
-        "discopop",
-        "sft",
-        "sigmoid_norm",
-    ] = "sigmoid"
+    loss: Literal["sigmoid", "hinge", "ipo", "robust", "apo_zero", "apo_down"] = "sigmoid"
     """TRL's loss_type."""
-    label_smoothing: Annotated[float, Field(ge=0, le=0.5)] = 0.0
-    """Fraction of preferences taken to be the wrong way round; robust, exo_pair and aot."""
+    label_smoothing: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
+    """Fraction of preferences taken to be the wrong way round, for the loss `robust`."""
     min_return_gap: NotNegative = 0.0
     """An answer is better where its mean return, as the mode pays it, is higher by more than
     this."""
-
-    @model_validator(mode="after")
-    def _check_loss(self) -> Self:
-        if self.loss == "exo_pair" and not self.label_smoothing:
-            raise ConfigError("label_smoothing: must be above 0 for loss exo_pair, got 0")
-        return self
 
     def check_group_size(self, size: int) -> None:
         """Raise ConfigError if a group of played episodes would be incomplete."""

@@ -95,8 +95,6 @@ READ = {  # documented field -> another value -> its effect on the run
     "max_episodes": (95, lambda run: run.rounds == 9),
     "episode_length": (16, lambda run: run.environment.options["max_cycles"] == 16),
     "max_new_tokens": (48, lambda run: run.models.sampling.max_new_tokens == 48),
-    "constrained": (True, lambda run: run.models.constrained),
-    "max_failed_fraction": (0.25, lambda run: run.max_failed_fraction == 0.25),
     "episode_timeout": (9.5, lambda run: run.rollout.timeout == 9.5),
     "update_frequency": (
         48,

@@ -56,7 +56,7 @@ WRONG = [
     ("sft.data", "sft: {data: demos.jsonl}"),
     ("sft.data_policy", "sft: {data: [a], data_policy: uniform}"),
     ("sft.answer_weight", "sft: {answer_weight: 0}"),
-    ("dpo.label_smoothing", "dpo: {loss: exo_pair}"),
+    ("dpo.label_smoothing", "dpo: {label_smoothing: 0.1}"),
     ("dpo.episodes", "dpo: {episodes: 12}"),
     ("opponent_pools.past", "{opponent_pools: {past: {}}, seats: {agent_0: pasta}}"),
     ("opponent_pools.uniform", "{opponent_pools: {uniform: {}}, seats: {agent_0: uniform}}"),
