@@ -83,7 +83,7 @@ class Trainer:
         self._writes = processes.is_main()
         self._rounds: Schedule | None = None
         self._torn = False
-        """True if models have learned from rounds that are not accounted for."""
+        """True if models are ahead of the rounds that are accounted for."""
         self._run: Run | None = None
         self._built_from: RunConfig | None = None
         self._saved, self._claimed = (0, 0), False
@@ -265,7 +265,7 @@ class Trainer:
         self._recorder.round(run, result)
 
     def _settle(self) -> None:
-        """Account for rounds after the last one that models have learned from."""
+        """Account for the rounds that models are ahead of the last accounted one."""
         if self._torn:
             raise TrainingError(
                 "training failed or was interrupted after models had learned ahead of round "

@@ -88,14 +88,6 @@ class OfflineLearner(SteppedLearner):
         else:
             self._patched.forward = self._forward
 
-    def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Preference]:
-        """Tokenize rows of preference files as TRL does (DPO only)."""
-        raise NotImplementedError
-
-    def reference_logprobs(self, samples: Sequence[Any]) -> References | None:
-        """Return (chosen, rejected) log-probabilities per pair, or None if they are not needed."""
-        return None
-
     def begin_update(self, samples: Sequence[Any], seed: int, version: int) -> int:
         """Start one pass over the samples, shuffled by `seed`; return its number of steps."""
         self._begin(seed)

@@ -70,18 +70,17 @@ class Stage:
         if self._pairs:
             for model, own in self._each("tokenised", dict.fromkeys(samples, self._pairs)).items():
                 samples[model] += own
+        self._references: dict[str, References | None] = dict.fromkeys(samples)
         if isinstance(self._config, DpoConfig):
             for model, own in samples.items():
                 for pair in own:
                     answer = max(len(pair.chosen_ids), len(pair.rejected_ids))
                     self._check_length(model, len(pair.prompt_ids) + answer)
+            if saved is None:
+                self._references = self._each("reference_logprobs", samples)
         strategy_state = run.strategy.init(list(run.learners))
-        if saved is None:
-            self._references: dict[str, References | None] = self._each(
-                "reference_logprobs", samples
-            )
-            self._seconds = time.perf_counter() - began
-        else:
+        self._seconds = time.perf_counter() - began
+        if saved is not None:
             strategy_state = saved["strategy"]
             self._restore(saved)
         for model, references in self._references.items():
@@ -190,7 +189,6 @@ class Stage:
     def _restore(self, saved: Mapping[str, Any]) -> None:
         self.passes, self._seconds = saved["passes"], saved["seconds"]
         self._losses = {model: list(losses) for model, losses in saved["losses"].items()}
-        self._references = {}
         for model, learner in self._learners.items():
             own = saved["learners"][model]
             try:

@@ -119,7 +119,7 @@ def shown(value: object, written: Any = repr) -> str:
 
 
 def one_line(error: ValidationError, tree: Any, path: str = "") -> str:
-    """Return the setting, what is allowed and the value of one fault of `tree` at `path`."""
+    """Return one fault of `tree` at `path`: the setting, the allowed values and the given value."""
     faults = error.errors(include_url=False)
     places = [_place(fault["loc"], tree, path) for fault in faults]
     # If a field may be text or a list, the deepest fault is of the intended kind.

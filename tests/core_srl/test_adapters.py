@@ -193,16 +193,3 @@ def test_a_damaged_adapter_is_told(manager, tmp_path):
     with pytest.raises(BackendError, match="cannot load the adapter"):
         manager.load(3, tmp_path / "own")
     assert manager.get_lora_status()[3]["version"] == 0
-
-
-@pytest.mark.parametrize(
-    ("ask", "told"),
-    [
-        (lambda manager: manager.load([3], "x"), "lora_id"),
-        (lambda manager: manager.save(3, "/proc/nowhere/x"), "folder: cannot write"),
-        (lambda manager: manager.make("x"), "config"),
-    ],
-)
-def test_arguments_of_other_kinds_are_refused(manager, ask, told):
-    with pytest.raises(ConfigError, match=told):
-        ask(manager)

@@ -11,12 +11,6 @@ from core_srl.models import MODERN_MODELS, get_available_models, get_version_inf
 from srl_extensions.vllm.placement import Gpu
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError
-from srl_train.modes import (
-    CompetitiveConfig,
-    CooperativeConfig,
-    HierarchicalConfig,
-    MixedConfig,
-)
 
 
 @pytest.fixture(autouse=True)
@@ -157,22 +151,6 @@ def test_models_share_the_gpus(monkeypatch, wanted, there, ray, share):
 
 
 @pytest.mark.parametrize(
-    ("mode", "read"),
-    [
-        ("cooperative", CooperativeConfig(cooperation_strength=0.9)),
-        ("competitive", CompetitiveConfig(competition_intensity=0.1)),
-        ("mixed", MixedConfig(cooperation_strength=0.9, competition_intensity=0.1)),
-        ("hierarchical", HierarchicalConfig(cooperation_strength=0.9)),
-    ],
-)
-def test_a_mode_reads_its_strengths(mode, read):
-    config = MultiModelConfig(
-        training_mode=mode, cooperation_strength=0.9, competition_intensity=0.1
-    )
-    assert config.to_run_config().mode == read
-
-
-@pytest.mark.parametrize(
     ("settings", "named"),
     [
         ({"num_models": 0}, "Invalid number of models: 0"),
@@ -233,14 +211,6 @@ def test_large_hub_models_train_adapters():
     small = {"model_names": {"small": "Qwen/Qwen2.5-0.5B-Instruct"}}
     assert adapters("small", **small) is None and adapters("tiny") is None
     assert adapters("qwen3", enable_lora=False) is None
-
-
-def test_models_of_the_same_base_are_averaged():
-    config = MultiModelConfig(model_types=["tiny", "qwen3"], weight_update_strategy="federated")
-    groups = (("model_0", "model_2"), ("model_1", "model_3"))
-    assert config.to_run_config().updates.groups == groups
-    config.model_types = ["tiny"]
-    assert config.to_run_config().updates.groups == ()
 
 
 @pytest.mark.parametrize(

@@ -151,15 +151,3 @@ def test_an_algorithm_is_applied_to_a_run():
     run = RLConfig("grpo", cooperation_factor=shared, competence_factor=role).applied_to()
     assert (run.mode.name, run.mode.cooperation_strength) == ("cooperative", 0.7)
     assert (run.credit.name, run.credit.decay, run.algorithm.name) == ("role", 0.8, "grpo")
-
-
-@pytest.mark.parametrize(
-    ("config", "named"),
-    [
-        (RLConfig(batch_size=1), "batch_size"),
-        (RLConfig(competence_factor=CompetenceFactor(SPECIALIZED)), "credit"),
-    ],
-)
-def test_an_algorithm_that_does_not_fit_the_run_is_refused(config, named):
-    with pytest.raises(ConfigError, match=named):
-        config.applied_to()

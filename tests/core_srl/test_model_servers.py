@@ -190,13 +190,6 @@ def test_a_model_that_cannot_be_had_is_told(monkeypatch):
         asyncio.run(scheduler.start())
 
 
-def test_a_folder_without_a_model_has_the_documented_error(tmp_path):
-    scheduler = UnifiedScheduler()
-    scheduler.register_model("a", str(tmp_path / "missing"))
-    with pytest.raises(RuntimeError, match="Model loading failed: "):
-        asyncio.run(scheduler.start())
-
-
 def test_what_is_no_model_and_no_task_is_refused():
     scheduler = UnifiedScheduler()
     with pytest.raises(ConfigError, match="no model is registered"):

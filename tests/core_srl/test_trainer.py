@@ -137,16 +137,6 @@ def test_episodes_are_trained_one_at_a_time(small):
         assert entry["avg_reward"] == pytest.approx(sum(rewards) / 8)
 
 
-def test_training_continues_in_the_middle_of_a_round(small):
-    trainer = MultiModelTrainer(small(**SILENT))
-    asyncio.run(play(trainer, 5))
-    status = trainer.get_training_status()
-    assert (status["current_episode"], status["progress"]) == (5, 5 / 8)
-    results = asyncio.run(trainer.train())
-    assert results["total_episodes"] == 8
-    assert results["training_metrics"]["weight_update_counts"] == {"model_0": 2, "model_1": 2}
-
-
 def test_the_config_may_change_until_training_begins(small):
     trainer = create_cooperative_multimodel_trainer(num_models=4)
     trainer.config = small(**SILENT)
@@ -244,18 +234,6 @@ def test_plays_another_environment(small):
         trainer.environment = given
 
 
-def test_episodes_have_copies_of_the_environment(small):
-    trainer = MultiModelTrainer(small())
-    trainer.environment = prototype = create_multi_model_coop_compete_env(num_models=2)
-    one, two = trainer.run.make_env(), trainer.run.make_env()
-    one.reset(seed=1)
-    two.reset(seed=1)
-    one.step(dict.fromkeys(one.agents, 1))
-    assert two.played == 0
-    assert prototype.agents == []  # never played itself
-    assert (one.max_cycles, prototype.max_cycles) == (2, 1000)
-
-
 def wordy(model_output, context):
     return float(len(model_output)) + 10 * context["round"]
 
@@ -346,15 +324,6 @@ def test_only_whole_rounds_are_trained(small, caplog):
         few.train_round()
 
 
-def test_episodes_after_the_last_whole_round_can_be_played(small):
-    trainer = MultiModelTrainer(small(max_episodes=6, **SILENT))
-    asyncio.run(play(trainer, 6))
-    assert (trainer.current_episode, trainer.run.next_round) == (6, 1)
-    trainer.config.max_episodes = 8
-    asyncio.run(trainer.train())
-    assert (trainer.current_episode, trainer.run.next_round) == (8, 2)
-
-
 async def play(trainer, number):
     for episode in range(number):
         await trainer.train_multi_model_episode(episode)
@@ -407,24 +376,6 @@ def test_after_a_lack_of_memory_training_continues_from_the_last_checkpoint(
     assert (results["training_completed"], results["total_episodes"]) == (True, 16)
     assert trainer.run.config.algorithm.minibatches == 2
     assert trainer.run.config.engine.play_ahead is play_ahead
-
-
-def test_a_failure_before_the_first_checkpoint_restarts_the_run(small, trained, monkeypatch):
-    finished, _ = trained
-    trainer = MultiModelTrainer(small(save_interval=100))
-    trainer.train_round()
-
-    def too_much(self, *batches):
-        monkeypatch.undo()
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(type(trainer.run.learners["model_1"]), "learn", too_much)
-    with pytest.raises(RuntimeError, match="memory"):
-        asyncio.run(trainer.train())
-    results = asyncio.run(trainer.train())
-    assert results["training_metrics"]["weight_update_counts"] == {"model_0": 2, "model_1": 2}
-    expected = weights_of(finished)
-    assert all(torch.equal(now, expected[name]) for name, now in weights_of(trainer).items())
 
 
 def weights_of(trainer):

@@ -58,21 +58,3 @@ def test_every_kind_of_text_is_collected_and_imitated(
         seats="all",
     )
     assert stage["models"]["model_0"]["samples"] == 2 * len(seats)
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["math_v0", "--players", "uniform"], "uniform cannot play math_v0"),
-        (["math_v0", "--players", "tiny", "--set", "environment.options.split=test"], "split"),
-        (
-            ["code_v0", "--players", "tiny", "--set", "environment.options.difficulty=5"],
-            "train another model",
-        ),
-    ],
-)
-def test_what_cannot_be_collected_is_said_in_one_line(words, says, tmp_path, capsys):
-    out = tmp_path / "x.jsonl"
-    assert main(["collect", "--environment", *words, "--out", str(out)]) == 2
-    said = capsys.readouterr().err
-    assert says in said and said.count("\n") == 1 and not out.exists()
