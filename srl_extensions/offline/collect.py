@@ -153,33 +153,27 @@ def _players(
     for agent in wanted:
         if agent not in agents:
             raise ConfigError(f"no agent {agent!r}: the agents are {', '.join(agents)}")
-    assigned: Mapping[str, str] = {}
-    if set(wanted) != set(agents):
-        assigned = matchmaking_of(config, env).usual
+    usual = {} if set(wanted) == set(agents) else matchmaking_of(config, env).usual
     there = {} if trained is None else models_of_run(trained)
-    named = {**config.models.bases, **config.models.frozen_models}
+    named = {**config.models.bases, **config.models.frozen_models, **there}
     players = {}
     for agent in agents:
-        name = assigned.get(agent, "")
-        if agent in wanted:
-            players[agent] = parse_player(wanted[agent])
-        elif name in there:
-            players[agent] = parse_player(there[name])
-        elif name in config.opponent_pools and trained is None:
-            raise ConfigError(
-                f"{agent} is played by the pool {name!r}, which is not trained yet: use "
-                f"--players {agent}=WHO, such as {agent}=RUN:{name} for the past versions of a run"
-            )
-        elif name in config.opponent_pools:
-            players[agent] = parse_player(f"{trained}:{name}")
-        else:
-            who = named.get(name, name)
-            try:
-                with nullcontext() if trained is None or trusted else loading.closed():
-                    players[agent] = parse_player(who)
-            except UntrustedError as error:
+        name = usual.get(agent, "")
+        own = agent in wanted or name in there or name in config.opponent_pools
+        if name in config.opponent_pools and agent not in wanted:
+            if trained is None:
                 raise ConfigError(
-                    f"{trained}/config.yaml gives {agent} to {who}, which is not in that run: use "
-                    f"--players {agent}=WHO, or --trust (trusted=True)"
-                ) from error
+                    f"{agent} is played by the pool {name!r}, which is not trained yet: use "
+                    f"--players {agent}=WHO, such as {agent}=RUN:{name}"
+                )
+            named[name] = f"{trained}:{name}"
+        who = wanted[agent] if agent in wanted else named.get(name, name)
+        try:
+            with nullcontext() if own or trained is None or trusted else loading.closed():
+                players[agent] = parse_player(who)
+        except UntrustedError as error:
+            raise ConfigError(
+                f"{trained}/config.yaml gives {agent} to {who}, which is not in that run: use "
+                f"--players {agent}=WHO, or --trust (trusted=True)"
+            ) from error
     return players

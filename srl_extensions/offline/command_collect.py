@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_trust, check_numbers, players_of, settings
 from srl_train.errors import ConfigError
-from srl_train.player_names import PLAYERS, config_tree, refuse_missing_folder
+from srl_train.player_names import PLAYERS, config_tree, parse_player, refuse_missing_folder
 from srl_train.players import refuse_levels
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
         agents = list(env.possible_agents)
         wanted = players_of("--players", args.players, agents)
     refuse_unwritable("--out", args.out)
+    _check_sampling(args.overrides, wanted, agents)
     policies = build_policies(config, make_env, wanted, trained, trusted=args.trust)
     played = play_games(make_env, policies, args.episodes, config.seed, group_size=args.group_size)
     good = [episode for episode in played if episode.failure is None]
@@ -109,6 +110,21 @@ def _config(args: argparse.Namespace) -> tuple[RunConfig, Path | None]:
     if args.config.suffix not in (".yaml", ".yml"):
         refuse_missing_folder(str(args.config))
     return load(args.config, overrides), None
+
+
+def _check_sampling(
+    overrides: Sequence[str], wanted: Mapping[str, str], agents: Sequence[str]
+) -> None:
+    """Raise ConfigError for settings of sampling if all models are from runs."""
+    models = [player for player in map(parse_player, wanted.values()) if player.sources]
+    if set(wanted) != set(agents) or not models or not all(player.run for player in models):
+        return
+    for key in settings(overrides):
+        if key.startswith("models.sampling") or key == "models.constrained":
+            raise ConfigError(
+                f"--set {key}: the models of a run sample as in training; use the model's folder, "
+                "such as RUN/models/model_0, to change this setting"
+            )
 
 
 def _check(args: argparse.Namespace) -> None:
