@@ -1,5 +1,7 @@
 """Environments and update strategies that are handed to the trainer as objects."""
 
+import functools
+
 import pytest
 import torch
 
@@ -42,11 +44,13 @@ def game():
     return make("coop_compete_v0", num_agents=2, max_cycles=2)
 
 
-def trainer_in(folder, **parts):
-    return Trainer(CONFIG, folder, **parts)
+@pytest.fixture
+def trainer_in(tiny_folder):
+    models = ModelsConfig(count=2, base=tiny_folder, device="cpu")
+    return functools.partial(Trainer, CONFIG.replaced(models=models))
 
 
-def test_a_custom_strategy_is_used_and_recorded(tmp_path):
+def test_a_custom_strategy_is_used_and_recorded(tmp_path, trainer_in):
     calls = []
 
     def watched():
@@ -68,7 +72,7 @@ def test_a_custom_strategy_is_used_and_recorded(tmp_path):
         build_run(recorded)
 
 
-def test_its_state_is_in_the_checkpoint(tmp_path):
+def test_its_state_is_in_the_checkpoint(tmp_path, trainer_in):
     whole = trainer_in(tmp_path / "whole", strategy=fading())
     whole.fit()
     first = trainer_in(tmp_path / "parts", strategy=fading())
@@ -84,7 +88,7 @@ def test_its_state_is_in_the_checkpoint(tmp_path):
             assert torch.equal(tensor, learner.weights()[parameter])
 
 
-def test_a_custom_environment_is_recorded(tmp_path):
+def test_a_custom_environment_is_recorded(tmp_path, trainer_in):
     trainer = trainer_in(tmp_path, make_env=game)
     row = trainer.train_round().row
     trainer.close()
