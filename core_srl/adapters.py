@@ -106,10 +106,8 @@ class LoRAManager:
         Raises BackendError for an unreadable adapter, and ConfigError for other settings.
         """
         name = self._of(lora_id).name
-        try:
-            weights = weights_for(self.backend.model, str(folder), name, "the LoRAConfig")
-        except ConfigError as error:
-            raise ConfigError(f"{name} cannot be {error}: the settings must agree") from error
+        model = self.backend.model
+        weights = weights_for(model, str(folder), name, f"the LoRAConfig of {name}")
         return self.swap(lora_id, weights)
 
     def swap(self, lora_id: int, weights: Mapping[str, torch.Tensor]) -> int:

@@ -34,7 +34,6 @@ FACTS = {
     "whole_servers": "servers have whole models and cannot load a second version",
     "pools": "past weights play next to the current ones",
     "group_opponents": "each group of episodes has opponents of its own",
-    "exchange": "models are replaced by copies of others",
     "averaged": "models receive averaged parameters",
     "own_units": "values of a critic are in units of the model's own returns",
     "offline": "models learn from data before the rounds",
@@ -42,6 +41,7 @@ FACTS = {
     "reference_twice": "DPO loads a reference adapter of its own",
     "moving": "the reference follows the weights",
     "api": "an API model plays",
+    "truncated": "answers are sampled from a part of the vocabulary",
 }
 """Fact to its description."""
 
@@ -73,6 +73,20 @@ def _averages_running_critics(config: RunConfig) -> bool:
 PARTS = (
     Part("algorithm.name ppo", _any_algorithm(lambda o: o.name == "ppo"), "critic", "credit"),
     Part(
+        "sampling with top_p or top_k",
+        lambda c: any(
+            own.top_p < 1 or own.top_k
+            for own in (c.models.sampling, *c.models.agent_sampling.values())
+        ),
+        "truncated",
+    ),
+    Part(
+        "algorithm.trl off_policy_mask_threshold",
+        _any_algorithm(lambda o: o.trl.get("off_policy_mask_threshold")),
+        "",
+        "truncated",
+    ),
+    Part(
         "algorithm.value_normalisation running",
         _averages_running_critics,
         "own_units",
@@ -94,7 +108,7 @@ PARTS = (
         "engine.play_ahead",
         lambda c: c.engine.play_ahead,
         "overlap",
-        "processes exchange group_opponents",
+        "processes group_opponents truncated",
     ),
     Part(
         "engine.play_ahead with served models",
@@ -106,7 +120,7 @@ PARTS = (
         "backend with served models",
         lambda c: not c.backend.IN_PROCESS,
         "servers",
-        "processes sharded quantized objects",
+        "processes sharded quantized objects truncated",
     ),
     Part(
         "backend with served models, without models.adapters",
@@ -118,7 +132,7 @@ PARTS = (
         "parallel fsdp",
         lambda c: c.parallel == "fsdp",
         "sharded",
-        "adapters pools exchange offline critic moving api",
+        "adapters pools offline critic moving api",
     ),
     Part("models.adapters", lambda c: c.models.adapters, "adapters", "objects"),
     Part("models.quantization", lambda c: c.models.quantization, "quantized"),
@@ -133,8 +147,7 @@ PARTS = (
         lambda c: any(pool.draw_each == "group" for pool in c.opponent_pools.values()),
         "group_opponents",
     ),
-    Part("updates.sample_budget", lambda c: c.sample_budget, "leftovers"),
-    Part("updates.strategy population", lambda c: c.updates.strategy == "population", "exchange"),
+    Part("updates.sample_budget", lambda c: c.sample_budget, "leftovers", "truncated"),
     Part(
         "updates.strategy that averages",
         lambda c: c.updates.strategy in ("synchronized", "federated"),

@@ -11,7 +11,6 @@ UNKNOWN = [
     ("xyz: 1", "xyz: unknown: known: environment, models"),
     ('"a\\e[2J": 1', "a\\x1b[2J: unknown"),
     ("updates: {mix: 0.5}", "updates.mix: unknown where strategy is 'asynchronous'"),
-    ("updates: {strategy: federated, server: {momentum: 0.9}}", "updates.server.momentum: unknown"),
     ("sft: {epoch: 1}", "sft.epoch: unknown: did you mean 'epochs'"),
 ]
 WRONG = [
@@ -43,10 +42,8 @@ WRONG = [
     ("algorithms.model_1.minibatches", "algorithms: {model_1: {minibatches: 3}}"),
     ("mode", "mode: {name: [mixed]}"),
     ("credit", "credit: {name: shapley}"),
-    ("credit.name", "credit: {name: hierarchical}"),
     ("algorithm.scale_rewards", "{credit: {name: role}, algorithm: {scale_rewards: batch}}"),
     ("updates.period", "{rounds: 5, updates: {strategy: federated, period: 6}}"),
-    ("updates.temperature", "updates: {strategy: federated, temperature: 2}"),
     ("updates.sample_budget", "updates: {sample_budget: {model_9: 8}}"),
     ("updates.sample_budget.model_0", "updates: {sample_budget: {model_0: 12}}"),
     ("updates.groups[0]", "updates: {groups: [[]], strategy: federated}"),
