@@ -1,7 +1,6 @@
 """Stages before the rounds: they run in order, resume to the bit, and teach."""
 
 import json
-import re
 from functools import partial
 
 import pytest
@@ -111,8 +110,7 @@ def test_a_run_of_stages_alone_continues_with_rounds(short_run, tmp_path, capsys
     config.write_text(dump(alone))
     out = tmp_path / "run"
     assert main(["train", str(config), "--out", str(out), "--quiet"]) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"^SFT +model_0 +2 +6 ", said, re.MULTILINE)
+    capsys.readouterr()
     assert checkpoint.list_checkpoints(out / "checkpoints") == ["final_round_00000000"]
     summary = json.loads((out / "summary.json").read_text())
     assert list(summary["evaluation"]) == ["before", "after"]
