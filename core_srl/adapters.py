@@ -7,7 +7,6 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +105,9 @@ class LoRAManager:
 
         Raises BackendError for an unreadable adapter, and ConfigError for other settings.
         """
-        name, source = self._of(lora_id).name, path_of("folder", folder)
-        weights = weights_for(self.backend.model, source, name, f"the LoRAConfig of {name}")
+        name = self._of(lora_id).name
+        model = self.backend.model
+        weights = weights_for(model, str(folder), name, f"the LoRAConfig of {name}")
         return self.swap(lora_id, weights)
 
     def swap(self, lora_id: int, weights: Mapping[str, torch.Tensor]) -> int:
@@ -129,9 +129,8 @@ class LoRAManager:
             version = self._versions[lora_id] + 1
             self._versions[lora_id] = version
             self._publish(lora_id, version)
-        with ExitStack() as calls:  # Every follower is called, also if one raises.
-            for follower in reversed(self._followers):
-                calls.callback(follower, lora_id, version)
+        for follower in self._followers:
+            follower(lora_id, version)
         return version
 
     def weights(self, lora_id: int) -> dict[str, torch.Tensor]:
@@ -147,7 +146,7 @@ class LoRAManager:
         Raises ConfigError for a folder with files or that cannot be written.
         """
         config, backend = self._of(lora_id), self.backend
-        folder = Path(path_of("folder", folder))
+        folder = Path(folder)
         refuse_taken(folder)
         with asked_for("folder", folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -236,10 +235,3 @@ def adapter_of(configs: Mapping[int, LoRAConfig], lora_id: Any) -> LoRAConfig:
     if type(lora_id) is not int or lora_id not in configs:
         raise ConfigError(f"lora_id must be one of {list(configs)}, got {lora_id!r}")
     return configs[lora_id]
-
-
-def path_of(name: str, value: Any) -> str:
-    """Return a path or hub name as text. Raises ConfigError for other values."""
-    if not isinstance(value, str | os.PathLike) or not str(value) or "\x00" in str(value):
-        raise ConfigError(f"{name} must be a path, got {value!r}")
-    return os.fspath(value)

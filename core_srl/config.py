@@ -126,10 +126,6 @@ class MultiModelConfig(Section):
     """Limit on the steps of an episode."""
     max_new_tokens: Positive | None = None
     """Tokens per answer; None: 4 where all models are 'tiny', else 32. Trades need 32 or more."""
-    constrained: bool = False
-    """Sample only legal answers, in games that can list them."""
-    max_failed_fraction: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Share of a round's episodes that may fail before training stops."""
     episode_timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds until the episodes of a round end with "Episode timeout"."""
     update_frequency: Annotated[int, Field(ge=2)] = 10
@@ -223,11 +219,6 @@ class MultiModelConfig(Section):
             ahead = bool(gpus) and int(os.environ.get("WORLD_SIZE", "1")) == 1
             if not ahead:
                 notes += ("episodes wait for updates (enable_areal=True plays during updates)",)
-        if in_process and checked._is_set("base_port"):
-            notes += (
-                f"base_port {self.base_port} opens no port: models sample in this process "
-                "(backend=LLMBackend.VLLM starts servers there)",
-            )
         return Resolved(kinds, gpus, ahead, (*notes, *checked.rounds().notes))
 
     def rounds(self) -> EpisodeRounds:
@@ -265,11 +256,7 @@ class MultiModelConfig(Section):
 
     def _as_written(self) -> Resolved:
         kinds = [self.model_types[i % len(self.model_types)] for i in range(self.num_models)]
-        notes: tuple[str, ...] = ()
-        if self.constrained and not self._is_set("model_types"):
-            kinds = [TINY if kind in API_MODELS else kind for kind in kinds]
-            notes = ("'tiny' learns in place of API models, which legal answers cannot constrain",)
-        return Resolved(tuple(kinds), (), self.enable_areal, notes)
+        return Resolved(tuple(kinds), (), self.enable_areal, ())
 
     def _is_set(self, name: str) -> bool:
         return name in self.model_fields_set or getattr(self, name) != self._default(name)
@@ -329,7 +316,6 @@ class MultiModelConfig(Section):
                     "frozen_models": frozen,
                     "device": "auto" if self.num_gpus else "cpu",
                     "sampling": {"max_new_tokens": tokens} if tokens else {},
-                    "constrained": self.constrained,
                     **({"adapters": {}} if adapters else {}),
                 },
                 **({"seats": seats} if frozen else {}),
@@ -358,7 +344,6 @@ class MultiModelConfig(Section):
                     "evaluation_episodes": EVALUATION_EPISODES if watched else 0,
                 },
                 "rounds": rounds.number,
-                "max_failed_fraction": self.max_failed_fraction,
                 "seed": self.seed,
             }
         )
@@ -371,27 +356,21 @@ class MultiModelConfig(Section):
         return served or any(map(is_large, bases))
 
     def _backend(self, here: Resolved) -> dict[str, Any]:
-        if self.backend is LLMBackend.HUGGINGFACE:
-            if self.kv_cache_size is not None and not self.enable_verl:
-                raise ConfigError("kv_cache_size: enable_verl is False, and nothing is kept")
-            return {
-                "name": "transformers",
-                "batched": self.enable_verl,
-                "kept_tokens": self.kv_cache_size,
-            }
-        if self.backend is not LLMBackend.VLLM:
+        served = self.backend is LLMBackend.VLLM
+        if not served and self.backend is not LLMBackend.HUGGINGFACE:
             raise ConfigError(
-                f"Unsupported LLM backend: {self.backend} samples for no model that learns: give "
-                "LLMBackend.HUGGINGFACE or LLMBackend.VLLM"
+                f"Unsupported LLM backend: {self.backend}, must be LLMBackend.HUGGINGFACE or "
+                "LLMBackend.VLLM for models that learn"
             )
-        for name in ("kv_cache_size", "enable_verl"):
-            if getattr(self, name) != self._default(name):
-                raise ConfigError(
-                    f"{name}: got {getattr(self, name)}: leave it out, a vLLM server sizes its "
-                    "cache and batches itself"
-                )
-        gpus = {"gpus": here.gpus} if here.gpus else {}
-        return {"name": "vllm", "managed": {"base_port": self.base_port, **gpus}}
+        if self.kv_cache_size is not None and (served or not self.enable_verl):
+            raise ConfigError("kv_cache_size must be None with vLLM, or without enable_verl")
+        if served and not self.enable_verl:
+            raise ConfigError("enable_verl must be True with vLLM, which batches itself")
+        if served:
+            gpus = {"gpus": here.gpus} if here.gpus else {}
+            return {"name": "vllm", "managed": {"base_port": self.base_port, **gpus}}
+        kept = self.kv_cache_size
+        return {"name": "transformers", "batched": self.enable_verl, "kept_tokens": kept}
 
     def _engine(self, here: Resolved, learners: int, adapters: bool) -> dict[str, Any]:
         if self.backend is LLMBackend.VLLM:

@@ -108,7 +108,7 @@ class SharedLLMManager:
             raise ConfigError(f"node {node_id!r} is not registered: there is {known}")
         check_text("prompt", prompt)
         node = self._nodes[node_id]
-        sampling = sampling_with(node.settings.sampling, kwargs, "generate_for_node")
+        sampling = sampling_with(node.settings.sampling, kwargs)
         with node.lock, as_documented():
             response, node.conversation = self._model.answer(node.conversation, prompt, sampling)
             node.usage.add(response)

@@ -175,7 +175,7 @@ class UnifiedScheduler(_Servers):
             raise ConfigError(
                 f"selected_models must be different ones of {[*self._models]}, got {chosen!r}"
             )
-        settings = sampling_with(SAMPLING, sampling, "submit_task")
+        settings = sampling_with(SAMPLING, sampling)
         request = ChatRequest(({"role": "user", "content": task},), settings)
         fleet = self._running()
         answers = await asyncio.gather(*(self._answer(fleet, one, request) for one in chosen))
@@ -320,7 +320,7 @@ class DistributedLoRAScheduler(_Servers):
                     f"{config.name}: port must be one of {[*self._ports]} and gpu_id its distance "
                     f"from {base_port}, got port {config.port} and gpu_id {config.gpu_id}"
                 )
-        self._placements: dict[int, Placement] = {}
+        self._gpus: dict[int, tuple[int, ...]] = {}
         self._folder: TemporaryDirectory[str] | None = None
         self._backends: dict[int, VLLMBackend] = {}
         self._publisher: ServedPublisher | None = None
@@ -342,10 +342,9 @@ class DistributedLoRAScheduler(_Servers):
             }
         for lora_id, config in self._configs.items():
             served = self._publisher and self._publisher.held.current(config.name)
-            placed = self._placements.get(config.port)
             adapters[lora_id] = {
                 "port": config.port,
-                "gpu_id": placed.gpus[0] if placed and placed.gpus else None,
+                "gpu_id": next(iter(self._gpus.get(config.port, ())), None),
                 "version": served and served.version.version,
                 "served_as": served and served.served_as,
             }
@@ -353,16 +352,18 @@ class DistributedLoRAScheduler(_Servers):
 
     async def _start(self) -> None:
         gpus = (await asyncio.to_thread(find_gpus))[: self.num_gpus]
-        self._placements = dict(zip(self._ports, place(len(self._ports), gpus), strict=True))
+        placements = dict(zip(self._ports, place(len(self._ports), gpus), strict=True))
+        self._gpus = {port: placed.gpus for port, placed in placements.items()}
         if self.num_gpus > len(gpus):
-            where = "share them" if gpus else "run on the CPU"
-            log.warning("num_gpus is %d, %d are here: servers %s", self.num_gpus, len(gpus), where)
+            log.warning(
+                "num_gpus is %d, %d are here, which servers share", self.num_gpus, len(gpus)
+            )
         self._folder = TemporaryDirectory(prefix="core-srl-adapters-", ignore_cleanup_errors=True)
         try:
             backend = await asyncio.to_thread(lambda: self.manager.backend)  # Loads the base.
             dtype = str(backend.model.dtype).removeprefix("torch.")
             facts = replace(TokenFacts.of(backend), name=Path(self.manager.base).name)
-            specs = [self._spec(port, dtype) for port in self._ports]
+            specs = [self._spec(port, placed, dtype) for port, placed in placements.items()]
             fleet = self._fleet = await asyncio.to_thread(Fleet.managed, specs)
             self._backends = {p: facts.backend(fleet, f"base-{p}") for p in self._ports}
             turn = ChatTurn("Round 1. What do you choose? " * PROBES)
@@ -413,9 +414,9 @@ class DistributedLoRAScheduler(_Servers):
         expected: Tensor = (after / PROBING.temperature).log_softmax(-1).cpu()
         return expected
 
-    def _spec(self, port: int, dtype: str) -> ServerSpec:
+    def _spec(self, port: int, placed: Placement, dtype: str) -> ServerSpec:
         adapters = [config for config in self._configs.values() if config.port == port]
-        placed, base = self._placements[port], self.manager.base
+        base = self.manager.base
         return ServerSpec(
             model=folder_for(base) or base,
             served_name=f"base-{port}",

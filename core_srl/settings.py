@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def settings(cls: type[T]) -> type[T]:
-    """Turn a class into a frozen dataclass that raises ConfigError of one line for its first fault.
+    """Turn a class into a frozen dataclass that raises ConfigError of one line for wrong values.
 
     Positional arguments, defaults and `dataclasses.asdict` work as for any dataclass.
     """
@@ -29,12 +29,6 @@ def settings(cls: type[T]) -> type[T]:
         try:
             validated(self, **values)
         except ValidationError as error:
-            for fault in error.errors():
-                raised = fault.get("ctx", {}).get("error")
-                if isinstance(raised, ConfigError):
-                    raise raised from None
-                if fault["type"] == "missing":
-                    raise TypeError(f"{cls.__name__} requires {fault['loc'][-1]}") from None
             raise ConfigError(one_line(error, values)) from None
 
     made.__init__ = __init__

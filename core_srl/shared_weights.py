@@ -168,16 +168,12 @@ class SharedWeights:
 
 
 def dense_like(given: Any, like: Tensor) -> Tensor:
-    """Return `given` as a dense tensor with the dtype, device and shape of `like`.
+    """Return `given` as a tensor with the dtype, device and shape of `like`.
 
-    Raises ValueError for other shapes, complex, sparse or meta tensors, and numbers that are not
-    finite.
+    Raises ValueError for other shapes and numbers that are not finite.
     """
     try:
-        tensor = torch.as_tensor(given)
-        if tensor.is_complex() or tensor.is_meta or tensor.layout is not torch.strided:
-            raise ValueError("is complex, sparse or without data")
-        tensor = tensor.to(dtype=like.dtype, device=like.device)
+        tensor = torch.as_tensor(given).to(dtype=like.dtype, device=like.device)
     except (TypeError, RuntimeError) as error:
         raise ValueError(f"is no tensor ({error})") from error
     if tensor.shape != like.shape:

@@ -40,7 +40,7 @@ from srl_train.updates import UpdateStrategy
 CHECKPOINT_DIR = "./checkpoints/multimodel"
 CHANGEABLE = frozenset({
     "batch_size", "kv_cache_size", "episode_timeout", "max_episodes", "save_interval",
-    "max_checkpoints", "max_failed_fraction", "enable_monitoring", "log_metrics_interval",
+    "max_checkpoints", "enable_monitoring", "log_metrics_interval",
 })  # fmt: skip
 """Settings that may change between two rounds."""
 UNCHANGED_AFTER = (TimeoutError, TrainingError, ConfigError, RolloutError, asyncio.CancelledError)
@@ -142,11 +142,6 @@ class MultiModelTrainer:
     def run(self) -> Run:
         """Run of the core trainer."""
         return self.trainer.run
-
-    @property
-    def files(self) -> Any:
-        """Paths of the run's files."""
-        return self.trainer.files
 
     @property
     def current_episode(self) -> int:
@@ -348,20 +343,14 @@ class MultiModelTrainer:
         before, function, *_ = self._built_from
         if function is not self._reward_function:
             raise TrainingError("the reward function was replaced after training began")
-        for name, value in self.config:
-            if name not in CHANGEABLE and value != getattr(before, name):
+        episodes = before.rounds().episodes, self.config.rounds().episodes
+        pairs = [(name, getattr(before, name), value) for name, value in self.config]
+        for name, old, new in [*pairs, ("episodes of a round", *episodes)]:
+            if name not in CHANGEABLE and new != old:
                 raise TrainingError(
-                    f"{name} was {getattr(before, name)!r} and is {value!r}, changed after "
-                    "training began: restore it, or train the models in RUN/models with a new "
-                    "trainer (model_names)"
+                    f"{name} was {old!r} and is {new!r}, changed after training began: restore it, "
+                    "or train the models in RUN/models with a new trainer (model_names)"
                 )
-        episodes = before.rounds().episodes
-        if self.config.rounds().episodes != episodes:
-            raise TrainingError(
-                f"max_episodes is {self.config.max_episodes}, changed after training began: "
-                f"rounds have {episodes} episodes; set update_frequency={episodes} from the "
-                "beginning"
-            )
 
     def _build(self) -> Trainer:
         """Build the core trainer and load its models, from the newest checkpoint of this run."""

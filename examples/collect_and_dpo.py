@@ -4,8 +4,8 @@ from functools import partial
 from pathlib import Path
 
 from srl_agents.episode import write_jsonl
-from srl_train.collect import build_policies, play_games
-from srl_train.config.learning.offline import DpoConfig
+from srl_extensions.offline.collect import build_policies, play_games
+from srl_extensions.offline.config import DpoConfig
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig

@@ -13,7 +13,7 @@ from pathlib import Path
 from srl_agents.episode import write_jsonl
 from srl_envs import scenarios
 from srl_extensions.judging.scenarios import score
-from srl_train.collect import build_policies, filtered, play_games
+from srl_extensions.offline.collect import build_policies, filtered, play_games
 from srl_train.config.models import ModelsConfig, SamplingConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
 from srl_train.environment import build_env

@@ -80,56 +80,63 @@ def build_run(
     config = resolved(config)
     make_env = make_env or partial(build_env, config)
     with closing(make_env()) as env:
-        _check_environment(config, env)
-        credit = build_credit(config, env)
+        if getattr(env.unwrapped, "text_view", None) is None:
+            raise ConfigError(
+                f"{env.metadata['name']} has no text_view: language models cannot play it; "
+                "give the environment a TextView (docs/environments/games.md)"
+            )
+        refuse_levels(config.environment, env)
+        credit, roles = build_credit(config, env), roles_of(env)
         matchmaking = matchmaking_of(config, env)
         view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
-        mode = MODES[config.mode.name](config.mode)
-        speaks_first = mode.speaks_first(list(matchmaking.usual), teams)
-        settings = RolloutSettings(
-            make_env, view, speaks_first, config.rollout.timeout, config.engine.in_flight
+        # Known values hold for all agents together and for the environment's own rewards.
+        own_rewards = not isinstance(env, CustomRewards) or env.reward_function is None
+        baselines: Mapping[str, float]
+        baselines = getattr(env.unwrapped, "baselines", dict)() if own_rewards else {}
+    mode = MODES[config.mode.name](config.mode)
+    speaks_first = mode.speaks_first(list(matchmaking.usual), teams)
+    settings = RolloutSettings(
+        make_env, view, speaks_first, config.rollout.timeout, config.engine.in_flight
+    )
+    with ExitStack() as on_error:
+        parts: Parts = ENGINES.load(config.engine.name)(
+            config, settings, matchmaking, server_logs, models
         )
-        with ExitStack() as on_error:
-            parts: Parts = ENGINES.load(config.engine.name)(
-                config, settings, matchmaking, server_logs, models
-            )
-            on_error.callback(parts.players.close)
-            learners = parts.learners
-            strategy = strategy or STRATEGIES.load(config.updates.strategy)(config.updates)
-            strategy.check({name: learner.weights() for name, learner in learners.items()})
-            run = Run(
-                config=config,
-                engine=parts.engine,
-                make_env=make_env,
-                view=view,
-                teams=teams,
-                matchmaking=matchmaking,
-                learners=learners,
-                buffers={
-                    name: SampleBuffer(
-                        config.rollout.group_size,
-                        config.sample_budget.get(name),
-                        config.updates.max_staleness,
-                    )
-                    for name in learners
-                },
-                strategy=strategy,
-                strategy_state=strategy.init(list(learners)),
-                mode=mode,
-                mode_state=mode.init(),
-                credit=credit,
-                credit_state={},
-                roles=roles_of(env),
-                speaks_first=speaks_first,
-                players=parts.players,
-                baselines=_baselines(env, set(matchmaking.usual.values()) <= learners.keys()),
-                versions=dict.fromkeys(learners, 0),
-                totals={name: ModelTotals() for name in learners},
-                frozen_totals={name: ModelTotals() for name in config.models.frozen_models},
-            )
-            for name in learners:
-                run.publish(name)
-            on_error.pop_all()
+        on_error.callback(parts.players.close)
+        learners = parts.learners
+        strategy = strategy or STRATEGIES.load(config.updates.strategy)(config.updates)
+        strategy.check({name: learner.weights() for name, learner in learners.items()})
+        only_learners = set(matchmaking.usual.values()) <= learners.keys()
+        size, staleness = config.rollout.group_size, config.updates.max_staleness
+        run = Run(
+            config=config,
+            engine=parts.engine,
+            make_env=make_env,
+            view=view,
+            teams=teams,
+            matchmaking=matchmaking,
+            learners=learners,
+            buffers={
+                name: SampleBuffer(size, config.sample_budget.get(name), staleness)
+                for name in learners
+            },
+            strategy=strategy,
+            strategy_state=strategy.init(list(learners)),
+            mode=mode,
+            mode_state=mode.init(),
+            credit=credit,
+            credit_state={},
+            roles=roles,
+            speaks_first=speaks_first,
+            players=parts.players,
+            baselines=baselines if only_learners else {},
+            versions=dict.fromkeys(learners, 0),
+            totals={name: ModelTotals() for name in learners},
+            frozen_totals={name: ModelTotals() for name in config.models.frozen_models},
+        )
+        for name in learners:
+            run.publish(name)
+        on_error.pop_all()
     return run
 
 
@@ -162,15 +169,11 @@ def _with_objects_named(
     if strategy is not None:
         if not isinstance(updates, AsynchronousConfig):
             raise ConfigError(
-                f"updates: got {updates.strategy!r} in addition to a strategy object, which "
-                "replaces it: leave the section out, or pass no object"
+                f"updates: must be left out with a strategy object, got {updates.strategy!r}"
             )
         config = config.replaced(updates=updates.replaced(strategy=CUSTOM))
     elif updates.strategy == CUSTOM:
-        raise ConfigError(
-            "updates.strategy: got 'custom', which stands for a strategy object: pass the object "
-            "again (Trainer's strategy)"
-        )
+        raise ConfigError("updates.strategy: 'custom' needs a strategy object (Trainer's strategy)")
     return config
 
 
@@ -191,33 +194,10 @@ def resolved(config: RunConfig) -> RunConfig:
         template = os.path.abspath(os.path.expanduser(template))
     stages: dict[str, Any] = {
         name: stage.replaced(data=tuple(map(os.path.abspath, stage.data)))
-        for name, stage in (("sft", config.sft), ("dpo", config.dpo))
-        if stage is not None
+        for name, stage in config.stages.items()
     }
     models = models.replaced(base=base, frozen_models=frozen, chat_template=template)
     return config.replaced(models=models, **stages)
-
-
-def _check_environment(config: RunConfig, env: Any) -> None:
-    if getattr(env.unwrapped, "text_view", None) is None:
-        raise ConfigError(
-            f"{env.metadata['name']} has no text_view: language models cannot play it; "
-            "give the environment a TextView (docs/environments/games.md)"
-        )
-    refuse_levels(config.environment, env)
-
-
-def _baselines(env: Any, only_learners: bool) -> Mapping[str, float]:
-    """Return the environment's known values.
-
-    The values hold for all agents together and for the environment's own rewards, so there are none
-    with fixed policies or a reward function.
-    """
-    own_rewards = not isinstance(env, CustomRewards) or env.reward_function is None
-    if not (only_learners and own_rewards):
-        return {}
-    found: Mapping[str, float] = getattr(env.unwrapped, "baselines", dict)()
-    return found
 
 
 ENGINES = PluginTable(

@@ -12,7 +12,7 @@ from srl_agents.policy import Policy
 from srl_agents.rollout import PlaySettings, SpeaksFirst, Spectator, play_many, play_many_async
 from srl_envs.text import TextView
 from srl_train import processes
-from srl_train.config.learning.offline import OfflineConfig
+from srl_train.config.stages import StageConfig
 from srl_train.learners.learner import StageLearner
 from srl_train.plan import PlannedGames
 
@@ -86,7 +86,7 @@ class Engine:
         return {model: function(model) for model in models}
 
     def stage_learner(
-        self, model: str, section: OfflineConfig, planned_steps: int, seed: int
+        self, model: str, section: StageConfig, planned_steps: int, seed: int
     ) -> StageLearner:
         """Return the learner of a model for an offline stage, to be used in a `with` block.
 

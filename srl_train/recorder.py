@@ -15,7 +15,6 @@ from srl_agents.episode import Episode, to_json, turn_to_json, write_jsonl
 from srl_agents.rollout import Spectator
 from srl_train import processes
 from srl_train.config import yaml_file
-from srl_train.config.learning.offline import planned
 from srl_train.config.run import RunConfig
 from srl_train.metrics.progress import Progress
 from srl_train.metrics.sinks import (
@@ -81,7 +80,7 @@ class Recorder:
         Raises TrackerError if a tracker cannot be opened.
         """
         if self._writes and not self._opened:
-            stages = {name: stage.epochs for name, stage in planned(run.config).items()}
+            stages = {name: stage.epochs for name, stage in run.config.stages.items()}
             folder, known = self._files.folder, run.evaluations
             context = SinkContext(run.config, folder, stages, run.position, known)
             found = [SINKS.load(name).open_sink(context) for name in SINKS]

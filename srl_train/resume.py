@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from torch import Tensor
@@ -223,7 +223,7 @@ class _StageSamples(_Record):
 
 
 class _StageReport(_Record):
-    stage: Literal["sft", "dpo"]
+    stage: str
     passes: Count
     seconds: float
     games: Count

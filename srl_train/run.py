@@ -14,7 +14,6 @@ from srl_agents.evaluation.episode_stats import cooperation_rate
 from srl_agents.matchmaking import Matchmaking
 from srl_agents.rollout import SpeaksFirst
 from srl_envs.text import TextView
-from srl_train.config.learning.offline import planned
 from srl_train.config.run import RunConfig
 from srl_train.credit import AgentRoles, Credit
 from srl_train.errors import ConfigError, TrainingError
@@ -142,13 +141,12 @@ class StageProgress:
 
     def left(self, config: RunConfig) -> tuple[str, ...]:
         """Return the stages that are not finished, in order."""
-        return tuple(planned(config))[len(self.reports) :]
+        return tuple(config.stages)[len(self.reports) :]
 
     def refuse_missing_files(self, config: RunConfig) -> None:
         """Raise ConfigError if a data file of an unfinished stage does not exist."""
-        sections = planned(config)
         for name in self.left(config):
-            for path in sections[name].data:
+            for path in config.stages[name].data:
                 if not Path(path).is_file():
                     raise ConfigError(f"{name}.data: there is no file {path}")
 

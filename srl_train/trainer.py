@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Self
 
 from srl_agents.errors import RolloutError
@@ -17,7 +18,6 @@ from srl_train import checkpoints as checkpoint
 from srl_train import processes, resume, summaries
 from srl_train.build import build_run
 from srl_train.config import yaml_file
-from srl_train.config.learning.offline import planned
 from srl_train.config.run import RunConfig
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.evaluation import evaluate
@@ -40,8 +40,22 @@ if TYPE_CHECKING:
 class Trainer:
     """Several models, one environment, one loop of rounds.
 
-    Everything is built at the first use, so the configuration can still be replaced before it.
-    The same configuration gives the same weights, stopped and resumed or not.
+    Everything is built at the first use, so the configuration can be replaced before. The same
+    configuration gives the same weights, stopped and resumed or not. Under torchrun every process
+    builds a Trainer and calls the same methods (docs/training/processes.md).
+
+    Args:
+        config: Configuration of the run.
+        run_dir: Folder of the run's files.
+        make_env: Function that makes the environment, in place of the configured one.
+        strategy: Update strategy in place of the configured one.
+        models: model_0 and so on to (PreTrainedModel, tokenizer), to train in place of loaded ones.
+        sinks: Receivers of the rows of stages and rounds; a Watcher also receives episodes and
+            evaluations.
+        progress: Print a line per round to stderr; by default, if stderr is a terminal and no sink
+            is a Progress.
+        checkpoint_dir: Folder of the checkpoints, by default in `run_dir`.
+        record_metrics: Write metrics.jsonl, stages.jsonl, config.yaml and summary.json.
     """
 
     def __init__(
@@ -57,29 +71,19 @@ class Trainer:
         checkpoint_dir: str | Path | None = None,
         record_metrics: bool = True,
     ) -> None:
-        """Train as `config` says and write into `run_dir`.
-
-        `make_env` and `strategy` replace the configured environment and update strategy by your
-        own; `models`, model_0 and so on -> (PreTrainedModel, tokenizer), are objects that you hold,
-        trained whole where they are instead of being loaded; `sinks` get what RUN/stages.jsonl and
-        RUN/metrics.jsonl do, which `record_metrics=False` leaves out: a row per pass of a stage,
-        which alone has the key `stage`, then a row per round; a Watcher gets games and evaluations
-        as well. `progress` prints a line per round to stderr; by default, if stderr is a terminal
-        and no sink is a Progress. Under torchrun every process builds one and calls the same
-        methods; the main one writes (docs/training/processes.md).
-        """
         self.config = config or RunConfig()
         folder = Path(run_dir)
         self.files = RunFiles(folder, Path(checkpoint_dir or folder / "checkpoints"))
         self.checkpoints_saved: list[str] = []
         self.is_training = False
-        self._make_env, self._strategy, self._models = make_env, strategy, models
+        self._given = make_env, strategy, self.files.server_logs, models
         if progress is None:
             progress = sys.stderr.isatty() and not any(isinstance(one, Progress) for one in sinks)
         self._recorder = Recorder(self.files, sinks, keep_rows=record_metrics, progress=progress)
         self._writes = processes.is_main()
         self._rounds: Schedule | None = None
         self._torn = False
+        """True if models are ahead of the rounds that are accounted for."""
         self._run: Run | None = None
         self._built_from: RunConfig | None = None
         self._saved, self._claimed = (0, 0), False
@@ -93,10 +97,11 @@ class Trainer:
 
     @property
     def run(self) -> Run:
-        """The run, assembled at the first call, and anew where the configuration has changed.
+        """The run, built at the first use, and again if the configuration was replaced.
 
-        Raises ConfigError for what does not fit, TrainingError where the configuration was
-        changed after training began.
+        Raises:
+            ConfigError: If parts of the configuration do not fit together.
+            TrainingError: If the configuration was replaced after training began.
         """
         changed = self.config != self._built_from
         if self._run is not None and changed and self._has_begun(self._run):
@@ -106,14 +111,10 @@ class Trainer:
             )
         if self._run is None or changed:
             self._end_servers()
-            self._run = self._assemble()
+            self._recorder.refuse_missing(self.config)
+            self._run = build_run(self.config, *self._given)
             self._built_from = copy.deepcopy(self.config)
         return self._run
-
-    def _assemble(self) -> Run:
-        self._recorder.refuse_missing(self.config)
-        given = self._strategy, self.files.server_logs, self._models
-        return build_run(self.config, self._make_env, *given)
 
     def _has_begun(self, run: Run) -> bool:
         return self._recorder.is_open or run.position > (0, 0)
@@ -138,10 +139,11 @@ class Trainer:
         """Run the remaining stages, then all remaining rounds.
 
         SIGINT and SIGTERM save the last complete round and then end the program, if they would have
-        ended it: at once while games are played, after the current update otherwise.
+        ended it: at once while episodes are played, after the current update otherwise.
 
-        Returns training_completed, total_episodes, training_time (seconds), training_metrics,
-        final_model_states, checkpoints_saved, evaluation and stages.
+        Returns:
+            training_completed, total_episodes, training_time (seconds), training_metrics,
+            final_model_states, checkpoints_saved, evaluation and stages.
         """
         run = self.run
         with self.files.on_full_disk():
@@ -149,7 +151,7 @@ class Trainer:
         return summaries.results(run, self._rows, completed, self.checkpoints_saved)
 
     def _fit(self, run: Run) -> bool:
-        """Return whether all stages and rounds are done."""
+        """Return True if all stages and rounds are done."""
         done = False
         self.is_training = True
         try:
@@ -163,47 +165,42 @@ class Trainer:
                     if len(self._interrupts.received) != 1:
                         raise
                 finally:
-                    self._close()
+                    self._end_rounds()
                 completed = run.completed
-                # All that was learned is saved, though more games are played, which may fail.
+                # The models are saved before more episodes are played, which may fail.
                 if completed:
                     self.save_models()
                 try:
                     if completed:
-                        grow_pools(run, run.next_round)  # the last checkpoint has the last ones
+                        grow_pools(run, run.next_round)  # for the last checkpoint
                 finally:
                     if run.position > self._saved:
                         self.save_checkpoint(final=completed)
-                self._recorder.summary(self.run)
+                self._recorder.summary(run)
                 if completed:
                     self.evaluate("after")
-                    self._recorder.summary(self.run)
                 done = completed
         finally:
             try:
                 self._recorder.close(finished=done)
             finally:
                 self._unlock()
-                self.is_training = False  # only now: `shutdown` waits for it before it saves
+                self.is_training = False  # last, because `shutdown` waits for it
         return done
 
     def train_stages(self) -> None:
-        """What is left to learn from data before the rounds: `sft`, then `dpo`; nothing where
-        neither is configured. Saves where it is due, a pass counting as a round."""
+        """Run the remaining stages; a pass counts as a round for checkpoints."""
         run = self.run
         self._begin()
         for name in run.stages.left(run.config):
             if self._stopping:
                 return
-            self._train_stage(name)
+            self._train_stage(run, name)
 
-    def _train_stage(self, name: str) -> None:
-        # Only now: its trainers cost seconds to import.
-        from srl_train.stages import Stage
-
-        run = self.run
+    def _train_stage(self, run: Run, name: str) -> None:
+        open_stage = resolve_name(run.config.stages[name].RUNNER)
         began = time.perf_counter()
-        with self._recorder.stage(run) as rows, Stage(run, name, self.files.data) as stage:
+        with self._recorder.stage(run) as rows, open_stage(run, name, self.files.data) as stage:
             while not stage.finished and not self._stopping:
                 rows.write(stage.train_pass())
                 run.seconds += time.perf_counter() - began
@@ -216,37 +213,35 @@ class Trainer:
             if run.config.algorithm_of(model).reference != "base":
                 learner.set_reference(learner.weights())
         try:
-            self._evaluate_stage(name)
-        finally:  # what was learned is not lost where games fail
+            self._evaluate_stage(run, name)
+        finally:  # the weights are saved even if episodes fail
             if run.config.checkpoints.every:
                 self.save_checkpoint()
 
-    def _evaluate_stage(self, name: str) -> None:
-        """Measure what a finished stage has come to, unless that is known or comes at the end."""
-        run, when = self.run, f"after_{name}"
-        last = not run.config.rounds and name == list(planned(run.config))[-1]
-        if not last and when not in run.evaluations:
-            self.evaluate(when)
-        self._recorder.summary(self.run)
+    def _evaluate_stage(self, run: Run, name: str) -> None:
+        """Evaluate after a stage, unless the result is known or the run ends here."""
+        last = not run.config.rounds and name == list(run.config.stages)[-1]
+        if not last and f"after_{name}" not in run.evaluations:
+            self.evaluate(f"after_{name}")
 
     def train_round(self) -> RoundResult:
-        """The next round: play, learn, account, and save where it is due."""
+        """Run the next round and save a checkpoint if one is due."""
         run = self.run
-        if run.next_round >= run.config.rounds:
+        number = run.next_round
+        if number >= run.config.rounds:
             raise TrainingError(f"all {run.config.rounds} rounds are trained: there is no next one")
         if not self._recorder.is_open or run.stages.left(run.config):
             self.train_stages()
             if run.stages.left(run.config):
                 raise TrainingError("training was stopped before its first round")
         began = time.perf_counter()
-        number = run.next_round
         if self._rounds is None:
             self._settle()
             context = ScheduleContext(run, self._saves_after, self._interrupts.at_once)
             self._rounds = build_schedule(context)
         result = self._rounds.next_round()
         run.seconds += time.perf_counter() - began
-        self._account(result)
+        self._account(run, result)
         if self._is_due(number + 1):
             self._settle()
             if run.next_round < run.config.rounds:
@@ -258,20 +253,19 @@ class Trainer:
         return every > 0 and (number + 1) % every == 0 and number + 1 < rounds
 
     def _is_due(self, done: int) -> bool:
-        """Return whether to save after so many rounds, or passes of stages."""
+        """Return True if a checkpoint is due after so many rounds, or passes of stages."""
         due = self.run.config.checkpoints
         passed = (time.monotonic() - self._saved_at) / 60
         late = due.every_minutes > 0 and passed >= due.every_minutes
         return (due.every > 0 and done % due.every == 0) or processes.any_of(late)
 
-    def _account(self, result: RoundResult) -> None:
-        """Count and record the next round."""
-        self.run.next_round += 1
+    def _account(self, run: Run, result: RoundResult) -> None:
+        run.next_round += 1
         self._rows.append(result.row)
-        self._recorder.round(self.run, result)
+        self._recorder.round(run, result)
 
     def _settle(self) -> None:
-        """Account for what was learned beyond the last round: the run's state is whole then."""
+        """Account for the rounds that models are ahead of the last accounted one."""
         if self._torn:
             raise TrainingError(
                 "training failed or was interrupted after models had learned ahead of round "
@@ -282,22 +276,22 @@ class Trainer:
             results = self._rounds.settle()
             self.run.seconds += time.perf_counter() - began
             for result in results:
-                self._account(result)
+                self._account(self.run, result)
 
     def save_checkpoint(self, *, final: bool = False) -> str:
-        """Save everything, prune old checkpoints, and return the new one's id."""
+        """Save the complete state, delete old checkpoints, and return the id of the new one."""
         run = self.run
         self._settle()
         self._claim()
         with self.files.on_full_disk():
             name = resume.save(run, self.files.checkpoints, final=final)
         self._saved, self._saved_at = run.position, time.monotonic()
-        self.checkpoints_saved = [*(c for c in self.checkpoints_saved if c != name), name]
         if self._writes:
             checkpoint.prune(self.files.checkpoints, run.config.checkpoints.keep)
         processes.wait()
         there = set(checkpoint.list_checkpoints(self.files.checkpoints))
-        self.checkpoints_saved = [c for c in self.checkpoints_saved if c in there]
+        saved = [*(c for c in self.checkpoints_saved if c != name), name]
+        self.checkpoints_saved = [c for c in saved if c in there]
         return name
 
     def resume(self) -> bool:
@@ -314,9 +308,11 @@ class Trainer:
             return False
 
     def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
-        """Go on from a checkpoint of this run's folder, the newest by default. Returns True.
+        """Continue from a checkpoint of this run's folder, the newest by default; return True.
 
-        Raises CheckpointNotFound (a FileNotFoundError) where there is none.
+        Raises:
+            CheckpointNotFound: If there is none; a FileNotFoundError.
+            CheckpointError: For a damaged checkpoint, or one of another configuration.
         """
         run = self.run
         with self._locked():
@@ -324,7 +320,7 @@ class Trainer:
                 found = checkpoint.list_checkpoints(self.files.checkpoints)
                 if not found:
                     raise CheckpointNotFound(
-                        f"Checkpoint not found: no whole one is in {self.files.checkpoints}. Start "
+                        f"Checkpoint not found in {self.files.checkpoints}: start "
                         f"from the beginning with another folder, or remove {self.files.folder}"
                     )
                 checkpoint_id = found[0]
@@ -336,7 +332,7 @@ class Trainer:
         return True
 
     def save_models(self) -> Path:
-        """Write every model as its users load it, into RUN/models."""
+        """Write all models into RUN/models, in the format of transformers or PEFT."""
         from srl_train.export import write_card  # imports PEFT
 
         self._settle()
@@ -350,7 +346,7 @@ class Trainer:
         return self.files.models
 
     def get_training_status(self) -> dict[str, Any]:
-        """Progress so far; `progress` is a share from 0 to 1, `training_time` in seconds."""
+        """Return the progress; `progress` is a share of 1, `training_time` is in seconds."""
         run = self.run
         return {
             "is_training": self.is_training,
@@ -364,29 +360,49 @@ class Trainer:
         }
 
     def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
-        """Model -> avg_reward (raw, per turn), win_rate, total_episodes, update_count, ...
+        """Return avg_reward (raw, per step), win_rate, total_episodes, ... of each model.
 
-        Of all agents of the model: `total_episodes` are its games times the agents it held, and
-        `win_rate` is the share of those in which nobody's return was higher and somebody's lower.
+        `total_episodes` are episodes times agents of the model. `win_rate` is the share of these in
+        which no agent's return was higher and at least one was lower.
         """
         return summaries.model_states(self.run)
 
+    def evaluate(self, when: str) -> None:
+        """Play logging.evaluation_episodes and keep the result as `run.evaluations[when]`.
+
+        The starts are the same every time.
+
+        Raises:
+            RolloutError: If every episode fails.
+        """
+        run = self.run
+        if run.config.logging.evaluation_episodes:
+            with self._interrupts.at_once():
+                measured, played = evaluate(run, run.config.logging.evaluation_episodes)
+            if measured["raw_reward"] is None:
+                raise RolloutError(f"every evaluation game failed; the first: {played[0].failure}")
+            run.evaluations[when] = measured
+            self._recorder.evaluation(run, when)
+            whole = [one for one in played if one.failure is None]
+            round_warnings.warn_of_failed_games(run, played)
+            round_warnings.warn_of_unreadable_answers(run, whole)
+        self._recorder.summary(run)
+
     async def shutdown(self) -> None:
-        """Stop after the round under way, save what is whole and not saved, and close all."""
+        """Stop after the current round, save it if it is not saved, and close everything."""
         self._stop.set()
         while self.is_training:
             await asyncio.sleep(0.01)
         if not self._torn:
             self._settle()
-        self._close()
+        self._end_rounds()
         if self._run is not None and self._run.position > self._saved and not self._torn:
             self.save_checkpoint()
         self.close()
 
     def close(self) -> None:
-        """Close files, and end the model servers that were started for the run, with which no more
-        games can be played. A `with` statement does so at its end."""
-        self._close()
+        """Close files and end the model servers of the run; a `with` statement does so too."""
+        self._end_rounds()
         self._recorder.close(finished=self._run is not None and self._run.completed)
         self._end_servers()
         self._unlock()
@@ -399,14 +415,15 @@ class Trainer:
 
     @property
     def _stopping(self) -> bool:
-        """Whether any process was told to stop: all of them end after the same round."""
+        """True if any process was stopped, so that all end after the same round."""
         return processes.any_of(self._stop.is_set())
 
     def lock(self) -> None:
-        """Lock the run's folder until `fit` or `close` ends, as all that writes into it does first.
+        """Lock the run's folder until `fit` or `close` ends; writing methods do so first.
 
-        Raises ConfigError if another process or Trainer has the lock, or has trained in the folder
-        since this Trainer released it.
+        Raises:
+            ConfigError: If another process or Trainer has the lock, or has saved into the folder
+                since this Trainer released it.
         """
         if not self._writes or self._lock is not None:
             return
@@ -441,14 +458,14 @@ class Trainer:
         return checkpoint.list_checkpoints(self.files.checkpoints)[:1]
 
     def _claim(self) -> None:
-        """Refuse, before the first file is written, to write over another run."""
+        """Raise ConfigError, before the first file is written, if another run is in the folder."""
         with self._locked():
             if self._writes and not self._claimed:
                 self.files.refuse_to_overwrite()
         self._claimed = True
 
     def _begin(self) -> None:
-        """Open the run's files, and measure the models before they learn."""
+        """Open the run's files and evaluate the models before they learn."""
         if self._recorder.is_open:
             return
         run = self.run
@@ -460,35 +477,16 @@ class Trainer:
         self._recorder.open(run)
         if run.position == (0, 0):
             self.evaluate("before")
-            self._recorder.summary(self.run)
         elif run.next_round == 0 and run.stages.reports and run.stages.saved is None:
-            self._evaluate_stage(run.stages.reports[-1]["stage"])  # where that had failed
+            self._evaluate_stage(run, run.stages.reports[-1]["stage"])  # if it failed before
 
     def _end_rounds(self) -> None:
         if self._rounds is not None:
             self._rounds.close()
             self._torn = self._torn or self._rounds.ahead
             self._rounds = None
-
-    def _close(self) -> None:
-        self._end_rounds()
         self._recorder.end_rounds()
 
     def _end_servers(self) -> None:
         if self._run is not None:
             self._run.players.close()
-
-    def evaluate(self, when: str) -> None:
-        """Measure the models as they are, by logging.evaluation_episodes games that are the same
-        every time, and keep what comes of it under `when`. Raises RolloutError where all fail."""
-        episodes = self.run.config.logging.evaluation_episodes
-        if episodes:
-            with self._interrupts.at_once():
-                measured, played = evaluate(self.run, episodes)
-            if measured["raw_reward"] is None:
-                raise RolloutError(f"every evaluation game failed; the first: {played[0].failure}")
-            self.run.evaluations[when] = measured
-            self._recorder.evaluation(self.run, when)
-            whole = [one for one in played if one.failure is None]
-            round_warnings.warn_of_failed_games(self.run, played)
-            round_warnings.warn_of_unreadable_answers(self.run, whole)

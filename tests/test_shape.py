@@ -38,7 +38,12 @@ PLACES = dict.fromkeys(
         "srl_extensions/bridges/areal.py",  # AReaL's environment does
     ),
 ) | {
-    "trl": ("srl_train/learners/trl_*.py", "benchmarks/*", "examples/*"),
+    "trl": (
+        "srl_train/learners/trl_*.py",
+        "srl_extensions/offline/learners.py",
+        "benchmarks/*",
+        "examples/*",
+    ),
     "pydantic": (
         "srl_envs/tasks/tool_use/tools.py",
         "srl_train/credit.py",

@@ -24,8 +24,8 @@ from srl_extensions.cluster.players import (
 )
 from srl_train.build import Parts, check_shares
 from srl_train.config.engine import RayEngineConfig
-from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
+from srl_train.config.stages import StageConfig
 from srl_train.engines import Engine, RolloutSettings
 from srl_train.errors import ConfigError
 from srl_train.learners.learner import Learner, StageLearner
@@ -103,7 +103,7 @@ class RayEngine(Engine):
         return {model: result.result() for model, result in results.items()}
 
     def stage_learner(
-        self, model: str, section: OfflineConfig, planned_steps: int, seed: int
+        self, model: str, section: StageConfig, planned_steps: int, seed: int
     ) -> StageLearner:
         """Return the learner of a model for an offline stage, in the model's actor."""
         return cast(StageLearner, self._learners[model].in_stage(section, planned_steps))

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from srl_extensions.cluster.players import fetched
 from srl_train import fsdp, processes
-from srl_train.config.learning.offline import OfflineConfig
 from srl_train.config.run import RunConfig
+from srl_train.config.stages import StageConfig
 from srl_train.learners import build_stage_learner
 from srl_train.learners.learner import Learned, StageLearner, restore, state_of, without_critic
 from srl_train.loading import learning_models
@@ -129,7 +129,7 @@ class LearnerWorker:
         learner = self._learner if call.target == "learner" else self._stage
         return moved(fsdp.in_full(getattr(learner, call.method)(*arguments)), CPU)
 
-    def _open_stage(self, section: OfflineConfig, planned_steps: int) -> None:
+    def _open_stage(self, section: StageConfig, planned_steps: int) -> None:
         self._close_stage()
         self._stage = build_stage_learner(
             section,
@@ -241,7 +241,7 @@ class RemoteLearner:
         """Call a function in the actor with the module, its backend and `make_env`."""
         return self._call("worker", "apply", function, *arguments)
 
-    def in_stage(self, section: OfflineConfig, planned_steps: int) -> RemoteStageLearner:
+    def in_stage(self, section: StageConfig, planned_steps: int) -> RemoteStageLearner:
         """Open an offline stage and return its learner."""
         self.stage_losses = []
         self._call("worker", "open_stage", section, planned_steps, changes=True)

@@ -24,7 +24,9 @@ COMMANDS = PluginTable(
     "core_srl.commands",
     {
         "train": Plugin("srl_train.cli.train", "train several models at once"),
-        "collect": Plugin("srl_train.cli.collect", "play episodes and save those worth learning"),
+        "collect": Plugin(
+            "srl_extensions.offline.command_collect", "play episodes and save those worth learning"
+        ),
         "eval": Plugin("srl_extensions.judging.command_eval", "score a policy in scenarios"),
         "crossplay": Plugin(
             "srl_extensions.judging.command_crossplay", "play all pairs of players"

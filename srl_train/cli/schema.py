@@ -1,23 +1,38 @@
-"""`srl schema`: all settings of a configuration, for editors and for the guide."""
+"""`srl schema`: the JSON Schema of a configuration, for editors."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
 from srl_train.cli.notices import tell
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument(
-        "--markdown", action="store_true", help="the table of the documentation in its place"
-    )
+    """Add no arguments."""
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the schema."""
-    from srl_train.config import reference
-
-    tell(reference.markdown() if args.markdown else json.dumps(reference.schema(), indent=2))
+    tell(json.dumps(schema(), indent=2))
     return 0
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a configuration file."""
+    from srl_train.config.run import RunConfig
+
+    whole: dict[str, Any] = _any_of(RunConfig.model_json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
+
+
+def _any_of(tree: Any) -> Any:
+    """Accept sections without a choice, which match the usual section and others."""
+    if isinstance(tree, dict):
+        return {
+            {"oneOf": "anyOf"}.get(key, key): _any_of(value)
+            for key, value in tree.items()
+            if key != "discriminator"
+        }
+    return [_any_of(one) for one in tree] if isinstance(tree, list) else tree

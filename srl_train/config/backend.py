@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from srl_agents.llm.backends.registry import BACKENDS
-from srl_train.config.section import Section, shown
+from srl_train.config.section import Deferred, Section, chosen_by, shown
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -71,36 +71,22 @@ class TransformersBackendConfig(BackendSection):
 SECTION = TransformersBackendConfig
 
 
-def backend_sections() -> list[type[BackendSection]]:
-    """Return the section class of each backend in BACKENDS that samples for models in training."""
-    modules = [BACKENDS.load(name) for name in BACKENDS]
-    return [module.SECTION for module in modules if hasattr(module, "SECTION")]
+class _Backends(Deferred):
+    """Annotation of the section `backend`, whose classes are the SECTION of modules in BACKENDS."""
 
+    def kinds(self) -> list[type[Section]]:
+        modules = [BACKENDS.load(name) for name in BACKENDS]
+        return [module.SECTION for module in modules if hasattr(module, "SECTION")]
 
-def _read(tree: Any) -> Any:
-    """Build the section from the class that BACKENDS lists under its `name`."""
-    if not isinstance(tree, Mapping):
-        return tree
-    tree = {"name": "transformers", **tree}
-    name = tree["name"]
-    listed = BACKENDS.load(name) if isinstance(name, str) and name in BACKENDS else None
-    kind = getattr(listed, "SECTION", None)
-    if kind is None or not tree.keys() <= kind.model_fields.keys():
-        kinds = backend_sections()  # An error names the other backends, so all have to be known.
+    def kind_of(self, tree: Mapping[str, Any]) -> type[Section]:
+        name = tree.get("name", "transformers")
+        listed = BACKENDS.load(name) if isinstance(name, str) and name in BACKENDS else None
+        kind: type[Section] | None = getattr(listed, "SECTION", None)
         if kind is None:
-            allowed = " or ".join(repr(one.model_fields["name"].default) for one in kinds)
-            raise ConfigError(f"name: got {shown(name)}: give one of {allowed}")
-    return kind.model_validate(tree)
+            allowed = ", ".join(one.model_fields["name"].default for one in self.kinds())
+            raise ConfigError(f"name: must be one of {allowed}, got {shown(name)}")
+        return kind
 
 
-class _AnyBackend:
-    """JSON Schema of the section: one of those in BACKENDS."""
-
-    def __get_pydantic_json_schema__(self, _: Any, handler: Any) -> dict[str, Any]:
-        definition = handler.generate_json_schema.generate_inner
-        kinds = backend_sections()
-        return {"oneOf": [definition(kind.__pydantic_core_schema__) for kind in kinds]}
-
-
-BackendConfig = Annotated[BackendSection, BeforeValidator(_read), _AnyBackend()]
+BackendConfig = Annotated[BackendSection, _Backends(), chosen_by("name", "transformers")]
 """The section of any backend in BACKENDS; its module is imported when a configuration names it."""

@@ -1,4 +1,4 @@
-"""Bounds of configuration values, each violation one ConfigError."""
+"""Bounds of configuration values."""
 
 from srl_train.errors import ConfigError
 
@@ -16,22 +16,18 @@ MOST_RANK = 65_536
 
 
 def at_least(name: str, value: float, low: float) -> None:
-    """Raise unless value >= low."""
+    """Raise ConfigError unless value >= low."""
     if not value >= low:
-        raise ConfigError(f"{name} is {value}: give {_told(low)} or more")
+        raise ConfigError(f"{name} is {value}: give {low} or more")
 
 
 def above(name: str, value: float, low: float) -> None:
-    """Raise unless value > low."""
+    """Raise ConfigError unless value > low."""
     if not value > low:
-        raise ConfigError(f"{name} is {value}: give more than {_told(low)}")
+        raise ConfigError(f"{name} is {value}: give more than {low}")
 
 
 def within(name: str, value: float, low: float, high: float) -> None:
-    """Raise unless low <= value <= high."""
+    """Raise ConfigError unless low <= value <= high."""
     if not low <= value <= high:
-        raise ConfigError(f"{name} is {value}: give {_told(low)} to {_told(high)}")
-
-
-def _told(bound: float) -> str:
-    return str(bound) if isinstance(bound, int) else f"{bound:g}"
+        raise ConfigError(f"{name} is {value}: give {low} to {high}")

@@ -53,25 +53,26 @@ class Part:
     setting: str
     """The choice, as an error message names it."""
     is_chosen: Callable[[RunConfig], object]
-    facts: frozenset[str] = frozenset()
-    """Facts that the choice brings about."""
-    excludes: frozenset[str] = frozenset()
-    """Facts that the choice does not work with."""
-
-
-def _part(
-    setting: str, is_chosen: Callable[[RunConfig], object], facts: str = "", excludes: str = ""
-) -> Part:
-    return Part(setting, is_chosen, frozenset(facts.split()), frozenset(excludes.split()))
+    facts: str = ""
+    """Facts that the choice brings about, separated by spaces."""
+    excludes: str = ""
+    """Facts that the choice does not work with, separated by spaces."""
 
 
 def _any_algorithm(test: Callable[[Any], object]) -> Callable[[RunConfig], object]:
     return lambda config: any(test(own) for own in config.learned_by.values())
 
 
+def _averages_running_critics(config: RunConfig) -> bool:
+    """Return True if a model with a running value normalization is averaged with another one."""
+    groups = getattr(config.updates, "groups", ()) or [tuple(config.learned_by)]
+    averaged = [config.learned_by[name] for group in groups if len(group) > 1 for name in group]
+    return any(getattr(own, "value_normalisation", "") == "running" for own in averaged)
+
+
 PARTS = (
-    _part("algorithm.name ppo", _any_algorithm(lambda o: o.name == "ppo"), "critic", "credit"),
-    _part(
+    Part("algorithm.name ppo", _any_algorithm(lambda o: o.name == "ppo"), "critic", "credit"),
+    Part(
         "sampling with top_p or top_k",
         lambda c: any(
             own.top_p < 1 or own.top_k
@@ -79,84 +80,82 @@ PARTS = (
         ),
         "truncated",
     ),
-    _part(
+    Part(
         "algorithm.trl off_policy_mask_threshold",
         _any_algorithm(lambda o: o.trl.get("off_policy_mask_threshold")),
         "",
         "truncated",
     ),
-    _part(
+    Part(
         "algorithm.value_normalisation running",
-        lambda c: c.averages_running_critics,
+        _averages_running_critics,
         "own_units",
         "averaged",
     ),
-    _part("algorithm.beta", _any_algorithm(lambda o: o.beta), "reference"),
-    _part(
-        "algorithm.reference moving", _any_algorithm(lambda o: o.reference == "moving"), "moving"
-    ),
-    _part("credit.name", lambda c: c.credit.name != "per_agent", "credit"),
-    _part("credit.name opponent_model", lambda c: c.credit.name == "opponent_model", "", "leaders"),
-    _part("mode.name hierarchical", lambda c: c.mode.name == "hierarchical", "leaders"),
-    _part(
+    Part("algorithm.beta", _any_algorithm(lambda o: o.beta), "reference"),
+    Part("algorithm.reference moving", _any_algorithm(lambda o: o.reference == "moving"), "moving"),
+    Part("credit.name", lambda c: c.credit.name != "per_agent", "credit"),
+    Part("credit.name opponent_model", lambda c: c.credit.name == "opponent_model", "", "leaders"),
+    Part("mode.name hierarchical", lambda c: c.mode.name == "hierarchical", "leaders"),
+    Part(
         "rollout.branching",
         lambda c: c.rollout.branching,
         "branches",
         "credit critic leaders cluster overlap leftovers processes",
     ),
-    _part("engine.name ray", lambda c: c.engine.name == "ray", "cluster", "processes objects"),
-    _part(
+    Part("engine.name ray", lambda c: c.engine.name == "ray", "cluster", "processes objects"),
+    Part(
         "engine.play_ahead",
         lambda c: c.engine.play_ahead,
         "overlap",
         "processes group_opponents truncated",
     ),
-    _part(
+    Part(
         "engine.play_ahead with served models",
         lambda c: c.engine.play_ahead and not c.backend.IN_PROCESS,
         "",
         "pools",
     ),
-    _part(
+    Part(
         "backend with served models",
         lambda c: not c.backend.IN_PROCESS,
         "servers",
         "processes sharded quantized objects truncated",
     ),
-    _part(
+    Part(
         "backend with served models, without models.adapters",
         lambda c: not c.backend.IN_PROCESS and c.models.adapters is None,
         "whole_servers",
         "pools overlap",
     ),
-    _part(
+    Part(
         "parallel fsdp",
         lambda c: c.parallel == "fsdp",
         "sharded",
         "adapters pools offline critic moving api",
     ),
-    _part("models.adapters", lambda c: c.models.adapters, "adapters", "objects"),
-    _part("models.quantization", lambda c: c.models.quantization, "quantized"),
-    _part(
+    Part("models.adapters", lambda c: c.models.adapters, "adapters", "objects"),
+    Part("models.quantization", lambda c: c.models.quantization, "quantized"),
+    Part(
         "models.frozen_models behind an API",
         lambda c: any(map(is_api_name, c.models.frozen_models.values())),
         "api",
     ),
-    _part("opponent_pools", lambda c: c.opponent_pools, "pools"),
-    _part(
+    Part("opponent_pools", lambda c: c.opponent_pools, "pools"),
+    Part(
         "opponent_pools.draw_each group",
         lambda c: any(pool.draw_each == "group" for pool in c.opponent_pools.values()),
         "group_opponents",
     ),
-    _part("updates.sample_budget", lambda c: c.sample_budget, "leftovers", "truncated"),
-    _part(
+    Part("updates.sample_budget", lambda c: c.sample_budget, "leftovers", "truncated"),
+    Part(
         "updates.strategy that averages",
         lambda c: c.updates.strategy in ("synchronized", "federated"),
         "averaged",
     ),
-    _part("sft", lambda c: c.sft, "offline"),
-    _part("dpo", lambda c: c.dpo, "offline"),
-    _part(
+    Part("sft", lambda c: c.sft, "offline"),
+    Part("dpo", lambda c: c.dpo, "offline"),
+    Part(
         "dpo with models.adapters",
         lambda c: c.dpo and c.models.adapters,
         "reference_twice",
@@ -184,13 +183,13 @@ def conflicts(parts: list[Part]) -> Iterator[tuple[Part, Part, str]]:
     """Yield (part, other part, fact of the other part that the first one excludes)."""
     for one in parts:
         for other in parts:
-            for fact in sorted(one.excludes & other.facts):
+            for fact in sorted(set(one.excludes.split()) & set(other.facts.split())):
                 yield one, other, fact
 
 
-PROCESSES = _part("torchrun with several processes", lambda config: False, "processes")
+PROCESSES = Part("torchrun with several processes", lambda config: False, "processes")
 """Training in several processes, which the environment variables of torchrun announce."""
-OBJECTS = _part("model objects passed to Trainer", lambda config: False, "objects")
+OBJECTS = Part("model objects passed to Trainer", lambda config: False, "objects")
 """Training of model objects, which a configuration cannot contain."""
 
 

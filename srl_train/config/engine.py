@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from srl_train.config.backend import BackendSection
 from srl_train.config.bounds import MOST_MODELS
 from srl_train.config.section import Section, chosen_by
 from srl_train.errors import ConfigError
@@ -63,19 +62,10 @@ class RayEngineConfig(EngineSection):
     def _check_whole_gpus(self) -> Self:
         if self.learner_processes > 1 and self.learner_gpus % 1:
             raise ConfigError(
-                f"learner_gpus: got {self.learner_gpus:g} where learner_processes is "
-                f"{self.learner_processes}: processes that train together have a GPU each, give 1 "
-                "(or 0, to learn on CPUs)"
+                f"learner_gpus: must be a whole number where learner_processes is "
+                f"{self.learner_processes}, got {self.learner_gpus:g}"
             )
         return self
-
-    def check_backend(self, backend: BackendSection) -> None:
-        """Raise ConfigError for settings of servers if the backend has none."""
-        if backend.IN_PROCESS and self.server_gpus:
-            raise ConfigError(
-                f"engine.server_gpus: got {self.server_gpus:g}, which is for model servers, but "
-                f"backend.name is {backend.name!r}: leave it out"
-            )
 
 
 EngineConfig = Annotated[

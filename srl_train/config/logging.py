@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from srl_train.config.bounds import MOST_EPISODES
 from srl_train.config.section import Section
 from srl_train.errors import ConfigError
 
 TrackerName = Literal["tensorboard", "trackio", "wandb", "mlflow"]
-
-
-_RUN_NAME = re.compile(r"\w[\w .-]{0,99}")
 
 
 def _named(*trackers: str) -> tuple[str, Callable[[Any], object]]:
@@ -45,23 +41,13 @@ class LoggingConfig(Section):
     `mlflow` (docs/training/trackers.md)."""
     project: Annotated[str, Field(min_length=1)] = "core-srl"
     """Name of the project (wandb, trackio) or experiment (mlflow)."""
-    run_name: str | None = None
+    run_name: Annotated[str, Field(pattern=r"^\w[\w .-]{0,99}$")] | None = None
     """Name of the run in trackers; null is the name of its folder."""
     directory: str | None = None
     """Folder of TensorBoard's (DIRECTORY/RUN_NAME) and W&B's files; null is the run's folder."""
     tracker_options: Mapping[TrackerName, Mapping[str, Any]] = {}
     """Further arguments of a tracker's init function, such as `wandb: {group: seeds}`,
     `mlflow: {tracking_uri: ...}` or `trackio: {space_id: ...}`."""
-
-    @field_validator("run_name")
-    @classmethod
-    def check_run_name(cls, name: str | None) -> str | None:
-        """Return the name if it is a valid folder name."""
-        if name is not None and not _RUN_NAME.fullmatch(name):
-            raise ValueError(
-                "at most 100 letters, digits, spaces, '.', '_' and '-', a letter or digit first"
-            )
-        return name
 
     @model_validator(mode="after")
     def _check_trackers(self) -> LoggingConfig:

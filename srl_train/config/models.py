@@ -12,25 +12,13 @@ from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.sampling import Sampling
 from srl_agents.scripted.registry import POLICIES, is_scripted
 from srl_train.config.bounds import MOST_EPISODES, MOST_MODELS, MOST_RANK, MOST_TOKENS
-from srl_train.config.section import Names, Section, nearest, shown
+from srl_train.config.section import Names, Section
 from srl_train.errors import ConfigError
 
 EMBEDDED_TOKENS = 4
 """Of an answer of the embedded model, which answers in a word."""
 
-_FORM = re.compile("[A-Za-z][A-Za-z0-9_-]{0,63}")
-_LEARNS = re.compile(r"model_\d+")
-
-
-def _of_the_form(name: str) -> str:
-    if not _FORM.fullmatch(name):
-        raise ValueError(
-            "a name of at most 64 letters (A to Z, a to z), digits, '_' and '-', a letter first"
-        )
-    return name
-
-
-PlayerName = Annotated[str, AfterValidator(_of_the_form)]
+PlayerName = Annotated[str, Field(pattern="^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
 """Name that is valid in RUN:NAME, in records, for PEFT modules and for adapters of servers."""
 
 
@@ -61,7 +49,7 @@ class SamplingConfig(Section):
     """Tokens per answer, end of turn included; left out it is 4 where every model is `tiny`."""
 
     def build(self) -> Sampling:
-        """What backends take."""
+        """Return the arguments of sampling backends."""
         return Sampling(**dict(self))
 
 
@@ -109,7 +97,7 @@ class ModelsConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_sampling(cls, tree: Any) -> Any:
-        """Sampling that is left out: of the embedded model, and of agents beside `sampling`."""
+        """Fill in the token limit of the embedded model, and agents' settings from `sampling`."""
         if not isinstance(tree, Mapping):
             return tree
         base, frozen = tree.get("base", "tiny"), tree.get("frozen_models")
@@ -132,31 +120,27 @@ class ModelsConfig(Section):
     def _check(self) -> ModelsConfig:
         if not isinstance(self.base, str) and len(self.base) != self.count:
             raise ConfigError(
-                f"base: got a list of {len(self.base)} models where count is {self.count}: "
-                "give one name, or one per model"
+                f"base: must be one name or a list of models.count ({self.count}) names, got "
+                f"{len(self.base)}"
             )
         for base in filter(is_api_name, self.bases.values()):
             raise ConfigError(
-                f"base: got {base!r}, and a model behind an API cannot be trained: use it as a "
-                f"frozen one, models.frozen_models: {{coach: {base!r}}} and seats: {{SEAT: coach}}"
+                f"base: cannot be a model behind an API, got {base!r}: name it in frozen_models"
             )
-        for name in filter(is_api_name, self.frozen_models.values()):
-            if self.constrained:
-                raise ConfigError(
-                    "constrained: it lets models write legal answers only, and "
-                    f"{name} cannot be restricted to them over its API: leave it off"
-                )
-        still = [base for base in self.frozen_models.values() if not is_api_name(base)]
-        if self.quantization is not None and self.adapters is None and not still:
+        frozen = self.frozen_models.values()
+        if self.constrained and any(map(is_api_name, frozen)):
+            raise ConfigError("constrained: must be false for frozen_models behind an API")
+        local = [base for base in frozen if not is_api_name(base)]
+        if self.quantization is not None and self.adapters is None and not local:
             raise ConfigError(
-                f"quantization: got {self.quantization!r}, and quantised weights cannot be "
-                "trained: train adapters on them (models.adapters), or leave it out"
+                f"quantization: needs models.adapters or frozen models, got {self.quantization!r}: "
+                "quantized weights cannot be trained"
             )
         return self
 
     @property
     def bases(self) -> dict[str, str]:
-        """Model -> its base, in order."""
+        """Model to its base, in order."""
         own = (self.base,) * self.count if isinstance(self.base, str) else self.base
         return dict(zip(self.names, own, strict=True))
 
@@ -167,17 +151,17 @@ class ModelsConfig(Section):
 
     @property
     def per_agent(self) -> dict[str, Sampling]:
-        """Agent -> what backends take, for those with sampling of their own."""
+        """Agent to the arguments of backends, for agents with their own settings."""
         return {agent: own.build() for agent, own in self.agent_sampling.items()}
 
     def sampling_of(self, agent: str) -> SamplingConfig:
-        """How the agent's answers are sampled."""
+        """Return the sampling settings of an agent."""
         return self.agent_sampling.get(agent, self.sampling)
 
 
-def _without_doubles(names: tuple[str, ...]) -> tuple[str, ...]:
+def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(names)) < len(names):
-        raise ValueError("each model once")
+        raise ValueError("each model must be named once")
     return names
 
 
@@ -186,7 +170,7 @@ class PoolConfig(Section):
 
     READ_WHERE: ClassVar = {"nash_games": ("draw is 'nash'", lambda own: own.draw == "nash")}
 
-    of: Annotated[Names, Field(min_length=1), AfterValidator(_without_doubles)] = ("model_0",)
+    of: Annotated[Names, Field(min_length=1), AfterValidator(_unique)] = ("model_0",)
     """Models whose past versions are in the pool."""
     every: Annotated[int, Field(ge=1)] = 5
     """Rounds between two snapshots; the first is taken before the first round."""
@@ -227,29 +211,26 @@ def _is_model(who: str) -> bool:
     return (who == "tiny" or "/" in who or ":" in who) and not is_scripted(who)
 
 
-def refuse_wrong_players(
+def check_players(
     seats: Mapping[str, str], models: Iterable[str], sections: Mapping[str, Iterable[str]]
 ) -> None:
-    """Raise ConfigError for a name of `sections` (dotted path -> names) that is taken or unused.
-
-    If a seat has an unknown player, the error is about the seat.
-    """
-    taken = set(models)
+    """Raise ConfigError for a name of `sections` (dotted path -> names) that is taken or unused."""
+    taken = {*models, *POLICIES}
     for section, players in sections.items():
         for name in players:
-            if name in taken or name in POLICIES:
-                raise ConfigError(f"{section}.{name}: another player is called that: rename it")
-            if _LEARNS.fullmatch(name):
-                raise ConfigError(
-                    f"{section}.{name}: models that learn are called model_0, model_1, ...: "
-                    "rename it"
-                )
-        taken |= set(players)
-    for section, players in sections.items():
-        for name in players:
+            if name in taken or re.fullmatch(r"model_\d+", name):
+                raise ConfigError(f"{section}.{name}: the name of another player: rename it")
             if name not in seats.values():
-                for agent, who in seats.items():
-                    if who not in taken and not is_scripted(who):
-                        fix = nearest(who, sorted({*taken, *POLICIES}))
-                        raise ConfigError(f"seats.{shown(agent, str)}: got {shown(who)}: {fix}")
-                raise ConfigError(f"{section}.{name}: it sits nowhere: name it in `seats`")
+                raise ConfigError(f"{section}.{name}: must be named in seats, got {dict(seats)}")
+        taken |= set(players)
+
+
+class MatchmakingConfig(Section):
+    """Assignment of models to the agents that `seats` does not name (docs/training/populations.md).
+
+    `fixed` assigns all models in turn, `rotating` also moves them by one agent from group to group.
+    The others draw models for each group of episodes; there may be more models than agents.
+    """
+
+    name: Literal["fixed", "rotating", "uniform", "round_robin"] = "fixed"
+    """Assignment of models to agents (docs/training/populations.md)."""

@@ -10,31 +10,27 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from srl_agents import seeding
 from srl_envs import registry
 from srl_train.config import capabilities
-from srl_train.config.backend import (
-    BackendConfig,
-    TransformersBackendConfig,
-)
+from srl_train.config.backend import BackendConfig, TransformersBackendConfig
 from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS
-from srl_train.config.engine import EngineConfig, LocalEngineConfig, RayEngineConfig
+from srl_train.config.engine import EngineConfig, LocalEngineConfig
 from srl_train.config.learning.learners import AlgorithmConfig, GrpoConfig, PpoConfig
-from srl_train.config.learning.offline import DpoConfig, SftConfig
 from srl_train.config.learning.presets import PRESETS, PresetName, filled_in, refuse_another
 from srl_train.config.learning.updates import (
     AsynchronousConfig,
     FederatedConfig,
-    SynchronizedConfig,
     UpdatesConfig,
 )
 from srl_train.config.logging import LoggingConfig
-from srl_train.config.matchmaking import MatchmakingConfig
 from srl_train.config.models import (
+    MatchmakingConfig,
     ModelsConfig,
     PlayerName,
     PoolConfig,
-    refuse_wrong_players,
+    check_players,
     with_seated_models,
 )
 from srl_train.config.section import Section
+from srl_train.config.stages import STAGES, Dpo, Sft, StageConfig
 from srl_train.credit import CreditConfig, PlainCredit
 from srl_train.errors import ConfigError
 from srl_train.modes import MixedConfig, ModeConfig
@@ -100,9 +96,9 @@ class CheckpointsConfig(Section):
     @field_validator("keep")
     @classmethod
     def check_keep(cls, keep: int) -> int:
-        """The number, if that many can be kept."""
+        """Return the number if it is 1 or more, or -1."""
         if keep != -1 and keep < 1:
-            raise ValueError("1 or more, or -1 for all")
+            raise ValueError("must be 1 or more, or -1 for all")
         return keep
 
 
@@ -141,9 +137,9 @@ class RunConfig(Section):
     """What models learn by."""
     algorithms: Mapping[str, AlgorithmConfig] = {}
     """Model -> an algorithm section of its own, whole, in place of `algorithm`."""
-    sft: SftConfig | None = None
+    sft: Sft | None = None
     """A section makes the models learn from games before the rounds (docs/training/offline.md)."""
-    dpo: DpoConfig | None = None
+    dpo: Dpo | None = None
     """A section makes the models learn from better and worse answers before the rounds, after
     `sft` (docs/training/offline.md)."""
     checkpoints: CheckpointsConfig = CheckpointsConfig()
@@ -173,121 +169,93 @@ class RunConfig(Section):
 
     @model_validator(mode="after")
     def _check(self) -> RunConfig:
-        if not (self.rounds or self.sft or self.dpo):
-            raise ConfigError("rounds: got 0: give 1 or more, or a section sft or dpo")
+        if not (self.rounds or self.stages):
+            raise ConfigError("rounds: must be 1 or more without a section sft or dpo, got 0")
         self._check_names()
         self._check_sizes()
-        self._check_updates()
-        self._check_players()
+        if isinstance(self.updates, FederatedConfig):
+            self.updates.check_run(self.rounds)
         self._check_credit()
-        self._check_backend()
+        server_gpus = getattr(self.engine, "server_gpus", 0)
+        if server_gpus and self.backend.IN_PROCESS:
+            raise ConfigError(
+                f"engine.server_gpus: must be 0 without model servers, got {server_gpus:g}"
+            )
+        self.backend.check_run(self)
         capabilities.check(self)
         return self
 
     def replaced(self, **changes: Any) -> Self:
-        """As of every section; raises ConfigError for a preset where another has been filled in."""
+        """See Section; raises ConfigError for a preset if another preset was filled in."""
         refuse_another(self.preset, changes.get("preset"))
         return super().replaced(**changes)
 
     def algorithm_of(self, model: str) -> GrpoConfig | PpoConfig:
-        """What the model learns by."""
+        """Return the algorithm of a model."""
         return self.algorithms.get(model, self.algorithm)
 
     @property
     def learned_by(self) -> dict[str, GrpoConfig | PpoConfig]:
-        """Model -> what it learns by."""
+        """Model to its algorithm."""
         return {model: self.algorithm_of(model) for model in self.models.names}
 
     @property
+    def stages(self) -> dict[str, StageConfig]:
+        """Configured stages with their sections, in order."""
+        sections = {name: getattr(self, name) for name in STAGES}
+        return {name: section for name, section in sections.items() if section is not None}
+
+    @property
     def records_states(self) -> bool:
-        """Whether some model's critic needs the joint state of each turn."""
+        """True if a model's critic needs the joint state of each turn."""
         own = self.learned_by.values()
         return any(isinstance(one, PpoConfig) and one.critic == "central" for one in own)
 
     @property
     def sample_budget(self) -> Mapping[str, int]:
-        """Model -> samples it gathers before it updates, for those that have a budget."""
+        """Model to the number of samples before an update, for models with a budget."""
         updates = self.updates
         return updates.sample_budget if isinstance(updates, AsynchronousConfig) else {}
 
-    @property
-    def averages_running_critics(self) -> bool:
-        """True if a model with a running value normalization is averaged with another one."""
-        groups = getattr(self.updates, "groups", ()) or [tuple(self.learned_by)]
-        averaged = [model for group in groups if len(group) > 1 for model in group]
-        own = [self.learned_by[model] for model in averaged]
-        return any(isinstance(o, PpoConfig) and o.value_normalisation == "running" for o in own)
-
     def _check_names(self) -> None:
-        groups: tuple[tuple[str, ...], ...] = ()
-        if isinstance(self.updates, SynchronizedConfig | FederatedConfig):
-            groups = self.updates.groups
+        models, pools = self.models, self.opponent_pools
+        groups: tuple[tuple[str, ...], ...] = getattr(self.updates, "groups", ())
         for section, names in (
             ("updates.sample_budget", self.sample_budget),
             ("updates.groups", [name for group in groups for name in group]),
             ("algorithms", self.algorithms),
-            *((f"opponent_pools.{pool}.of", own.of) for pool, own in self.opponent_pools.items()),
+            *((f"opponent_pools.{pool}.of", own.of) for pool, own in pools.items()),
         ):
             for name in names:
-                if name not in self.models.names:
-                    raise ConfigError(
-                        f"{section}: got {name!r}: the models are {', '.join(self.models.names)}"
-                    )
-        if len(self.algorithms) == self.models.count and self.algorithm != GrpoConfig():
-            raise ConfigError("algorithm: every model has its own in algorithms: leave it out")
+                if name not in models.names:
+                    known = ", ".join(models.names)
+                    raise ConfigError(f"{section}: must name models ({known}), got {name!r}")
+        for pool, settings in pools.items():
+            bases = sorted({models.bases[name] for name in settings.of})
+            if len(bases) > 1:
+                raise ConfigError(f"opponent_pools.{pool}: models must have one base, got {bases}")
+        named = {"models.frozen_models": models.frozen_models, "opponent_pools": pools}
+        check_players(self.seats, models.names, named)
 
     def _check_sizes(self) -> None:
         size = self.rollout.group_size
-        if size * self.rollout.groups_per_round > MOST_EPISODES:
-            raise ConfigError(
-                f"rollout.groups_per_round: got {self.rollout.groups_per_round} groups of {size} "
-                f"episodes: give {MOST_EPISODES // size} or less"
-            )
         self.algorithm.check_group_size("algorithm", size)
         for model, own in self.algorithms.items():
             own.check_group_size(f"algorithms.{model}", size)
         for model, budget in self.sample_budget.items():
             if budget % size:
                 raise ConfigError(
-                    f"updates.sample_budget.{model}: got {budget}: give a multiple of "
-                    f"rollout.group_size ({size})"
+                    f"updates.sample_budget.{model}: must be a multiple of rollout.group_size "
+                    f"({size}), got {budget}"
                 )
-        if self.dpo is not None and not self.dpo.data and self.dpo.episodes % size:
-            raise ConfigError(
-                f"dpo.episodes: got {self.dpo.episodes}: give a multiple of rollout.group_size "
-                f"({size}), answers are compared within groups"
-            )
-
-    def _check_updates(self) -> None:
-        if isinstance(self.updates, FederatedConfig):
-            self.updates.check_run(self.rounds)
-
-    def _check_players(self) -> None:
-        models = self.models
-        bases = models.bases
-        for pool, settings in self.opponent_pools.items():
-            own = {bases[name] for name in settings.of}
-            if len(own) > 1:
-                raise ConfigError(
-                    f"opponent_pools.{pool}: got models of different bases, {sorted(own)}: "
-                    "give each base a pool of its own"
-                )
-        named = {
-            "models.frozen_models": models.frozen_models,
-            "opponent_pools": self.opponent_pools,
-        }
-        refuse_wrong_players(self.seats, models.names, named)
+        for stage in self.stages.values():
+            stage.check_group_size(size)
 
     def _check_credit(self) -> None:
         name = self.credit.name
         scales = {own.scale_rewards for own in self.learned_by.values() if own.name == "grpo"}
         if name != "per_agent" and (len(scales) > 1 or "batch" in scales):
             raise ConfigError(
-                f"algorithm.scale_rewards must be 'group' or 'none', equal for all models, where "
-                f"credit.name is {name!r}; got {', '.join(sorted(scales))}"
+                f"algorithm.scale_rewards: must be 'group' or 'none', equal for all models, where "
+                f"credit.name is {name!r}, got {', '.join(sorted(scales))}"
             )
-
-    def _check_backend(self) -> None:
-        if isinstance(self.engine, RayEngineConfig):
-            self.engine.check_backend(self.backend)
-        self.backend.check_run(self)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Self, get_args
+from pkgutil import resolve_name
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import CoreSchema, core_schema
 
 from srl_envs.untrusted import printable
 from srl_train.errors import ConfigError
@@ -14,14 +16,14 @@ from srl_train.errors import ConfigError
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 """A list in a file."""
 LONGEST = 80
-"""Characters of a refused value that its error quotes."""
+"""Maximum number of characters of a value that an error quotes."""
 
 
 class Section(BaseModel):
-    """A frozen section; raises ConfigError for what is not allowed, on its first fault.
+    """Frozen section of a configuration; raises ConfigError for the first wrong value.
 
-    A section of which a field (CHOICE) decides which others mean something is one class per choice,
-    with exactly the fields that are read then, below a class they share.
+    A section in which one field (CHOICE) decides which other fields have an effect is one class per
+    choice, with a common base class.
     """
 
     model_config = ConfigDict(
@@ -33,7 +35,7 @@ class Section(BaseModel):
     )
     CHOICE: ClassVar[str] = ""
     READ_WHERE: ClassVar[Mapping[str, tuple[str, Callable[[Any], object]]]] = {}
-    """Setting that not all sections of the class read -> where it is read, in words and of one."""
+    """Field to (condition in words, condition of a section) under which the field has an effect."""
 
     def __init__(self, /, **fields: Any) -> None:
         try:
@@ -41,27 +43,17 @@ class Section(BaseModel):
         except ValidationError as error:
             raise ConfigError(one_line(error, fields)) from None
 
-    # Sections within are built by pydantic itself, so that an error knows the whole path.
+    # Pydantic builds nested sections itself, so that an error contains the whole path.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown(cls, tree: Any) -> Any:
         for key in tree if isinstance(tree, Mapping) else ():
-            if key in cls.model_fields:
-                continue
-            kinds: Iterable[type[BaseModel]] = cls.__bases__[0].__subclasses__()
-            readers = [
-                name
-                for kind in (kinds if cls.CHOICE else ())
-                if key in kind.model_fields
-                for name in get_args(kind.model_fields[cls.CHOICE].annotation)
-            ]
-            fix = nearest(key, cls.model_fields)
-            if readers:
-                fix = f"it is read where {cls.CHOICE} is {' or '.join(map(repr, readers))}"
-            chosen = f" where {cls.CHOICE} is {tree[cls.CHOICE]!r}" if cls.CHOICE else ""
-            raise ConfigError(f"{shown(key, str)}: unknown{chosen}: {fix}")
+            if key not in cls.model_fields:
+                fix = nearest(key, cls.model_fields)
+                chosen = f" where {cls.CHOICE} is {tree[cls.CHOICE]!r}" if cls.CHOICE else ""
+                raise ConfigError(f"{shown(key, str)}: unknown{chosen}: {fix}")
         return tree
 
     @model_validator(mode="after")
@@ -69,91 +61,78 @@ class Section(BaseModel):
         for name, (where, is_read) in self.READ_WHERE.items():
             got = getattr(self, name)
             if got != type(self).model_fields[name].default and not is_read(self):
-                raise ConfigError(
-                    f"{name}: got {shown(got)}, which is read only where {where}: change that, or "
-                    "leave this out"
-                )
+                raise ConfigError(f"{name}: has an effect only if {where}, got {shown(got)}")
         return self
 
     def replaced(self, **changes: Any) -> Self:
-        """A copy with these fields changed, checked anew."""
+        """Return a validated copy with these fields changed."""
         return type(self)(**{**dict(self), **changes})
 
 
+class Deferred:
+    """Annotation of a field whose section classes are imported when a configuration needs them.
+
+    Args:
+        target: `module:class` of the section, if there is only one.
+    """
+
+    def __init__(self, target: str = "") -> None:
+        self._target = target
+
+    def kinds(self) -> list[type[Section]]:
+        """Return all classes that the section may have."""
+        return [resolve_name(self._target)]
+
+    def kind_of(self, tree: Mapping[str, Any]) -> type[Section]:
+        """Return the class of a section that a mapping describes."""
+        return self.kinds()[0]
+
+    def _read(self, tree: Any) -> Any:
+        return self.kind_of(tree).model_validate(tree) if isinstance(tree, Mapping) else tree
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._read, handler(source))
+
+    def __get_pydantic_json_schema__(self, _: Any, handler: Any) -> dict[str, Any]:
+        definition = handler.generate_json_schema.generate_inner
+        return {"oneOf": [definition(kind.__pydantic_core_schema__) for kind in self.kinds()]}
+
+
 def chosen_by(choice: str, usual: str) -> BeforeValidator:
-    """Where a section leaves its choice out, it is the usual one."""
+    """Return a validator that adds the usual choice to a section without one."""
     return BeforeValidator(
         lambda tree: {choice: usual, **tree} if isinstance(tree, Mapping) else tree
     )
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """What may have been meant by an unknown name."""
+    """Return the known name that is most similar to an unknown one, as a question."""
     names = list(known)
     found = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     return f"did you mean {found[0]!r}?" if found else f"known: {', '.join(names)}"
 
 
 def shown(value: object, written: Any = repr) -> str:
-    """A refused value, as an error may quote it."""
+    """Return a value as an error quotes it."""
     text = printable(written(value), multiline=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
-_ALLOWED = {
-    "bool_type": "true or false",
-    "dict_type": "a mapping",
-    "enum": "one of {expected}",
-    "finite_number": "a finite number",
-    "float_type": "a number",
-    "int_from_float": "a whole number",
-    "int_type": "a whole number",
-    "is_instance_of": "a {class}",
-    "list_type": "a list",
-    "model_attributes_type": "a section, which is a mapping",
-    "model_type": "a section, which is a mapping",
-    "string_type": "text",
-    "tuple_type": "a list",
-    "greater_than": "more than {gt:g}",
-    "greater_than_equal": "{ge:g} or more",
-    "less_than": "less than {lt:g}",
-    "less_than_equal": "{le:g} or less",
-    "literal_error": "one of {expected}",
-    "too_short": "one or more",
-    "union_tag_invalid": "one of {expected_tags}",
-}
-"""Kind of pydantic's error -> what is allowed there."""
-
-
 def one_line(error: ValidationError, tree: Any, path: str = "") -> str:
-    """The first fault of `tree`, which stands at `path`: where, what was given, what is allowed."""
+    """Return one fault of `tree` at `path`: the setting, the allowed values and the given value."""
     faults = error.errors(include_url=False)
     places = [_place(fault["loc"], tree, path) for fault in faults]
-    # Of what may be text or a list, the fault that lies deepest is of the kind that was meant.
-    at = max((i for i, one in enumerate(places) if one.startswith(places[0])),
-             key=lambda i: (len(places[i]), -i))  # fmt: skip
-    first, fault = places[at], faults[at]
-    context = fault.get("ctx", {})
-    raised = context.get("error")
-    if isinstance(raised, ConfigError):  # of a check of ours, which begins with the field
-        return f"{first}.{raised}" if first else str(raised)
-    given = fault["input"]
-    if raised is not None:  # of a check of one value, which says what is allowed
-        return f"{first}: got {shown(given)}: give {raised}"
-    if fault["type"] == "union_tag_invalid":
-        first, given = f"{first}.{context['discriminator'].strip(repr(''))}", context["tag"]
-    allowed = [
-        _ALLOWED.get(other["type"], printable(other["msg"], multiline=False)).format(
-            **other.get("ctx", {})
-        )
-        for place, other in zip(places, faults, strict=True)
-        if place == first or other is fault  # of each kind that the field may be
-    ]
-    return f"{first}: got {shown(given)}: give {' or '.join(dict.fromkeys(allowed))}"
+    # If a field may be text or a list, the deepest fault is of the intended kind.
+    place, fault = max(zip(places, faults, strict=True), key=lambda one: len(one[0]))
+    raised = fault.get("ctx", {}).get("error")
+    if isinstance(raised, ConfigError):  # begins with the field
+        return f"{place}.{raised}" if place else str(raised)
+    allowed = raised or printable(fault["msg"], multiline=False)
+    return f"{place or fault['loc'][-1]}: {allowed}, got {shown(fault['input'])}"
 
 
 def _place(parts: Sequence[int | str], tree: Any, path: str) -> str:
-    """The dotted path of pydantic's, which also names the kinds of a union that it tried."""
+    """Return pydantic's location as a dotted path, without the kinds of a union in it."""
     for part in parts:
         if isinstance(part, int) and isinstance(tree, Sequence) and not isinstance(tree, str):
             path, tree = f"{path}[{part}]", tree[part]

@@ -23,41 +23,35 @@ Kind = TypeVar("Kind", bound=Section)
 
 
 def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunConfig:
-    """The run of a YAML file, with `overrides` such as {'algorithm.learning_rate': 1e-3} on top.
+    """Return the configuration of a YAML file.
 
-    Raises ConfigError for an unknown key (naming the nearest), a wrong type or a value outside
-    its bounds.
+    Args:
+        path: The file.
+        overrides: Values by dotted name, such as {'algorithm.learning_rate': 1e-3}.
+
+    Raises:
+        ConfigError: For an unknown key, a wrong type or a value outside its bounds.
     """
     tree = read_tree(path)
     return from_tree({} if tree is None else tree, overrides)
 
 
 def read_tree(path: str | Path) -> Any:
-    """What a YAML file holds; raises ConfigError where it cannot be read."""
+    """Return the content of a YAML file; raises ConfigError if it cannot be read."""
     try:
-        text = read_bytes(Path(path), MAX_YAML, pipes=True).decode("utf-8")
+        return read_yaml(read_bytes(Path(path), MAX_YAML, pipes=True).decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not text in UTF-8: {error}") from error
     except DocumentError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error}") from error
-    return parse(text, str(path))
-
-
-def parse(text: str, where: str) -> Any:
-    """What the YAML text holds; raises ConfigError, beginning with `where`, for what `read_yaml`
-    refuses."""
-    try:
-        return read_yaml(text)
-    except DocumentError as error:
-        raise ConfigError(f"{where}: {error}") from error
 
 
 def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfig:
-    """The run that nested plain data describes (what YAML holds)."""
+    """Return the configuration that nested plain data describes; see `load`."""
     if not isinstance(tree, Mapping):
-        raise ConfigError(f"a configuration is a mapping of sections, got {type(tree).__name__}")
+        raise ConfigError(f"a configuration must be a mapping, got {type(tree).__name__}")
     tree = dict(tree)
     for dotted, value in (overrides or {}).items():
         _put(tree, dotted, value)
@@ -65,7 +59,7 @@ def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfi
 
 
 def section_from_tree(kind: type[Kind], tree: Any, path: str) -> Kind:
-    """One section alone, which errors call `path`; raises ConfigError as `load` does."""
+    """Return one section, which errors call `path`; raises ConfigError."""
     try:
         return TypeAdapter(kind).validate_python(tree)
     except ValidationError as error:
@@ -73,7 +67,7 @@ def section_from_tree(kind: type[Kind], tree: Any, path: str) -> Kind:
 
 
 def to_tree(config: Any) -> Any:
-    """Plain data that `from_tree` reads back to an equal config."""
+    """Return plain data from which `from_tree` builds an equal configuration."""
     if isinstance(config, Section):
         config = dict(config)
     if isinstance(config, Mapping):
@@ -84,7 +78,7 @@ def to_tree(config: Any) -> Any:
 
 
 def dump(config: RunConfig) -> str:
-    """The config as YAML."""
+    """Return the configuration as YAML."""
     return yaml.safe_dump(to_tree(config), sort_keys=False)
 
 
@@ -93,7 +87,7 @@ def _put(tree: dict[str, Any], dotted: str, value: Any) -> None:
     for section in sections:
         inner = tree.get(section)
         if inner is not None and not isinstance(inner, Mapping):
-            raise ConfigError(f"{dotted}: {section!r} holds {shown(inner)}, not a section")
+            raise ConfigError(f"{dotted}: {section} must be a section, got {shown(inner)}")
         tree[section] = dict(inner or {})
         tree = tree[section]
     tree[last] = value

@@ -8,7 +8,7 @@ from srl_envs.tables import Plugin, PluginTable
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
-    from srl_train.config.learning.offline import OfflineConfig
+    from srl_train.config.stages import StageConfig
     from srl_train.learners.learner import StageLearner
 
 ALGORITHMS = PluginTable(
@@ -16,8 +16,8 @@ ALGORITHMS = PluginTable(
     {
         "grpo": Plugin("srl_train.learners.trl_grpo:GrpoLearner"),
         "ppo": Plugin("srl_train.learners.trl_ppo:PpoLearner"),
-        "sft": Plugin("srl_train.learners.trl_offline:SftLearner"),
-        "dpo": Plugin("srl_train.learners.trl_offline:DpoLearner"),
+        "sft": Plugin("srl_extensions.offline.learners:SftLearner"),
+        "dpo": Plugin("srl_extensions.offline.learners:DpoLearner"),
     },
     ConfigError,
 )
@@ -25,7 +25,7 @@ ALGORITHMS = PluginTable(
 
 
 def build_stage_learner(
-    section: OfflineConfig, name: str, model: Any, tokenizer: Any, planned_steps: int, seed: int
+    section: StageConfig, name: str, model: Any, tokenizer: Any, planned_steps: int, seed: int
 ) -> StageLearner:
     """Build the learner of one model in the stage `section.where`."""
     learner: StageLearner = ALGORITHMS.load(section.where)(

@@ -11,7 +11,7 @@ from core_srl import (
     create_distributed_lora_scheduler,
     create_lora_manager,
 )
-from srl_agents.errors import BackendError, ServingError
+from srl_agents.errors import ServingError
 from srl_agents.event_loop import together
 from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_format import ChatTurn
@@ -135,55 +135,6 @@ def adapted(manager, lora_id):
     return model
 
 
-def test_a_server_that_was_started_anew_holds_what_it_held(manager, started, port):
-    scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
-
-    async def course():
-        await scheduler.start()
-        [stub] = started[1]
-        backend, names = scheduler.backend(1), {*stub.adapters}
-        assert len(names) == 2
-        stub.stop()
-
-        async with asyncio.timeout(20):
-            while scheduler._fleet.clients(f"base-{port}"):
-                await asyncio.sleep(0.02)
-        waiting = asyncio.create_task(asked(backend, "lora_1"))
-        await asyncio.sleep(0.1)
-        stub.start()
-        assert not stub.adapters
-        _, [answer] = await waiting
-        assert answer.model.adapter == "lora_1"
-        assert {*stub.adapters} == names
-        await scheduler.stop()
-
-    asyncio.run(course())
-
-
-def test_a_version_that_the_server_gets_wrong_does_not_answer(manager, started, port, monkeypatch):
-    scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
-    load = VLLMStub._load
-
-    def load_another(stub, body):
-        """Load the former weights under the new name."""
-        [former] = [folder for name, folder in stub.adapters.items() if name.startswith("lora_0@0")]
-        return load(stub, body | {"lora_path": str(former)})
-
-    async def session():
-        async with scheduler:
-            with monkeypatch.context() as patch:
-                patch.setattr(VLLMStub, "_load", load_another)
-                with pytest.raises(BackendError, match="log-probabilities"):
-                    manager.swap(0, other_weights(manager, 0, 1))
-            assert scheduler.get_system_status()["adapters"][0]["version"] == 0
-            _, [answer] = await asked(scheduler.backend(0), "lora_0")
-            assert answer.model.version == 0
-            [stub] = started[1]
-            assert len(stub.adapters) == 2, "the refused version is unloaded"
-
-    asyncio.run(session())
-
-
 def test_folders_are_loaded_without_a_manager(manager, tiny_folder, started, port, tmp_path):
     configs = {0: LoRAConfig(lora_id=0, rank=4, port=port)}
     scheduler = create_distributed_lora_scheduler(port, 0, base=tiny_folder, configs=configs)
@@ -222,22 +173,17 @@ def test_servers_share_the_gpus_there_are(
     assert {spec.adapter_slots for spec in started[0]} == {3}
     assert {spec.dtype for spec in started[0]} == {"float32"}, "as the weights were saved"
     assert started[0][0].memory_fraction == share
-    assert (f"num_gpus is 3, {there} are here: servers" in caplog.text) == (there < 3)
+    assert (f"num_gpus is 3, {there} are here" in caplog.text) == (there < 3)
 
 
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"base_port": 0}, "base_port"),
-        ({"num_gpus": -1}, "num_gpus"),
         ({"num_gpus": 2, "configs": {0: LoRAConfig(0, port=8003)}}, "lora_0: port"),
         ({"num_gpus": 2, "configs": {0: LoRAConfig(0, gpu_id=1)}}, "gpu_id 1"),
         ({"base_port": 65535, "num_gpus": 4}, "num_gpus"),
-        ({"base": None}, "base"),
-        ({"python": None}, "python"),
         ({"manager": "m"}, "manager"),
         ({"configs": [LoRAConfig(0)]}, "configs"),
-        ({"configs": {1: LoRAConfig(0)}}, "configs"),
     ],
 )
 def test_what_does_not_fit_is_told(settings, told):

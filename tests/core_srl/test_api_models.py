@@ -76,26 +76,6 @@ def test_a_conversation_is_sent_whole_with_the_nodes_own_settings(server):
     assert server.bodies[-1]["messages"] == [{"role": "user", "content": "First?"}], "begins anew"
 
 
-def test_max_length_bounds_what_the_server_counts(server):
-    manager = SharedLLMManager(
-        LLMConfig(backend=LLMBackend.OPENAI_API, model_name="m", max_length=20)
-    )
-    manager.register_node("a")
-    manager.generate_for_node("a", "First?")
-    server.answer = lambda body: ("...", "length")
-    cut = manager.generate_for_node("a", "Then?")
-    assert [body["max_tokens"] for body in server.bodies] == [20, 8]
-    assert (cut.finish_reason, cut.ended) == ("length", False)
-    small = SharedLLMManager(
-        LLMConfig(backend=LLMBackend.OPENAI_API, model_name="m", max_length=12)
-    )
-    small.register_node("a")
-    small.generate_for_node("a", "First?")
-    with pytest.raises(BackendError, match=r"12 tokens.*max_length"):
-        small.generate_for_node("a", "Then?")
-    assert len(server.bodies) == 3, "nothing was asked"
-
-
 def test_a_vllm_server_is_asked_at_its_port_without_openais_key(server):
     manager = vllm(server)
     manager.register_node("b")

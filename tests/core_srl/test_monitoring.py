@@ -9,7 +9,6 @@ from core_srl import (
     MonitoringConfig,
     MultiModelConfig,
     MultiModelTrainer,
-    UnifiedMonitor,
     create_graph_visualizer,
     create_unified_monitor,
     monitoring,
@@ -85,15 +84,6 @@ def test_a_monitor_records_from_start_to_stop(log):
     watcher.write(row(2))
     assert monitor.latest_metrics["round"] == 1 and not monitor.running
     assert [line["round"] for line in read_metrics(log) if "round" in line] == [1]
-
-
-def test_without_a_file_the_newest_row_is_in_memory(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with UnifiedMonitor(MonitoringConfig(enable_file_logging=False)) as monitor:
-        for number in range(4):
-            monitor.write(row(number))
-    assert monitor.latest_metrics["round"] == 3
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_newest_session_of_a_file_is_drawn(log, tmp_path):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import claim as claims
+from srl_envs.loading import read_yaml
 from srl_train import cli
 from srl_train.config import yaml_file
 
@@ -144,7 +145,7 @@ def configurations():
 
 @pytest.mark.parametrize("text", [*configurations()])
 def test_a_configuration_is_read(text):
-    yaml_file.from_tree(yaml_file.parse(text, "snippet"))
+    yaml_file.from_tree(read_yaml(text))
 
 
 def test_snippets_are_found():

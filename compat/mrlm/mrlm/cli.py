@@ -104,13 +104,13 @@ def evaluate(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Collect episodes by `srl collect`, one conversation per line."""
+    """Collect episodes by `srl collect`, one per line."""
     threshold = [] if args.filter_reward is None else ["--min-return", args.filter_reward]
     words = ["--environment", REGISTERED[args.environment], "--players", args.model]
     tokens = ["--set", f"models.sampling.max_new_tokens={MAX_NEW_TOKENS}"]
     if parse_player(args.model).run:
         tokens = []
-    words += ["--episodes", args.num_episodes, "--out", args.output, "--format", "messages"]
+    words += ["--episodes", args.num_episodes, "--out", args.output]
     return srl.main(["collect", *words, *threshold, *tokens, *rest])
 
 

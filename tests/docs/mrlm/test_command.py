@@ -53,9 +53,7 @@ LENGTHS = "tests.docs.mrlm.lengths:Lengths"
 
 
 def test_a_run_is_resumed_and_never_written_over(workplace, capsys):
-    debate = {"env_type": "debate", "max_turns": 1}
-    own = {"env_type": LENGTHS, "max_turns": 1}
-    envs = [*SMALL["eval_envs"], debate, own, {"env_type": "tool", "max_turns": 1}]
+    envs = [*SMALL["eval_envs"], {"env_type": LENGTHS, "max_turns": 1}]
     first = write(workplace, "first.yaml", eval_envs=envs, training={"save_every": 1})
     assert main(["train", "--config", first]) == 0
     assert main(["train", "--config", first]) == 0

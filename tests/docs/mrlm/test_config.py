@@ -75,7 +75,7 @@ MATH = {"env_type": "math"}
             "gradient_accumulation_steps",
         ),
         ({"distributed": {"strategy": "deepspeed"}}, "distributed.strategy: .*'fsdp'"),
-        ({"eval_envs": [{**MATH, "mode": "server"}]}, "mode: got 'server'"),
+        ({"eval_envs": [{**MATH, "mode": "server"}]}, "mode: .*'server'"),
         ({"eval_envs": [{"env_type": "builtins:dict"}]}, "env_type"),
         ({"eval_envs": [{"env_type": LENGTHS, "server_address": "x:1"}]}, "server_address"),
         ({"eval_envs": [{"env_type": "chess"}]}, "chess"),

@@ -17,6 +17,7 @@ from mrlm.cli import main
 from mrlm.config import ExperimentConfig, TrainingConfig
 from mrlm.core import Message, SimulatedEnvironment
 from mrlm.games import as_parallel_env
+from srl_agents.episode import read_jsonl
 from tests.docs.mrlm.conftest import NAMES, SOURCES
 from tests.docs.mrlm.lengths import Lengths
 
@@ -161,10 +162,8 @@ def test_train_then_eval(workplace, commands, capsys):
 
 def test_collect(workplace, commands, capsys):
     assert main([*commands["collect"]]) == 0
-    lines = (workplace / "data/trajectories.json").read_text().splitlines()
-    assert len(lines) == 4
-    roles = [message["role"] for message in json.loads(lines[0])["messages"]]
-    assert roles == ["system", *["user", "assistant"] * (len(roles) // 2)]
+    episodes = list(read_jsonl(workplace / "data/trajectories.json"))
+    assert len(episodes) == 4 and all(episode.turns for episode in episodes)
     assert main([*commands["collect"], "--filter-reward", "2"]) == 0
     assert not (workplace / "data/trajectories.json").read_text()
 

@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from srl_envs import registry
+from srl_extensions.offline.config import DpoConfig, SftConfig
 from srl_train.build import build_run
 from srl_train.config import yaml_file
 from srl_train.config.engine import RayEngineConfig
-from srl_train.config.learning.offline import DpoConfig, SftConfig
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.round import train_round
 from srl_train.trainer import Trainer

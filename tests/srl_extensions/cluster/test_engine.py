@@ -162,7 +162,7 @@ def test_actors_without_gpus_use_cpus(short_run):
 
 
 def test_processes_of_a_learner_have_whole_gpus_and_equal_shares(short_run):
-    with pytest.raises(ConfigError, match=r"^learner_gpus: got 0.5"):
+    with pytest.raises(ConfigError, match=r"^learner_gpus: .* got 0.5"):
         RayEngineConfig(learner_processes=2, learner_gpus=0.5)
     with pytest.raises(ConfigError, match=r"rollout\.group_size must be a multiple of 3"):
         build_run(on_ray(short_run(), learner_processes=3))

@@ -199,7 +199,7 @@ def test_a_server_beyond_its_restarts_ends_the_run(served, monkeypatch):
     [
         ({"backend": {"name": "vllm", "servers": ["http://10.0.0.1:1"]}}, "backend.managed"),
         ({"managed": {"gpus": [0]}}, "engine.server_gpus"),
-        ({"backend": {}, "engine": {"server_gpus": 1.0}}, "engine.server_gpus: got 1"),
+        ({"backend": {}, "engine": {"server_gpus": 1.0}}, "engine.server_gpus: must be 0"),
         ({"engine": {"play_ahead": True}, "opponent_pools": {"past": {"every": 1}},
           "seats": {"agent_1": "past"}}, "opponent_pools"),
     ],

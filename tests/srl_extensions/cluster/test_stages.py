@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from srl_extensions.offline.stages import Stage
 from srl_train.metrics import read_metrics
-from srl_train.stages import Stage
 from srl_train.trainer import Trainer
 from tests.srl_extensions.cluster.direct import DirectCluster, deaths_of, on_ray, use
 from tests.srl_train.run_state import everything, same, without_times

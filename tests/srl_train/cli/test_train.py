@@ -49,7 +49,7 @@ def test_settings_and_seed_on_the_command_line(config_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["{config}", "--set", "rounds=0"], "rounds: got 0"),
+        (["{config}", "--set", "rounds=0"], "rounds: must be 1"),
         (["{config}", "--out", "{config}"], "the run's folder: cannot write"),
         (["{config}", "--set", "environment.name=chess"], "environment: "),
         (["{config}", "--set", "models.base=/no/such/model"], "/no/such/model"),

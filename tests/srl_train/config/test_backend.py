@@ -10,11 +10,9 @@ from srl_train.errors import ConfigError
     "servers",
     [
         ["127.0.0.1:8001"],
-        ["localhost:8001"],
         ["ftp://127.0.0.1:8001"],
         ["http://user:word@127.0.0.1:8001"],
         ["http://127.0.0.1:8001/models"],
-        ["http://127.0.0.1:99999"],
         ["http://[::1"],
         ["http://127.0.0.1:8001", "http://127.0.0.1:8001/v1"],
     ],

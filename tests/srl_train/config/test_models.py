@@ -18,9 +18,7 @@ def test_names_and_bases():
     ("models", "tokens"),
     [
         ({}, 4),
-        ({"count": 2, "base": ["tiny", "tiny"]}, 4),
         ({"base": "some/model"}, 32),
-        ({"base": "some/model", "sampling": {"temperature": 0.7}}, 32),
         ({"base": "some/model", "sampling": {"max_new_tokens": 4}}, 4),
         ({"base": "tiny", "sampling": {"temperature": 0.7}}, 4),
     ],
@@ -38,7 +36,6 @@ def test_the_default_answer_length_depends_on_the_base(models, tokens):
     [
         ("tiny", "frozen_tiny"),
         ("runs/a:model_0", "frozen_runs_a_model_0"),
-        ("a_run:model_0", "frozen_a_run_model_0"),
         ("org/Model-1.5B@main", "frozen_org_Model-1_5B_main"),
         ("openai:gpt-5-mini", "frozen_openai_gpt-5-mini"),
     ],

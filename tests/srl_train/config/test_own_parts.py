@@ -1,5 +1,7 @@
 """Environments and update strategies that are handed to the trainer as objects."""
 
+import functools
+
 import pytest
 import torch
 
@@ -42,11 +44,13 @@ def game():
     return make("coop_compete_v0", num_agents=2, max_cycles=2)
 
 
-def trainer_in(folder, **parts):
-    return Trainer(CONFIG, folder, **parts)
+@pytest.fixture
+def trainer_in(tiny_folder):
+    models = ModelsConfig(count=2, base=tiny_folder, device="cpu")
+    return functools.partial(Trainer, CONFIG.replaced(models=models))
 
 
-def test_a_custom_strategy_is_used_and_recorded(tmp_path):
+def test_a_custom_strategy_is_used_and_recorded(tmp_path, trainer_in):
     calls = []
 
     def watched():
@@ -64,11 +68,11 @@ def test_a_custom_strategy_is_used_and_recorded(tmp_path):
     assert trainer._rows[0]["strategy"] == "custom"
     # Nobody goes on from the files alone, with another strategy, without noticing.
     recorded = yaml_file.load(tmp_path / "config.yaml")
-    with pytest.raises(ConfigError, match=r"updates\.strategy: got 'custom'"):
+    with pytest.raises(ConfigError, match=r"updates\.strategy: 'custom'"):
         build_run(recorded)
 
 
-def test_its_state_is_in_the_checkpoint(tmp_path):
+def test_its_state_is_in_the_checkpoint(tmp_path, trainer_in):
     whole = trainer_in(tmp_path / "whole", strategy=fading())
     whole.fit()
     first = trainer_in(tmp_path / "parts", strategy=fading())
@@ -84,7 +88,7 @@ def test_its_state_is_in_the_checkpoint(tmp_path):
             assert torch.equal(tensor, learner.weights()[parameter])
 
 
-def test_a_custom_environment_is_recorded(tmp_path):
+def test_a_custom_environment_is_recorded(tmp_path, trainer_in):
     trainer = trainer_in(tmp_path, make_env=game)
     row = trainer.train_round().row
     trainer.close()
@@ -96,5 +100,5 @@ def test_a_custom_environment_is_recorded(tmp_path):
 
 def test_a_strategy_object_and_settings_of_another_strategy_are_refused(tmp_path):
     config = CONFIG.replaced(updates=FederatedConfig(mix=0.5))
-    with pytest.raises(ConfigError, match="updates: got 'federated'"):
+    with pytest.raises(ConfigError, match=r"updates: .*'federated'"):
         Trainer(config, tmp_path, strategy=fading()).fit()

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from srl_train.config.learning.offline import SftConfig
-from srl_train.learners.trl_offline import SftLearner
-from srl_train.offline_data import Demonstration
+from srl_extensions.offline.config import SftConfig
+from srl_extensions.offline.data import Demonstration
+from srl_extensions.offline.learners import SftLearner
 from tests.srl_train.learners.reference.grpo import (
     END,
     double,

@@ -18,9 +18,9 @@ from srl_agents.scripted.registry import names as policy_names
 from srl_agents.seeding import generator, of_games
 from srl_envs import loading
 from srl_envs.errors import UntrustedError
+from srl_extensions.offline.data import KEPT, best_of, parts_of
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
-from srl_train.offline_data import KEPT, best_of, parts_of
 from srl_train.plan import in_words
 from srl_train.player_names import ModelSettings, models_of_run, parse_player
 from srl_train.players import Resolver, matchmaking_of

@@ -1,36 +1,26 @@
-"""Offline stages: the sections of SFT and DPO before the rounds."""
+"""Sections `sft` and `dpo` of a run's configuration."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from srl_train.config.bounds import MOST_EPISODES
-from srl_train.config.learning.learners import Count, NotNegative, OptimizerConfig, Positive
-from srl_train.config.section import Names
+from srl_train.config.learning.learners import NotNegative, Positive
+from srl_train.config.stages import StageConfig
 from srl_train.errors import ConfigError
 
-if TYPE_CHECKING:
-    from srl_train.config.run import RunConfig
 
-STAGES = ("sft", "dpo")
-"""Sections of a configuration that are stages, in the order of execution."""
+class OfflineConfig(StageConfig):
+    """Fields of both stages."""
 
-SMOOTHED = ("robust", "exo_pair", "aot", "aot_unpaired")
-"""DPO losses that read label_smoothing."""
-
-
-class OfflineConfig(OptimizerConfig):
-    """A stage that learns from data before the rounds: where the data come from, for how long."""
-
-    READ_WHERE: ClassVar = OptimizerConfig.READ_WHERE | {
+    READ_WHERE: ClassVar = StageConfig.READ_WHERE | {
         name: ("games are played, data being left out", lambda own: not own.data)
         for name in ("data_policy", "episodes")
     }
+    RUNNER: ClassVar = "srl_extensions.offline.stages:Stage"
 
-    data: Names = ()
-    """Files to learn from, JSON lines; without any, games are played when the stage begins."""
     data_policy: str = "models"
     """Players of these games: a scripted policy or MODULE:CLASS for every agent, or `models`: the
     players of `seats`, with the current weights of each model."""
@@ -38,8 +28,6 @@ class OfflineConfig(OptimizerConfig):
     """How many games are played."""
     seats: Literal["own", "all"] = "own"
     """Whose part of the games a model learns from: that of its own agents, or every agent's."""
-    epochs: Count = 1
-    """Passes over the data; after each, models meet as the update strategy says."""
     batch_size: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16
     """Samples per optimizer step."""
 
@@ -64,17 +52,15 @@ class SftConfig(OfflineConfig):
     @model_validator(mode="after")
     def _check_weights(self) -> Self:
         if self.answer_weight == self.observation_weight == 0.0:
-            raise ConfigError(
-                "answer_weight: got 0 where observation_weight is 0: one has to be above"
-            )
+            raise ConfigError("answer_weight: must be above 0 if observation_weight is 0, got 0")
         return self
 
 
 class DpoConfig(OfflineConfig):
-    """Direct preference optimisation (Rafailov et al. 2023), by TRL's DPOTrainer."""
+    """Direct preference optimization (Rafailov et al. 2023), by TRL's DPOTrainer."""
 
     READ_WHERE: ClassVar = OfflineConfig.READ_WHERE | {
-        "label_smoothing": (f"loss is one of {', '.join(SMOOTHED)}", lambda o: o.loss in SMOOTHED),
+        "label_smoothing": ("loss is 'robust'", lambda own: own.loss == "robust"),
     }
     where: ClassVar[str] = "dpo"
 
@@ -82,38 +68,18 @@ class DpoConfig(OfflineConfig):
     """Of AdamW; suits the embedded tiny model, large models want 1e-6 (full) to 1e-5 (LoRA)."""
     beta: Positive = 0.1
     """How strongly the model is held to what it was when the stage began."""
-    loss: Literal[
-        "sigmoid",
-        "hinge",
-        "ipo",
-        "exo_pair",
-        "nca_pair",
-        "robust",
-        "bco_pair",
-        "sppo_hard",
-        "aot",
-        "aot_unpaired",
-        "apo_zero",
-        "apo_down",
-        "discopop",
-        "sft",
-        "sigmoid_norm",
-    ] = "sigmoid"
+    loss: Literal["sigmoid", "hinge", "ipo", "robust", "apo_zero", "apo_down"] = "sigmoid"
     """TRL's loss_type."""
-    label_smoothing: Annotated[float, Field(ge=0, le=0.5)] = 0.0
-    """Fraction of preferences taken to be the wrong way round; robust, exo_pair and aot."""
+    label_smoothing: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
+    """Fraction of preferences taken to be the wrong way round, for the loss `robust`."""
     min_return_gap: NotNegative = 0.0
     """An answer is better where its mean return, as the mode pays it, is higher by more than
     this."""
 
-    @model_validator(mode="after")
-    def _check_loss(self) -> Self:
-        if self.loss == "exo_pair" and not self.label_smoothing:
-            raise ConfigError("label_smoothing: got 0: exo_pair needs more than 0, such as 1e-3")
-        return self
-
-
-def planned(config: RunConfig) -> dict[str, OfflineConfig]:
-    """Return the configured stages with their sections, in order."""
-    sections: dict[str, OfflineConfig | None] = {"sft": config.sft, "dpo": config.dpo}
-    return {name: found for name in STAGES if (found := sections[name]) is not None}
+    def check_group_size(self, size: int) -> None:
+        """Raise ConfigError if a group of played episodes would be incomplete."""
+        if not self.data and self.episodes % size:
+            raise ConfigError(
+                f"dpo.episodes must be a multiple of rollout.group_size ({size}), got "
+                f"{self.episodes}: answers are compared within groups"
+            )

@@ -24,46 +24,23 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    add = parser.add_argument
     config = "YAML file (its environment and base models), or a run's folder (its trained models)"
-    add("config", nargs="?", type=Path, help=config)
-    add("--environment", metavar="ENV", help="replace the config's environment")
+    parser.add_argument("config", nargs="?", type=Path, help=config)
+    parser.add_argument("--environment", metavar="ENV", help="replace the config's environment")
     what = "replace one setting, such as environment.options.max_cycles=4"
     add_list(parser, "--set", "KEY=VALUE", what, dest="overrides")
-    add(
-        "--players",
-        nargs="+",
-        default=[],
-        metavar="WHO",
-        help=f"WHO for every agent, or AGENT=WHO: {PLAYERS} (default: as the config says)",
-    )
+    who = f"WHO for every agent, or AGENT=WHO: {PLAYERS} (default: as the config says)"
+    parser.add_argument("--players", nargs="+", default=[], metavar="WHO", help=who)
     add_trust(parser)
-    add("--episodes", type=int, default=64, metavar="N", help="(default: 64)")
-    add(
-        "--group-size",
-        type=int,
-        default=1,
-        metavar="G",
-        help="episodes from the same start; preferences need 2 or more (default: 1)",
-    )
-    add(
-        "--min-return",
-        type=float,
-        metavar="X",
-        help="keep only parts (one agent's play of one episode) with at least this return",
-    )
-    add(
-        "--top-fraction",
-        type=float,
-        default=1.0,
-        metavar="S",
-        help="keep only this share of the parts, the best returns first (default: 1)",
-    )
-    lines = "an episode per line, or a kept part per line as a chat, {'messages': [...]}"
-    formats = ("episodes", "messages")
-    add("--format", choices=formats, default="episodes", help=f"{lines} (default: episodes)")
-    add("--seed", type=int, help="all randomness (default: the config's)")
-    add("--out", type=Path, required=True, metavar="FILE", help="JSON lines")
+    parser.add_argument("--episodes", type=int, default=64, metavar="N", help="(default: 64)")
+    same = "episodes from the same start; preferences need 2 or more (default: 1)"
+    parser.add_argument("--group-size", type=int, default=1, metavar="G", help=same)
+    least = "keep only parts (one agent's play of one episode) with at least this return"
+    parser.add_argument("--min-return", type=float, metavar="X", help=least)
+    best = "keep only this share of the parts, the best returns first (default: 1)"
+    parser.add_argument("--top-fraction", type=float, default=1.0, metavar="S", help=best)
+    parser.add_argument("--seed", type=int, help="all randomness (default: the config's)")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON lines")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,11 +49,9 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from srl_agents.episode import write_jsonl
     from srl_agents.errors import RolloutError
-    from srl_train.collect import build_policies, filtered, play_games
+    from srl_extensions.offline.collect import build_policies, filtered, play_games
     from srl_train.environment import build_env
-    from srl_train.offline_data import chat_lines, parts_of
-    from srl_train.player_names import notes_of
-    from srl_train.run_files import asked_for, refuse_unwritable, write_whole
+    from srl_train.run_files import asked_for, refuse_unwritable
 
     make_env = partial(build_env, config, trusted=trained is None or args.trust)
     with closing(make_env()) as env:
@@ -90,12 +65,7 @@ def run(args: argparse.Namespace) -> int:
         raise RolloutError(f"every game failed; the first: {played[0].failure}")
     kept = filtered(played, min_return=args.min_return, top_fraction=args.top_fraction)
     with asked_for("--out", args.out):
-        if args.format == "messages":
-            notes = notes_of(config.models.opponent_notes, make_env)
-            view = env.unwrapped.text_view
-            write_whole(args.out, chat_lines(kept, parts_of(kept), view, notes))
-        else:
-            write_jsonl(args.out, kept)
+        write_jsonl(args.out, kept)
     tell(_summary("played", good))
     tell(_summary("kept", kept))
     if len(good) < len(played):
@@ -106,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _summary(what: str, episodes: Sequence[Episode]) -> str:
     from srl_agents.evaluation.episode_stats import parse_failures
-    from srl_train.offline_data import parts_of
+    from srl_extensions.offline.data import parts_of
 
     parts = parts_of(episodes)
     steps = [step for index, agent in parts for step in episodes[index].steps_of(agent)]

@@ -4,11 +4,11 @@ import pytest
 import torch
 from tokenizers import pre_tokenizers
 
-from srl_train.config.learning.offline import DpoConfig
+from srl_extensions.offline.config import DpoConfig
+from srl_extensions.offline.data import Preference, with_references
+from srl_extensions.offline.learners import DpoLearner
 from srl_train.config.models import AdapterConfig
 from srl_train.learners.lora import adapter_models
-from srl_train.learners.trl_offline import DpoLearner
-from srl_train.offline_data import Preference, with_references
 from tests.srl_train.learners.reference.grpo import (
     END,
     double,

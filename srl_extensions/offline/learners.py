@@ -6,12 +6,10 @@ as tokens.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
-import datasets
 import numpy as np
 import torch
 from datasets import Dataset
@@ -20,15 +18,14 @@ from trl import DPOConfig as TrlDpoConfig
 from trl import DPOTrainer, SFTTrainer
 from trl import SFTConfig as TrlSftConfig
 
+from srl_extensions.offline.config import DpoConfig, OfflineConfig, SftConfig
+from srl_extensions.offline.data import COLUMNS, Demonstration, Preference, References
 from srl_train import processes
-from srl_train.config.learning.offline import DpoConfig, OfflineConfig, SftConfig
 from srl_train.learners.trl_grpo import REFERENCE
 from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.offline_data import COLUMNS, Demonstration, Preference, References
 
 T = TypeVar("T")
-
 IGNORED = -100
 """Label of tokens without loss, in TRL as in torch."""
 
@@ -44,7 +41,7 @@ class OfflineLearner(SteppedLearner):
     TRAINER: ClassVar[Callable[..., Any]]
     ARGUMENTS: ClassVar[Callable[..., Any]]
     """Class of the trainer's configuration in TRL."""
-    ROWS: ClassVar[Sequence[Mapping[str, Any]]]
+    ROW: ClassVar[Mapping[str, Any]]
     """Data set for TRL's constructor; each step receives its own batch."""
 
     def __init__(
@@ -80,7 +77,7 @@ class OfflineLearner(SteppedLearner):
     @classmethod
     @cache
     def _rows(cls) -> Dataset:
-        return Dataset.from_list(list(cls.ROWS))
+        return Dataset.from_list([dict(cls.ROW)])
 
     def __enter__(self) -> Self:
         return self
@@ -90,14 +87,6 @@ class OfflineLearner(SteppedLearner):
             vars(self._patched).pop("forward", None)
         else:
             self._patched.forward = self._forward
-
-    def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Preference]:
-        """Tokenize rows of preference files as TRL does (DPO only)."""
-        raise NotImplementedError
-
-    def reference_logprobs(self, samples: Sequence[Any]) -> References | None:
-        """Return (chosen, rejected) log-probabilities per pair, or None if they are not needed."""
-        return None
 
     def begin_update(self, samples: Sequence[Any], seed: int, version: int) -> int:
         """Start one pass over the samples, shuffled by `seed`; return its number of steps."""
@@ -161,7 +150,7 @@ class SftLearner(OfflineLearner):
 
     TRAINER = WeightedSFTTrainer
     ARGUMENTS = TrlSftConfig
-    ROWS = ({"input_ids": [0, 0], "labels": [0, 0]},)
+    ROW: ClassVar = {"input_ids": [0, 0], "labels": [0, 0]}
     _config: SftConfig
 
     def _own_arguments(self) -> dict[str, Any]:
@@ -169,34 +158,31 @@ class SftLearner(OfflineLearner):
 
     def _inputs(self) -> dict[str, Tensor]:
         batch: Sequence[Demonstration] = self._batches[self._steps_done]
-        weights: Sequence[list[float]] = self._weights(batch)
-        batch, weights = self._own(batch), self._own(weights)
-        rows = []
-        for one, own in zip(batch, weights, strict=True):
-            labelled = zip(one.input_ids, own, strict=True)
-            labels = [token if weight else IGNORED for token, weight in labelled]
-            rows.append({"input_ids": list(one.input_ids), "labels": labels})
-        inputs: dict[str, Tensor] = self._trainer.data_collator(rows)
-        table = torch.zeros(inputs["input_ids"].shape)
-        for row, own in zip(table, weights, strict=True):
-            row[: len(own)] = torch.tensor(own)
-        return {**inputs, "weights": table}
-
-    def _weights(self, batch: Sequence[Demonstration]) -> list[list[float]]:
-        """Return token weights whose weighted sum is the loss; first tokens are not predicted."""
+        own = self._own(batch)
         # TRL adds the processes' sums. Processes that all train on the whole batch count less.
-        alike = processes.count() * len(self._own(batch)) / len(batch)
-        answers = sum(sum(one.answers[1:]) for one in batch)
-        observations = sum(sum(one.observations[1:]) for one in batch)
-        answer = self._config.answer_weight / max(1, answers) / alike
-        observation = self._config.observation_weight / max(1, observations) / alike
-        return [
+        alike = processes.count() * len(own) / len(batch)
+        # The first token of a conversation is never predicted.
+        answers = max(1, sum(sum(one.answers[1:]) for one in batch))
+        observations = max(1, sum(sum(one.observations[1:]) for one in batch))
+        answer = self._config.answer_weight / answers / alike
+        observation = self._config.observation_weight / observations / alike
+        weights = [
             [
                 answer * is_answer + observation * is_observation
                 for is_answer, is_observation in zip(one.answers, one.observations, strict=True)
             ]
-            for one in batch
+            for one in own
         ]
+        rows = []
+        for one, values in zip(own, weights, strict=True):
+            labelled = zip(one.input_ids, values, strict=True)
+            labels = [token if weight else IGNORED for token, weight in labelled]
+            rows.append({"input_ids": list(one.input_ids), "labels": labels})
+        inputs: dict[str, Tensor] = self._trainer.data_collator(rows)
+        table = torch.zeros(inputs["input_ids"].shape)
+        for row, values in zip(table, weights, strict=True):
+            row[: len(values)] = torch.tensor(values)
+        return {**inputs, "weights": table}
 
 
 class PreparedDPOTrainer(DPOTrainer):  # type: ignore[misc]
@@ -222,7 +208,7 @@ class DpoLearner(OfflineLearner):
 
     TRAINER = PreparedDPOTrainer
     ARGUMENTS = TrlDpoConfig
-    ROWS = (dict.fromkeys(COLUMNS, "-"),)
+    ROW: ClassVar = dict.fromkeys(COLUMNS, "-")
     _config: DpoConfig
 
     def _own_arguments(self) -> dict[str, Any]:
@@ -243,13 +229,11 @@ class DpoLearner(OfflineLearner):
         """Tokenize rows of preference files as TRL does."""
         if not rows:
             return []
-        with quiet_upstream(), _without_bars():
-            trainer = self._trainer
+        trainer = self._trainer
+        given = Dataset.from_list([dict(row) for row in rows])
+        with quiet_upstream():
             found = trainer._prepare_dataset(
-                Dataset.from_list([dict(row) for row in rows]),
-                trainer.processing_class,
-                trainer.args,
-                "preference",
+                given, trainer.processing_class, trainer.args, "preference"
             )
         return [Preference(*(tuple(row[f"{column}_ids"]) for column in COLUMNS)) for row in found]
 
@@ -278,15 +262,3 @@ class DpoLearner(OfflineLearner):
             rows.append(row)
         inputs: dict[str, Tensor] = self._trainer.data_collator(rows)
         return inputs
-
-
-@contextlib.contextmanager
-def _without_bars() -> Iterator[None]:
-    """Hide the progress bars of `datasets`, which would be drawn over ours."""
-    shown = not datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if shown:
-            datasets.enable_progress_bars()

@@ -1,7 +1,6 @@
-"""Offline stages before the rounds: SFT, then DPO.
+"""A stage before the rounds: SFT or DPO on episodes that are read from files or played now.
 
-A stage reads its episodes from files, or plays them when it starts. Each pass over them is one
-update of every model through the engine's `update`, so that all update strategies apply.
+Each pass over the data is one update of every model, so that all update strategies apply.
 """
 
 from __future__ import annotations
@@ -10,33 +9,29 @@ import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from srl_agents.episode import Episode, write_jsonl
 from srl_agents.evaluation.progress import watched
 from srl_agents.seeding import STAGE_UPDATES
-from srl_train import processes
-from srl_train.collect import play_games, scripted_player, starts_of
-from srl_train.config.learning.offline import STAGES, DpoConfig, SftConfig, planned
-from srl_train.errors import CheckpointError, DataError
-from srl_train.learners.learner import StageLearner
-from srl_train.offline_data import (
-    Chat,
-    Part,
+from srl_extensions.offline.collect import play_games, scripted_player, starts_of
+from srl_extensions.offline.config import DpoConfig, SftConfig
+from srl_extensions.offline.data import (
     References,
     begins_with_episode,
     best_of,
     demonstration,
-    lesson,
     parts_of,
     preferences,
-    read_chats,
     read_episodes,
     read_preferences,
     with_references,
 )
+from srl_train import processes
+from srl_train.config.stages import STAGES
+from srl_train.errors import CheckpointError, DataError
+from srl_train.learners.learner import StageLearner
 from srl_train.plan import PlannedGames
 from srl_train.player_names import notes_of
 from srl_train.round import update_models
@@ -56,37 +51,42 @@ class Stage:
     def __init__(self, run: Run, name: str, folder: Path) -> None:
         began = time.perf_counter()
         self.name = name
-        self.config = planned(run.config)[name]
         self.passes = 0
-        self._run = run
+        self._run, self._index = run, STAGES.index(name)
+        self._config: Any = run.config.stages[name]
+        self._losses: dict[str, list[float]] = {model: [] for model in run.learners}
         saved = run.stages.saved
-        self._episodes, rows = self._data(folder, resumed=saved is not None)
+        self._pairs: list[dict[str, Any]] = []
+        self._episodes = self._read(folder, resumed=saved is not None)
         self._parts = {model: self._parts_of(model) for model in run.learners}
-        texts = {model: self._samples_of(model) for model in run.learners}
-        if not rows and not any(texts.values()):
+        samples = {model: self._samples_of(model) for model in run.learners}
+        if not self._pairs and not any(samples.values()):
             raise DataError(
                 f"{name}: nothing in {len(self._episodes)} games is left to learn from; change "
                 f"{name}.data, {name}.seats or the filters"
             )
         self._exits = ExitStack()
-        self._learners = self._built({m: len(own) + len(rows) for m, own in texts.items()})
-        self._samples = texts
-        self._references: dict[str, References | None] = {}
-        if isinstance(self.config, DpoConfig):
-            self._add_pairs(rows)
-        self._losses: dict[str, list[float]] = {model: [] for model in run.learners}
+        self._learners = self._built(max(map(len, samples.values())) + len(self._pairs))
+        if self._pairs:
+            for model, own in self._each("tokenised", dict.fromkeys(samples, self._pairs)).items():
+                samples[model] += own
+        self._references: dict[str, References | None] = dict.fromkeys(samples)
+        if isinstance(self._config, DpoConfig):
+            for model, own in samples.items():
+                for pair in own:
+                    answer = max(len(pair.chosen_ids), len(pair.rejected_ids))
+                    self._check_length(model, len(pair.prompt_ids) + answer)
+            if saved is None:
+                self._references = self._each("reference_logprobs", samples)
         strategy_state = run.strategy.init(list(run.learners))
-        if saved is None:
-            self._references = run.engine.each(
-                lambda model: self._learners[model].reference_logprobs(texts[model]), texts
-            )
-            self._seconds = time.perf_counter() - began
-        else:
+        self._seconds = time.perf_counter() - began
+        if saved is not None:
             strategy_state = saved["strategy"]
             self._restore(saved)
         for model, references in self._references.items():
             if references is not None:
-                self._samples[model] = with_references(texts[model], references)
+                samples[model] = with_references(samples[model], references)
+        self._samples = samples
         # The run with the stage's learners and strategy state in place of its own.
         self._stepped = dataclasses.replace(
             run, learners=self._learners, strategy_state=strategy_state
@@ -108,20 +108,18 @@ class Stage:
     @property
     def finished(self) -> bool:
         """True if all passes are done."""
-        return self.passes >= self.config.epochs
+        return bool(self.passes >= self._config.epochs)
 
     def train_pass(self) -> dict[str, Any]:
         """Run one pass over the data as one update of all models; return its row of metrics."""
         began = time.perf_counter()
         updates = {model: UpdateStats() for model in self._learners}
         batches = {model: UpdateBatch(tuple(own), (), ()) for model, own in self._samples.items()}
+        closing = self.passes + 1 == self._config.epochs
         # Nothing is played, so all scores are equal.
-        closing = self.passes + 1 == self.config.epochs
         context = RoundContext(self.passes, 0, dict.fromkeys(batches, 0.0), closing=closing)
         number = self._run.stages.passes
-        update_index = STAGE_UPDATES + STAGES.index(self.name)
-        stepped = self._stepped
-        update_models(stepped, batches, context, update_index, updates)
+        update_models(self._stepped, batches, context, STAGE_UPDATES + self._index, updates)
         self.passes += 1
         for model, update in updates.items():
             if "loss" in update.metrics:  # missing for a model without data
@@ -149,13 +147,18 @@ class Stage:
     def report(self) -> dict[str, Any]:
         """Summarize the stage; rewards are raw, per agent and turn, or None without episodes."""
         kept = {part for own in self._parts.values() for part in own}
+
+        def mean_reward(parts: Sequence[tuple[int, str]]) -> float | None:
+            steps = [step for i, agent in parts for step in self._episodes[i].steps_of(agent)]
+            return sum(step.reward for step in steps) / len(steps) if steps else None
+
         return {
             "stage": self.name,
             "passes": self.passes,
             "seconds": self._seconds,
             "games": len(self._episodes),
-            "games_reward": _mean_reward(self._episodes, parts_of(self._episodes)),
-            "kept_reward": _mean_reward(self._episodes, sorted(kept)),
+            "games_reward": mean_reward(parts_of(self._episodes)),
+            "kept_reward": mean_reward(sorted(kept)),
             "models": {
                 model: {
                     "samples": len(own),
@@ -199,37 +202,33 @@ class Stage:
             learner.load_counters(own["counters"])
             self._references[model] = own["prepared"]
 
-    def _data(self, folder: Path, *, resumed: bool) -> tuple[list[Episode], list[dict[str, Any]]]:
-        """Return (episodes, rows of preference files)."""
+    def _read(self, folder: Path, *, resumed: bool) -> list[Episode]:
+        """Return the episodes, and read preferences."""
         with closing(self._run.make_env()) as env:
-            game, seats = env.metadata["name"], list(self._run.seats)
-        episodes: list[Episode] = []
-        rows: list[dict[str, Any]] = []
-        self._chats: list[Chat] = []
-        for path in self.config.data:
-            if begins_with_episode(path, self.name):
-                episodes += read_episodes(path, game, seats)
-            elif self.name == "dpo":
-                rows += read_preferences(path)
-            else:
-                self._chats += read_chats(path)
-        if not self.config.data:
-            kept = folder / f"{self.name}.jsonl"
-            if resumed:
-                return read_episodes(kept, game, seats), rows
-            played = self._played()
-            episodes = [one for one in played if one.failure is None and one.turns]
+            expected = env.metadata["name"], list(self._run.seats)
+        played = folder / f"{self.name}.jsonl"
+        if not self._config.data and not resumed:
+            episodes = [one for one in self._play() if one.failure is None and one.turns]
             if processes.is_main():
-                write_jsonl(kept, episodes)
-        return episodes, rows
+                write_jsonl(played, episodes)
+            return episodes
+        episodes = []
+        for path in self._config.data or (played,):
+            if path is played or begins_with_episode(path):
+                episodes += read_episodes(path, *expected)
+            elif isinstance(self._config, DpoConfig):
+                self._pairs += read_preferences(path)
+            else:
+                raise DataError(f"{path}: must contain episodes of `srl collect`")
+        return episodes
 
-    def _played(self) -> list[Episode]:
-        run, who = self._run, self.config.data_policy
+    def _play(self) -> list[Episode]:
+        run, who = self._run, self._config.data_policy
         # Episodes of one start are compared, except by SFT without a ranking.
-        compares = not isinstance(self.config, SftConfig) or self.config.top_fraction < 1
+        compares = not isinstance(self._config, SftConfig) or self._config.top_fraction < 1
         size = run.config.rollout.group_size if compares else 1
-        which = {"stage": STAGES.index(self.name), "group_size": size}
-        games, seed = self.config.episodes, run.config.seed
+        which = {"stage": self._index, "group_size": size}
+        games, seed = self._config.episodes, run.config.seed
         if who == "models":
             groups = run.matchmaking.evaluated(-(-games // size))
             seatings = [seats for seats in groups for _ in range(size)][:games]
@@ -244,53 +243,41 @@ class Stage:
         run.check_failures(played)
         return played
 
-    def _parts_of(self, model: str) -> list[Part]:
-        own = self._run.agents_of(model) if self.config.seats == "own" else None
-        parts = parts_of(self._episodes, own)
-        if not isinstance(self.config, SftConfig):
+    def _parts_of(self, model: str) -> list[tuple[int, str]]:
+        agents = self._run.agents_of(model) if self._config.seats == "own" else None
+        parts = parts_of(self._episodes, agents)
+        if not isinstance(self._config, SftConfig):
             return parts
-
-        def returns(episode: Episode) -> dict[str, float]:
-            return {agent: sum(own.shaped) for agent, own in self._run.game(episode).items()}
-
         return best_of(
             parts,
             self._episodes,
-            returns,
-            min_return=self.config.min_return,
-            top_fraction=self.config.top_fraction,
+            lambda one: {agent: sum(own.shaped) for agent, own in self._run.game(one).items()},
+            min_return=self._config.min_return,
+            top_fraction=self._config.top_fraction,
         )
 
     def _samples_of(self, model: str) -> list[Any]:
-        view, chat = self._run.view, self._run.players.texts[model].chat
-        parts = self._parts[model]
-        notes = notes_of(self._run.config.models.opponent_notes, self._run.make_env)
-        if isinstance(self.config, SftConfig):
-            drop = self.config.drop_parse_failures
-            answer, observation = self.config.answer_weight, self.config.observation_weight
-            played = (
-                demonstration(
-                    self._episodes[index], agent, view, chat, notes=notes, drop_parse_failures=drop
-                )
-                for index, agent in watched(f"{self.name}, preparing {model}'s data", parts)
+        run, config, parts = self._run, self._config, self._parts[model]
+        view, chat = run.view, run.players.texts[model].chat
+        notes = notes_of(run.config.models.opponent_notes, run.make_env)
+        if isinstance(config, DpoConfig):
+            gap = config.min_return_gap
+            episodes, game = self._episodes, run.game
+            return [
+                *preferences(parts, episodes, view, chat, game, notes=notes, min_return_gap=gap)
+            ]
+        drop = config.drop_parse_failures
+        answer, observation = config.answer_weight, config.observation_weight
+        found = []
+        for index, agent in watched(f"{self.name}, preparing {model}'s data", parts):
+            one = demonstration(
+                self._episodes[index], agent, view, chat, notes=notes, drop_parse_failures=drop
             )
-            found = []
-            for one in chain(played, (lesson(text, chat) for text in self._chats)):
-                self._check_length(model, len(one.input_ids))  # before the next is tokenized
-                # The first token of a conversation is never predicted.
-                if answer * sum(one.answers[1:]) + observation * sum(one.observations[1:]):
-                    found.append(one)
-            return found
-        assert isinstance(self.config, DpoConfig)
-        return preferences(
-            parts,
-            self._episodes,
-            view,
-            chat,
-            self._run.game,
-            notes=notes,
-            min_return_gap=self.config.min_return_gap,
-        )
+            self._check_length(model, one.tokens)  # before the next is tokenized
+            # The first token of a conversation is never predicted.
+            if answer * sum(one.answers[1:]) + observation * sum(one.observations[1:]):
+                found.append(one)
+        return found
 
     def _check_length(self, model: str, tokens: int) -> None:
         """Raise DataError for a sample that is longer than the model's context."""
@@ -302,22 +289,10 @@ class Stage:
                 "turns (environment.options.max_cycles), shorter texts, or another model"
             )
 
-    def _add_pairs(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add the pairs of preference files to each model's samples."""
-        if rows:
-            found = self._run.engine.each(
-                lambda model: self._learners[model].tokenised(rows), self._learners
-            )
-            for model, pairs in found.items():
-                self._samples[model] += pairs
-        for model, own in self._samples.items():
-            for pair in own:
-                answer = max(len(pair.chosen_ids), len(pair.rejected_ids))
-                self._check_length(model, len(pair.prompt_ids) + answer)
-
-    def _built(self, samples: Mapping[str, int]) -> dict[str, StageLearner]:
-        run, config = self._run, self.config
-        steps = config.epochs * max(-(-count // config.batch_size) for count in samples.values())
+    def _built(self, samples: int) -> dict[str, StageLearner]:
+        """Build the learner of each model, for at most so many samples."""
+        run, config = self._run, self._config
+        steps = config.epochs * -(-samples // config.batch_size)
         learners = run.engine.each(
             lambda model: run.engine.stage_learner(model, config, steps, run.config.seed),
             run.learners,
@@ -326,7 +301,8 @@ class Stage:
             self._exits.enter_context(learner)
         return learners
 
-
-def _mean_reward(episodes: Sequence[Episode], parts: Sequence[Part]) -> float | None:
-    rewards = [step.reward for index, agent in parts for step in episodes[index].steps_of(agent)]
-    return sum(rewards) / len(rewards) if rewards else None
+    def _each(self, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a method of each model's learner with its argument."""
+        return self._run.engine.each(
+            lambda model: getattr(self._learners[model], method)(arguments[model]), arguments
+        )

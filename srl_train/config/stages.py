@@ -1,0 +1,33 @@
+"""Stages of learning from data before the rounds: the base class of their sections."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from srl_train.config.learning.learners import Count, OptimizerConfig
+from srl_train.config.section import Deferred, Names
+
+STAGES = ("sft", "dpo")
+"""Fields of RunConfig that are stages, in the order of execution."""
+
+
+class StageConfig(OptimizerConfig):
+    """Base class of the section of a stage; `where` is its field in RunConfig.
+
+    The learner of a model in a stage is ALGORITHMS[where].
+    """
+
+    RUNNER: ClassVar[str]
+    """`module:class` that runs the stage, see `Trainer.train_stages`."""
+
+    data: Names = ()
+    """Files to learn from, JSON lines; without any, games are played when the stage begins."""
+    epochs: Count = 1
+    """Passes over the data; after each, models meet as the update strategy says."""
+
+    def check_group_size(self, size: int) -> None:
+        """Raise ConfigError if episodes of the stage do not fit `rollout.group_size`."""
+
+
+Sft = Annotated[StageConfig, Deferred("srl_extensions.offline.config:SftConfig")]
+Dpo = Annotated[StageConfig, Deferred("srl_extensions.offline.config:DpoConfig")]
