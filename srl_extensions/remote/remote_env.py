@@ -91,6 +91,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         pairs = {agent: _pair(spaces) for agent, spaces in by_agent.items()}
         self.observation_spaces = {agent: pair[0] for agent, pair in pairs.items()}
         self.action_spaces = {agent: pair[1] for agent, pair in pairs.items()}
+        self._shapes = {agent: space.shape for agent, space in self.observation_spaces.items()}
         if described.get("state_space") is not None:
             self.state_space = from_space(described["state_space"])
         self.teams: dict[str, str] | None = _mapping(described, "teams", str)
@@ -196,8 +197,9 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         self._turn = frame.turn + 1
         self.agents = playing
         for agent, seen in observations.items():
-            shape = self.observation_spaces[agent].shape
-            if shape is not None and (np.shape(seen) != shape or isinstance(seen, str)):
+            shape = self._shapes[agent]
+            found = seen.shape if isinstance(seen, np.ndarray) else np.shape(seen)
+            if shape is not None and (found != shape or isinstance(seen, str)):
                 raise WireError(f"an observation of {agent} does not have the shape {shape}")
         return outcome
 
