@@ -173,9 +173,7 @@ def ray_parts(
             for worker in workers:
                 ends.callback(worker.stop)
             ends.callback(servers.close)
-            servers.start(
-                [worker.call for worker in workers], [cluster.host(n) for n in places], cluster.put
-            )
+            servers.start([worker.call for worker in workers], [cluster.host(n) for n in places])
             for loaded in loading:
                 loaded.result()
             applies = {name: learner.apply for name, learner in learners.items()}

@@ -170,15 +170,10 @@ def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
     try:
         return TemporaryDirectory(prefix="published-", dir=folder, ignore_cleanup_errors=True)
     except OSError as error:
-        raise no_folder(folder, error) from error
-
-
-def no_folder(folder: str | None, error: OSError) -> ConfigError:
-    """Return the error for a folder that weights cannot be written to."""
-    return ConfigError(
-        f"backend.folder: no weights can be written to {folder!r} ({error.strerror}): give an "
-        "existing folder with the permission to write"
-    )
+        raise ConfigError(
+            f"backend.folder: no weights can be written to {folder!r} ({error.strerror}): give an "
+            "existing folder with the permission to write"
+        ) from error
 
 
 def open_fleet(

@@ -197,12 +197,11 @@ class HeldWeights:
         held = self._held.setdefault(client.url, set())
         if new.folder.name in held:
             return
-        folder = await self.fleet.upload(client, new.folder)
         if new.is_whole:
             held.clear()
-            await client.update_weights(folder)
+            await client.update_weights(new.folder)
         else:
-            await client.load_adapter(new.served_as, folder)
+            await client.load_adapter(new.served_as, new.folder)
         held.add(new.folder.name)
         if new.expected is None:
             return
@@ -232,7 +231,6 @@ class HeldWeights:
                     await client.unload_adapter(old.served_as)
                 except BackendError as error:  # The server has ended, or holds it no more.
                     log.warning("%s was not unloaded: %s", old.served_as, error)
-            await self.fleet.discard(client, old.folder)
         # The folder must outlive the name: a server may read an evicted adapter again.
         shutil.rmtree(old.folder, ignore_errors=True)
 

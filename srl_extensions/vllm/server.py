@@ -29,7 +29,7 @@ END_POLL = 0.02
 END_SECONDS = 4.0
 """Limit on the wait for the port of a killed server."""
 MARGIN = 5.0
-"""Seconds that the launcher may take in addition to the time for open requests."""
+"""Seconds that the launcher may take in addition to its GRACE."""
 LOG_BYTES = 256 * 1024
 """Part of a log that is searched for the cause of a failure."""
 ERROR_LINE = re.compile(r"^(?:\(.*?pid=\d+\) )?(?:ERROR \S+ \S+ \[.*?\] )?([\w.]+Error: .*)$", re.M)
@@ -53,8 +53,8 @@ class Server(ABC):
         """Start the process. Raises ServingError if the process cannot be started."""
 
     @abstractmethod
-    def stop(self, drain: float = 0.0) -> None:
-        """End the server within `drain` seconds for open requests."""
+    def stop(self) -> None:
+        """End the server."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -63,13 +63,6 @@ class Server(ABC):
     @abstractmethod
     def cause_of_death(self) -> str:
         """Return the cause of the last failure according to the log, and the place of the log."""
-
-    def upload(self, folder: Path) -> Path:
-        """Return the path at which the server reads a folder of this machine."""
-        return folder
-
-    def discard(self, folder: Path) -> None:  # noqa: B027 - a server on this machine has no copy
-        """Remove the copy that `upload` made."""
 
 
 class ModelServer(Server):
@@ -126,12 +119,12 @@ class ModelServer(Server):
                 start_new_session=True,  # a process group without signals of this terminal
             )
 
-    def stop(self, drain: float = 0.0) -> None:
-        """End the server within `drain` seconds for open requests."""
+    def stop(self) -> None:
+        """End the server; requests that are open have GRACE seconds."""
         if self.process is not None and self.alive:
-            self.process.send_signal(signal.SIGINT if drain > launcher.GRACE else signal.SIGTERM)
+            self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(max(drain, launcher.GRACE) + MARGIN)
+                self.process.wait(launcher.GRACE + MARGIN)
         self.kill()
 
     def kill(self) -> None:
