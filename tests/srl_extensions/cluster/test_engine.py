@@ -4,7 +4,6 @@ import subprocess
 import sys
 from contextlib import closing
 
-import numpy as np
 import pytest
 
 from srl_extensions.cluster.engine import on_device
@@ -22,7 +21,6 @@ from tests.srl_train.run_state import everything, same, without_times
 from tests.srl_train.test_population import unequal
 
 CASES = {
-    "selective": {"updates__strategy": "selective"},
     "adapters, a pool and a scripted player": {
         "models__adapters": {"rank": 2},
         "environment__options": {"num_agents": 4, "max_cycles": 2},
@@ -37,7 +35,10 @@ CASES = {
         "rollout__groups_per_round": 2,
         "updates__strategy": "synchronized",
     },
-    "ppo": {"algorithm": {"name": "ppo", "critic": "separate"}},
+    "selective, with a critic": {
+        "updates__strategy": "selective",
+        "algorithm": {"name": "ppo", "critic": "separate"},
+    },
 }
 MORTAL = (
     "learn", "begin_update", "compute_gradients", "apply_gradients", "end_update", "set_weights",
@@ -82,11 +83,11 @@ def test_models_are_copied_as_in_one_process(short_run, monkeypatch):
     assert rows[0][0]["models"]["model_1"]["copied_from"] == "model_0"
 
 
-@pytest.mark.parametrize("strategy", ["asynchronous", "synchronized", "federated"])
+@pytest.mark.parametrize("strategy", ["synchronized", "federated"])
 def test_deaths_of_actors_change_nothing(short_run, monkeypatch, strategy):
-    dies, deaths = deaths_of(np.random.default_rng(3), MORTAL)
+    dies, deaths = deaths_of(MORTAL)
     config = short_run(updates__strategy=strategy, algorithm__minibatches=2)
-    use(monkeypatch, DirectCluster(dies, attempts=20))
+    use(monkeypatch, DirectCluster(dies))
     local, expected = played(config)
     run, rows = played(on_ray(config))
     assert len(set(deaths)) > 1
