@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,13 +25,7 @@ from srl_extensions.vllm.command import ServerSpec, program
 from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.placement import Gpu, find_gpus, place
-from srl_extensions.vllm.publisher import (
-    HeldWeights,
-    ServedPublisher,
-    VersionedSampler,
-    Write,
-    write_weights,
-)
+from srl_extensions.vllm.publisher import ServedPublisher, VersionedSampler, Write, write_weights
 from srl_extensions.vllm.server import free_port, logs_folder
 from srl_train.adapters import adapter_base
 from srl_train.config.run import RunConfig
@@ -39,7 +33,6 @@ from srl_train.errors import ConfigError
 from srl_train.loading import Samplers, SamplerStart, learning_models
 from srl_train.player_names import TINY, notes_of
 
-T = TypeVar("T")
 BASE = "base"
 """Served name of the base that adapters share; a whole model has its own name."""
 KEPT_VERSIONS = 1
@@ -105,7 +98,7 @@ def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
         def write(name: str, weights: Mapping[str, Tensor], probes: Any, folder: Path) -> Tensor:
             return write_weights(modules[shapes[name]], weights, probes, folder)
 
-        publisher = publisher_of(config, backend, backends, fleet, probe, write, Path(folder))
+        publisher = publisher_of(config, backends, fleet, probe, write, Path(folder))
         ends.callback(publisher.close)
         for name in shapes.keys() & frozen.keys():
             trained = modules[shapes[name]].named_parameters()
@@ -117,10 +110,7 @@ def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
 def shapes_of(
     config: RunConfig, sources: Mapping[str, str], frozen: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return a model of the same shapes for each name that the servers sample for.
-
-    These are models, pools, and frozen models (name -> start) on the base that adapters share.
-    """
+    """Return a model of the same shapes for each model, pool and frozen model on the servers."""
     names = config.models.names
     shapes = {name: name for name in names}
     if config.models.adapters is None:
@@ -131,10 +121,7 @@ def shapes_of(
 
 
 def backends_of(
-    config: RunConfig,
-    fleet: Fleet,
-    facts: Mapping[str, TokenFacts],
-    names: Iterable[str],
+    config: RunConfig, fleet: Fleet, facts: Mapping[str, TokenFacts], names: Iterable[str]
 ) -> dict[str, VLLMBackend]:
     """Return the backend of each name that the servers sample for."""
     template = config.models.chat_template_kwargs
@@ -151,7 +138,6 @@ def base_of(config: RunConfig, name: str) -> str:
 
 def publisher_of(
     config: RunConfig,
-    backend: VLLMBackendConfig,
     samplers: Mapping[str, VersionedSampler],
     fleet: Fleet,
     probe: Sequence[int],
@@ -159,10 +145,17 @@ def publisher_of(
     folder: Path,
 ) -> ServedPublisher:
     """Return the publisher of a run, whose publications are written to `folder`."""
-    adapters = config.models.adapters is not None
-    held = HeldWeights(samplers, fleet, probe=probe, dtype=config.models.dtype, keep=KEPT_VERSIONS)
-    every = backend.publish_every
-    return ServedPublisher(held, write, folder=folder, adapters=adapters, every=every)
+    return ServedPublisher(
+        samplers,
+        fleet,
+        write,
+        folder=folder,
+        probe=probe,
+        dtype=config.models.dtype,
+        adapters=config.models.adapters is not None,
+        keep=KEPT_VERSIONS,
+        every=config.backend.publication_lag + 1,
+    )
 
 
 def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
@@ -182,14 +175,7 @@ def open_fleet(
     sources: Mapping[str, str],
     logs: Path | None = None,
 ) -> Fleet:
-    """Start or attach to the servers of a configuration.
-
-    Args:
-        config: Configuration of the run.
-        backend: Its section `backend`.
-        sources: Served base -> folder or hub name.
-        logs: Folder of the servers' logs; None is a folder in the cache.
-    """
+    """Start or attach to the servers of `sources` (served base -> folder or hub name)."""
     if backend.managed is None:
         return Fleet.attached(
             {

@@ -78,7 +78,7 @@ class PlacedServers:
     ) -> None:
         backend, models = config.backend, config.models
         assert isinstance(backend, VLLMBackendConfig) and backend.managed is not None
-        self._config, self._backend, self._make_env = config, backend, make_env
+        self._config, self._make_env = config, make_env
         self._logs, self._gpus = logs, gpus
         frozen = {n: one for n, one in models.frozen_models.items() if not is_api_name(one)}
         starts = servable(config, make_env, {**models.bases, **frozen})
@@ -155,7 +155,6 @@ class PlacedServers:
 
         publisher = publisher_of(
             config,
-            self._backend,
             {name: samplers[base_of(config, name)] for name in self._shapes},
             self._fleet,
             first(_probe),
