@@ -24,8 +24,6 @@ from srl_extensions.vllm.command import ServerSpec, arguments, environment, prog
 
 PORTS = range(10_000, 32_000)
 """Ports below those that the kernel gives to connections."""
-END_POLL = 0.02
-"""Seconds between two checks for the end of a killed server."""
 END_SECONDS = 4.0
 """Limit on the wait for the port of a killed server."""
 MARGIN = 5.0
@@ -37,7 +35,7 @@ ERROR_LINE = re.compile(r"^(?:\(.*?pid=\d+\) )?(?:ERROR \S+ \S+ \[.*?\] )?([\w.]
 
 
 class Server(ABC):
-    """Server that can be started, ended and restarted, on this machine or on another."""
+    """Server that can be started, ended and restarted, here or on another machine."""
 
     def __init__(self, spec: ServerSpec) -> None:
         """Store the settings; `start` starts the process."""
@@ -138,7 +136,7 @@ class ModelServer(Server):
         self.process = None
         latest = time.monotonic() + END_SECONDS
         while not is_free(self.spec.host, self.spec.port) and time.monotonic() < latest:
-            time.sleep(END_POLL)
+            time.sleep(0.02)
 
     def cause_of_death(self) -> str:
         """Return the first error in the log since the last start, or else its last lines."""
