@@ -231,16 +231,13 @@ def served_bases(config: RunConfig, starts: Mapping[str, str]) -> dict[str, str]
 
 def check_python(managed: ManagedServersConfig) -> None:
     """Raise ConfigError for an interpreter that does not exist or cannot import vLLM."""
-    if managed.python is None:
-        if importlib.util.find_spec("vllm") is None:
-            raise ConfigError(
-                "backend.managed.python: not given, and the trainer's own Python has no vLLM: give "
-                "that of an environment with it, such as /opt/vllm/bin/python "
-                "(docs/agents/serving.md)"
-            )
-        return
+    if managed.python is None and importlib.util.find_spec("vllm") is None:
+        raise ConfigError(
+            "backend.managed.python: not given, and the trainer's own Python has no vLLM: give "
+            "that of an environment with it, such as /opt/vllm/bin/python (docs/agents/serving.md)"
+        )
     try:
-        program(managed.python)
+        program(sys.executable if managed.python is None else managed.python)
     except ServingError as error:
         raise ConfigError(f"backend.managed.python: {error}") from error
 
@@ -268,6 +265,13 @@ def server_specs(
             f"backend.managed.gpus: got {list(managed.gpus)}, and this machine has "
             f"{[gpu.index for gpu in there] or 'none'}: give some of those, or leave it out"
         )
+    options: list[str] = []  # A flag is true, its negation is false.
+    for name, value in managed.options.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            options.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            options += [f"--{flag}", str(value)]
     servers = [name for name in sources for _ in range(managed.replicas)]
     placements = place(len(servers), used, each=managed.gpus_per_server)
     models, ports = config.models, list[int]()
@@ -289,20 +293,8 @@ def server_specs(
             adapter_slots=slots if models.adapters else 0,
             max_rank=models.adapters.rank if models.adapters else 1,
             memory_fraction=placed.memory_fraction,
-            extra_arguments=_as_arguments(managed.options),
+            extra_arguments=tuple(options),
             python=managed.python or sys.executable,
         )
         for name, placed, port in zip(servers, placements, ports, strict=True)
     ]
-
-
-def _as_arguments(options: Mapping[str, str | int | float | bool]) -> tuple[str, ...]:
-    """Return options of vLLM's command line; true is a flag, false its negation."""
-    words: list[str] = []
-    for name, value in options.items():
-        flag = name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(f"--{flag}" if value else f"--no-{flag}")
-        else:
-            words += [f"--{flag}", str(value)]
-    return tuple(words)

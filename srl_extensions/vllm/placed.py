@@ -117,6 +117,7 @@ class PlacedServers:
         """
         with ThreadPoolExecutor(len(workers)) as threads:
             list(threads.map(lambda worker: worker("alive"), workers))
+        # One after another, because free ports are drawn.
         specs: list[ServerSpec] = [
             worker("spec", host, self._key, self._logs)
             for worker, host in zip(workers, hosts, strict=True)
@@ -131,7 +132,9 @@ class PlacedServers:
         self._learners = learners
         # Adapters share one base.
         models = dict(zip(self._sources, learners, strict=False))
-        self._facts = {base: learners[model](_token_facts) for base, model in models.items()}
+        found = {base: learners[model](_facts_and_probe) for base, model in models.items()}
+        self._facts = {base: facts for base, (facts, _) in found.items()}
+        _, self._probe = next(iter(found.values()))
         urls: dict[str, list[str]] = {}
         for base, url in zip(self._served, self._fleet.urls, strict=True):
             urls.setdefault(base, []).append(url)
@@ -146,7 +149,6 @@ class PlacedServers:
         """
         config, learners = self._config, self._learners
         samplers = {b: sampler(own.name, b, own.stop_ids) for b, own in self._facts.items()}
-        first = learners[config.models.names[0]]
 
         def write(name: str, weights: Mapping[str, Tensor], probes: Any, folder: Path) -> Tensor:
             learner = learners[self._shapes[name]]
@@ -157,12 +159,12 @@ class PlacedServers:
             config,
             {name: samplers[base_of(config, name)] for name in self._shapes},
             self._fleet,
-            first(_probe),
+            self._probe,
             write,
             self._folder,
         )
         if self._frozen:
-            zeros = first(_zeros)
+            zeros = learners[config.models.names[0]](_zeros)
             for name in self._frozen:
                 publisher.publish(name, 0, zeros)
         return publisher
@@ -175,12 +177,8 @@ class PlacedServers:
 # Functions that run in the process of a learner; see Apply.
 
 
-def _token_facts(module: Any, backend: Any, make_env: Any) -> TokenFacts:
-    return TokenFacts.of(backend)
-
-
-def _probe(module: Any, backend: Any, make_env: Any) -> list[int]:
-    return probe_of(make_env, backend)
+def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[TokenFacts, list[int]]:
+    return TokenFacts.of(backend), probe_of(make_env, backend)
 
 
 def _zeros(module: Any, backend: Any, make_env: Any) -> dict[str, Tensor]:
@@ -252,10 +250,7 @@ class ServerWorker:
     def spec(self, host: str, key: str, logs: Path | None) -> ServerSpec:
         """Return the settings of the server, on all of this process's GPUs.
 
-        Args:
-            host: Address of this node.
-            key: Key of all requests.
-            logs: Folder of the log if this node has it, else the cache folder is used.
+        The log is written to `logs` if this node has that folder, else to the cache folder.
 
         Raises:
             PlacementError: If the server does not fit.

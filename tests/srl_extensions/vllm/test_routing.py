@@ -135,8 +135,7 @@ def test_other_errors_of_a_request_do_not_concern_its_server(servers, error):
     virtual_time.run(play())
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.5, 1.0, 1.5, 2.0])
-@pytest.mark.parametrize("victim", [0, 1, 2])
+@pytest.mark.parametrize(("victim", "moment"), [(0, 0.0), (0, 0.5), (1, 1.0), (2, 0.5), (2, 2.0)])
 def test_a_cancelled_request_frees_its_place(servers, victim, moment):
     async def play():
         router = router_of(servers[:1], capacity=1)
