@@ -79,8 +79,8 @@ class VLLMBackendConfig(BackendSection):
     publish_every: Annotated[int, Field(ge=1)] = 1
     """The model's updates between two publications; samples are off-policy in between."""
     folder: str | None = None
-    """Where published weights are written; servers on other machines must see it under the same
-    path. null takes a temporary folder."""
+    """Folder for published weights, which servers and Ray nodes on other machines must see under
+    the same path. null takes a temporary folder."""
 
     @model_validator(mode="after")
     def _check(self) -> VLLMBackendConfig:
