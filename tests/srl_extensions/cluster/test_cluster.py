@@ -81,10 +81,6 @@ def two_nodes():
     cluster.shutdown()
 
 
-def test_the_demo_is_equal_to_the_bit(undisturbed):
-    assert same(trained(demo(players=1)), undisturbed)
-
-
 def test_the_demo_is_equal_on_two_nodes(undisturbed, two_nodes):
     nodes = set()
     found = trained(

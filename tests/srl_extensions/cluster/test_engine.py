@@ -15,7 +15,6 @@ from srl_train.errors import ConfigError, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.round import train_round
 from srl_train.schedule import ScheduleContext, build_schedule
-from srl_train.trainer import Trainer
 from tests.srl_extensions.cluster.direct import DirectCluster, deaths_of, on_ray, use
 from tests.srl_train.run_state import everything, same, without_times
 from tests.srl_train.test_population import unequal
@@ -164,14 +163,6 @@ def test_a_run_is_resumed_with_another_engine(short_run, monkeypatch, tmp_path):
     train_round(run, 1)
     run.next_round = 2
     assert same(everything(run), everything(whole))
-
-
-def test_trained_models_are_written_by_the_driver(short_run, monkeypatch, tmp_path):
-    cluster = use(monkeypatch, DirectCluster())
-    with Trainer(on_ray(short_run(rounds=1)), tmp_path / "run") as trainer:
-        assert trainer.fit()["training_completed"]
-        assert (tmp_path / "run" / "models" / "model_1" / "model.safetensors").is_file()
-    assert cluster.closed
 
 
 def test_actors_without_gpus_use_cpus(short_run):

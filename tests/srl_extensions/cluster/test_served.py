@@ -155,22 +155,6 @@ def test_rounds_are_played_ahead(served):
             assert row.get("sampler_divergence_max", 0.0) < 1e-4
 
 
-def test_past_versions_and_frozen_models_play_as_adapters(served, tiny_folder):
-    run = served(
-        models__count=1,
-        models__frozen_models={"still": tiny_folder},
-        opponent_pools={"past": {"every": 1}},
-        environment__options={"num_agents": 3, "max_cycles": 2},
-        seats={"agent_1": "past", "agent_2": "still"},
-    )
-    for number in range(2):
-        found = sampled_by(train_round(run, number).episodes)
-        run.next_round = number + 1
-    [past], [still] = found["agent_1"], found["agent_2"]
-    assert past.adapter == "past" and past.version in ("model_0@0", "model_0@1")
-    assert still.adapter == "still" and run.learners.keys() == {"model_0"}
-
-
 def test_a_server_beyond_its_restarts_ends_the_run(served, monkeypatch):
     monkeypatch.setattr(fleet, "MAX_RESTARTS", 0)
     run = served()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import srl_envs
-from srl_envs import registry, vector
+from srl_envs import vector
 from srl_envs.env_checker import _same as same
 from srl_envs.env_checker import check_environment
 from srl_envs.text import TextEnv
@@ -122,7 +122,3 @@ def test_pictures_are_the_same(everything, mode):
         env.step({"agent_0": 0})
         shown.append(env.render())
     assert same(*shown)
-
-
-def test_every_name_of_the_catalogue_is_described(everything):
-    assert list(everything.describe().environments) == list(registry.names())

@@ -184,15 +184,6 @@ def test_a_conversation_keeps_its_server():
     virtual_time.run(play())
 
 
-def test_requests_without_a_prefix_are_sent_to_the_least_loaded_server(servers):
-    async def play():
-        router = router_of(servers, capacity=16)
-        await asyncio.gather(*(ask(router) for _ in range(20)))
-        assert [one.done for one in router.servers.values()] == [10, 10]
-
-    virtual_time.run(play())
-
-
 def test_requests_wait_at_most_for_the_limit(servers):
     async def play():
         router = router_of(servers[:1], capacity=1, max_wait=2.5)
