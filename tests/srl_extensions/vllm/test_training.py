@@ -174,7 +174,7 @@ def test_what_older_weights_sample_between_publications_is_stale_by_them(served_
 @pytest.mark.parametrize(
     "settings, words",
     [
-        ({"models__sampling": {"top_p": 0.9}}, "backend.name vllm compares model_0"),
+        ({"models__sampling": {"top_p": 0.9}}, "top_p or top_k"),
         ({"backend": {"servers": []}}, "servers: give addresses"),
         ({"backend": {"publish_every": 9}}, "publish_every: got 9"),
         ({"models__adapters": None}, r"backend.servers: got 1 where 2 whole models"),
