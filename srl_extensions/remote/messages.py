@@ -57,7 +57,7 @@ def unpack(data: bytes) -> Any:
         if type(shape) is not list:
             raise WireError(f"{shape!r:.40} is not a shape")
         # NumPy refuses a shape with more elements than the buffer has left.
-        found: np.ndarray = np.ndarray(shape, _read_dtype(dtype), buffer, start)
+        found: np.ndarray = np.ndarray(shape, _dtype(dtype), buffer, start)
         start += found.nbytes + -found.nbytes % ALIGNMENT
         return found
 
@@ -91,12 +91,12 @@ def _encoded(value: Any, buffers: list[bytes]) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
-    if isinstance(value, np.ndarray):
-        buffers.append(_aligned(value))
-        return {TAG: "array", "dtype": _dtype_name(value.dtype), "shape": value.shape}
-    if isinstance(value, np.generic):
-        buffers.append(_aligned(value))
-        return {TAG: "scalar", "dtype": _dtype_name(value.dtype)}
+    if isinstance(value, np.ndarray | np.generic):
+        data, dtype = value.tobytes(), _dtype(value.dtype.str).str
+        buffers.append(data + bytes(-len(data) % ALIGNMENT))
+        if isinstance(value, np.generic):
+            return {TAG: "scalar", "dtype": dtype}
+        return {TAG: "array", "dtype": dtype, "shape": value.shape}
     if kind is dict or isinstance(value, Mapping):
         if TAG in value or (value and set(map(type, value)) != _TEXT):
             pairs = [[_encoded(part, buffers) for part in pair] for pair in value.items()]
@@ -114,22 +114,10 @@ def _encoded(value: Any, buffers: list[bytes]) -> Any:
     raise WireError(f"{value!r:.80} is a {kind.__name__}, which cannot be sent")
 
 
-def _aligned(array: np.ndarray | np.generic) -> bytes:
-    data = array.tobytes()
-    return data + bytes(-len(data) % ALIGNMENT)
-
-
 @functools.lru_cache(maxsize=64)
-def _dtype_name(dtype: np.dtype[Any]) -> str:
-    if not DTYPE.fullmatch(dtype.str):
-        raise WireError(f"an array of {dtype} cannot be sent")
-    return dtype.str
-
-
-@functools.lru_cache(maxsize=64)
-def _read_dtype(name: str) -> np.dtype[Any]:
+def _dtype(name: str) -> np.dtype[Any]:
     if not DTYPE.fullmatch(name):
-        raise WireError(f"arrays of {name!r:.40} are not read")
+        raise WireError(f"arrays of {name!r:.40} are not allowed")
     return np.dtype(name)
 
 
@@ -278,10 +266,7 @@ def unpack_actions(data: bytes) -> dict[str, Any]:
 
 
 def text_digest(env: Any) -> str:
-    """Return the SHA-256 of an environment's texts, empty if it has no text view.
-
-    Client and server with the same rules and answers have the same digest.
-    """
+    """Return the SHA-256 of an environment's rules and answers, empty without a text view."""
     view = getattr(env.unwrapped, "text_view", None)
     if view is None:
         return ""

@@ -242,12 +242,8 @@ class PartnerGame(OpenEnvGame):
     """Game on an OpenEnv server of ours, whose partners play all agents but one.
 
     The first text of an episode contains the rules. The server reads the answers, and subtracts the
-    penalty of an answer that it cannot read from the reward.
-
-    Args:
-        url: Address of the server.
-        environment: Name of the game on the server; by default its first.
-        timeout: Time limit of a reply in seconds.
+    penalty of an answer that it cannot read from the reward. `environment` is a game of the server,
+    by default its first.
 
     Raises:
         EnvError: For every failure and refusal of the server, and for a game of several agents.

@@ -88,10 +88,9 @@ class Turn:
 
 
 class Sessions:
-    """All sessions of a server.
+    """All sessions of a server; `share` is the maximum number of threads of one client.
 
-    If a call is cancelled, the current step is finished, and no further step begins. `share` is the
-    maximum number of threads of one client; by default all.
+    If a call is cancelled, the current step is finished, and no further step begins.
     """
 
     def __init__(
@@ -106,13 +105,10 @@ class Sessions:
             limits.threads, share or limits.threads, limits.step_seconds, limits.max_hung
         )
         self._clock = clock
-        self._count: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        """Client -> sessions that are open or being opened."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._expiry: asyncio.Task[None] | None = None
-
-    def count(self, client: str) -> int:
-        """Return the number of sessions that a client has or is opening."""
-        return self._count[client]
 
     async def open(
         self,
@@ -163,8 +159,8 @@ class Sessions:
 
     def _reserve(self, client: str, copies: int) -> None:
         for present, most, where in (
-            (self._count[client], self.limits.max_sessions_per_client, "per client"),
-            (self._count.total(), self.limits.max_sessions, "on this server"),
+            (self.counts[client], self.limits.max_sessions_per_client, "per client"),
+            (self.counts.total(), self.limits.max_sessions, "on this server"),
         ):
             if present + copies > most:
                 raise Refused(
@@ -172,12 +168,12 @@ class Sessions:
                     f"at most {most} sessions {where} are allowed, got {present} and {copies} "
                     "more: close some, or let their leases run out",
                 )  # fmt: skip
-        self._count[client] += copies
+        self.counts[client] += copies
 
     def _release(self, client: str, copies: int = 1) -> None:
-        self._count[client] -= copies
-        if not self._count[client]:
-            del self._count[client]
+        self.counts[client] -= copies
+        if not self.counts[client]:
+            del self.counts[client]
 
     async def _open(
         self,
