@@ -44,7 +44,7 @@ from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import CONCURRENCY, Fleet
 from srl_extensions.vllm.models import TokenFacts
 from srl_extensions.vllm.placement import Placement, find_gpus, place
-from srl_extensions.vllm.publisher import PROBES, PROBING, HeldWeights, ServedPublisher
+from srl_extensions.vllm.publisher import PROBES, PROBING, ServedPublisher
 from srl_extensions.vllm.routing import MAX_WAIT, RoutedTask
 from srl_extensions.vllm.server import logs_folder
 from srl_train.errors import ConfigError
@@ -341,7 +341,7 @@ class DistributedLoRAScheduler(_Servers):
                 for url, own in self._fleet.routers[f"base-{port}"].servers.items()
             }
         for lora_id, config in self._configs.items():
-            served = self._publisher and self._publisher.held.current(config.name)
+            served = self._publisher and self._publisher.answering.get(config.name)
             adapters[lora_id] = {
                 "port": config.port,
                 "gpu_id": next(iter(self._gpus.get(config.port, ())), None),
@@ -367,15 +367,13 @@ class DistributedLoRAScheduler(_Servers):
             fleet = self._fleet = await asyncio.to_thread(Fleet.managed, specs)
             self._backends = {p: facts.backend(fleet, f"base-{p}") for p in self._ports}
             turn = ChatTurn("Round 1. What do you choose? " * PROBES)
-            held = HeldWeights(
+            self._publisher = ServedPublisher(
                 {one.name: self._backends[one.port] for one in self._configs.values()},
                 fleet,
+                self._write,
+                folder=Path(self._folder.name),
                 probe=backend.chat.prompts([turn])[0],
                 dtype=dtype,
-                keep=0,
-            )
-            self._publisher = ServedPublisher(
-                held, self._write, folder=Path(self._folder.name), adapters=True, every=1
             )
             self.manager.follow(self._publish)
             for lora_id in self._configs:

@@ -65,7 +65,7 @@ class ByToolCalls(PartnerGame):
 
     def __init__(self, url):
         super().__init__(url)
-        self.text_view = replace(self.text_view, said=SYSTEM)
+        self.text_view = replace(self.text_view, text=SYSTEM)
 
     def sample_answers(self, agent, rng, count):
         """Calls of `play`, as chat models write them."""

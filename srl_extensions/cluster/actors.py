@@ -27,7 +27,6 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 with needed_by("engine.name ray", ConfigError):
     import ray
-    from ray import cloudpickle
     from ray.exceptions import (
         ActorDiedError,
         ObjectLostError,
@@ -318,17 +317,6 @@ class Cluster:
         if self._connected:
             ray.shutdown()
             _handle_sigterm(self._sigterm)
-
-
-def check_picklable(what: str, value: Any) -> None:
-    """Raise ConfigError for a value that cannot be sent to an actor."""
-    try:
-        cloudpickle.dumps(value)
-    except Exception as error:
-        raise ConfigError(
-            f"engine.name ray: {what} cannot be sent to the actors "
-            f"({type(error).__name__}: {error}): pass a function of a module, or a class"
-        ) from error
 
 
 def _handle_sigterm(handler: Any) -> None:

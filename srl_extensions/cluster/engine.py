@@ -131,7 +131,7 @@ def ray_parts(
     """Start players, learners and model servers in the actors of a Ray cluster (build.ENGINES).
 
     Raises:
-        ConfigError: If there is no cluster or no room in it, or `make_env` cannot be pickled.
+        ConfigError: If there is no cluster or no room in it.
         Exception: Exceptions of the actors that load models, unchanged.
     """
     engine, make_env = config.engine, settings.make_env
@@ -150,7 +150,7 @@ def ray_parts(
         tiny.folder(make_env, notes=notes_of(config.models.opponent_notes, make_env))
     bound = None if engine.in_flight is None else max(1, engine.in_flight // engine.players)
     with ExitStack() as ends:
-        cluster = open_cluster(engine, make_env, len(names), servers.count if servers else 0)
+        cluster = open_cluster(engine, len(names), servers.count if servers else 0)
         ends.callback(cluster.close)
         first = engine.players
         learners = {}
@@ -173,9 +173,7 @@ def ray_parts(
             for worker in workers:
                 ends.callback(worker.stop)
             ends.callback(servers.close)
-            servers.start(
-                [worker.call for worker in workers], [cluster.host(n) for n in places], cluster.put
-            )
+            servers.start([worker.call for worker in workers], [cluster.host(n) for n in places])
             for loaded in loading:
                 loaded.result()
             applies = {name: learner.apply for name, learner in learners.items()}
@@ -202,14 +200,11 @@ def ray_parts(
     return Parts(started, known, cast(Mapping[str, Learner], learners))
 
 
-def open_cluster(
-    config: RayEngineConfig, make_env: Callable[[], Any], models: int, servers: int
-) -> Cluster:
-    """Open a cluster for a run, whose environment's constructor must be picklable."""
+def open_cluster(config: RayEngineConfig, models: int, servers: int) -> Cluster:
+    """Open a cluster for a run."""
     # Imported here because Ray is an extra, which the actors' own modules do not require.
-    from srl_extensions.cluster.actors import Cluster, check_picklable
+    from srl_extensions.cluster.actors import Cluster
 
-    check_picklable("the environment's function", make_env)
     return Cluster(config, models, servers)
 
 

@@ -198,11 +198,8 @@ def remote(
 def from_url(url: str, /, **options: Any) -> RemoteEnv:
     """Make the environment of "grpc://host:port/name".
 
-    Token and certificate are those of the process's environment variables; see `connect`.
-
-    Raises:
-        EnvConfigError: For another form.
-        UntrustedError: If a record of others contains the URL.
+    Token and certificate are those of the process's environment variables; see `connect`. Raises
+    UntrustedError if a record of others contains the URL.
     """
     address, slash, name = url.partition("://")[2].partition("/")
     if not (slash and name):

@@ -135,7 +135,7 @@ class Service:
             environments=self._settings.environments,
             max_sessions=self._settings.max_sessions_per_client,
             lease_seconds=self._settings.lease,
-            open_sessions=self.sessions.count(client),
+            open_sessions=self.sessions.counts[client],
             refused=self._refused,
         )
 
@@ -208,9 +208,7 @@ class Serving:
 
 @asynccontextmanager
 async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
-    """Run a server while the context lasts.
-
-    At the end no new calls are accepted, and running calls have DRAIN seconds.
+    """Run a server while the context lasts. At the end running calls have DRAIN seconds.
 
     Raises:
         EnvConfigError: If the address is not available, or the certificate cannot be read.

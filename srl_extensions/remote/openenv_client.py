@@ -78,48 +78,6 @@ class _Client(EnvClient):  # type: ignore[misc]  # openenv is not installed wher
         return TypeAdapter(dict[str, Any]).validate_python(payload, strict=True)
 
 
-class Connection:
-    """Session on an OpenEnv server. Every failure is an EnvError, which ends the session."""
-
-    def __init__(self, url: str, timeout: float = 60.0) -> None:
-        parts = urlsplit(url) if isinstance(url, str) else None
-        if parts is None or parts.scheme not in ("http", "https", "ws", "wss") or not parts.netloc:
-            raise EnvConfigError(f"url must be one such as http://127.0.0.1:8000, got {shown(url)}")
-        self.url = url
-        self._timeout = number_between("timeout", timeout, 0.001)
-        self._client: Any = None
-
-    def call(self, send: Callable[[Any], Any], *, begins: bool = True) -> Any:
-        """Return the result of `send(client)`; one that `begins` a session connects first."""
-        if self._client is None and not begins:
-            raise EnvError(f"{self.url}: no episode is running: call reset() first")
-        if self._client is None:
-            self._client = _Client(
-                self.url,
-                connect_timeout_s=self._timeout,
-                message_timeout_s=self._timeout,
-                max_message_size_mb=MESSAGE_MIB,
-            ).sync()
-        try:
-            return send(self._client)
-        except TimeoutError as error:
-            raise self.refused(f"no reply within {self._timeout:g} s") from error
-        except Exception as error:  # OpenEnv's client expects valid replies
-            raise self.refused(f"{type(error).__name__}: {error}") from error
-
-    def close(self) -> None:
-        """End the session."""
-        if self._client is not None:
-            client, self._client = self._client, None
-            client.close()
-
-    def refused(self, why: object) -> EnvError:
-        """End the session and return an error about the server."""
-        self.close()
-        message = " ".join(printable(str(why), multiline=False).split())
-        return EnvError(f"{self.url}: {message[:QUOTED]}")
-
-
 @dataclass(frozen=True)
 class ServerView:
     """TextView of games whose observations and actions are texts already."""
@@ -185,7 +143,12 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         self.max_cycles = whole_number("max_cycles", max_cycles, low=1)
         penalty = number_between("parse_penalty", parse_penalty, 0.0)
         self.text_view = ServerView(rules, penalty)
-        self._server = Connection(url, timeout)
+        parts = urlsplit(url) if isinstance(url, str) else None
+        if parts is None or parts.scheme not in ("http", "https", "ws", "wss") or not parts.netloc:
+            raise EnvConfigError(f"url must be one such as http://127.0.0.1:8000, got {shown(url)}")
+        self._url = url
+        self._client: Any = None
+        self._timeout = number_between("timeout", timeout, 0.001)
         self.possible_agents = [AGENT]
         self.agents: list[str] = []
         self._begun = False
@@ -197,9 +160,9 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         seed, options = reset_arguments(seed, options)
         self.agents = []
         begin = {} if seed is None else {"seed": seed}
-        reply = self._server.call(lambda client: client.reset(**begin, **options))
+        reply = self._call("reset", **begin, **options)
         if reply.done:
-            raise self._server.refused("the episode is done at its start")
+            raise self._refused("the episode is done at its start")
         seen = self._text(reply.observation)
         self.agents, self._begun, self._played = [AGENT], True, 0
         return {AGENT: seen}, {AGENT: {}}
@@ -214,7 +177,9 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         # Half of a surrogate pair is a text in Python, but not in JSON.
         action = action.encode("utf-8", "replace").decode()
         self.agents = []  # a failure below ends the session
-        reply = self._server.call(lambda client: client.step(self._sent(action)), begins=False)
+        if self._client is None:
+            raise EnvError(f"{self._url}: no episode is running: call reset() first")
+        reply = self._call("step", self._sent(action))
         seen = self._text(reply.observation)
         self._played += 1
         cut = not reply.done and self._played >= self.max_cycles
@@ -227,7 +192,31 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
 
     def close(self) -> None:
         """End the session."""
-        self._server.close()
+        if self._client is not None:
+            client, self._client = self._client, None
+            client.close()
+
+    def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of OpenEnv's client, after connecting. A failure ends the session."""
+        if self._client is None:
+            self._client = _Client(
+                self._url,
+                connect_timeout_s=self._timeout,
+                message_timeout_s=self._timeout,
+                max_message_size_mb=MESSAGE_MIB,
+            ).sync()
+        try:
+            return getattr(self._client, method)(*arguments, **options)
+        except TimeoutError as error:
+            raise self._refused(f"no reply within {self._timeout:g} s") from error
+        except Exception as error:  # OpenEnv's client expects valid replies
+            raise self._refused(f"{type(error).__name__}: {error}") from error
+
+    def _refused(self, why: object) -> EnvError:
+        """End the session and return an error about the server."""
+        self.close()
+        message = " ".join(printable(str(why), multiline=False).split())
+        return EnvError(f"{self._url}: {message[:QUOTED]}")
 
     def _sent(self, action: Any) -> Mapping[str, Any]:
         return {self._field: action}
@@ -235,7 +224,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
     def _text(self, observation: Mapping[str, Any]) -> str:
         text = self._describe(observation)
         if not isinstance(text, str):
-            raise self._server.refused(f"an observation must be a text, got {shown(text):.80}")
+            raise self._refused(f"an observation must be a text, got {shown(text):.80}")
         return text[:TEXT_LENGTH]
 
 
@@ -253,12 +242,8 @@ class PartnerGame(OpenEnvGame):
     """Game on an OpenEnv server of ours, whose partners play all agents but one.
 
     The first text of an episode contains the rules. The server reads the answers, and subtracts the
-    penalty of an answer that it cannot read from the reward.
-
-    Args:
-        url: Address of the server.
-        environment: Name of the game on the server; by default its first.
-        timeout: Time limit of a reply in seconds.
+    penalty of an answer that it cannot read from the reward. `environment` is a game of the server,
+    by default its first.
 
     Raises:
         EnvError: For every failure and refusal of the server, and for a game of several agents.
@@ -270,20 +255,20 @@ class PartnerGame(OpenEnvGame):
         super().__init__(url, rules=rules, field="actions", max_cycles=2**31, timeout=timeout)
         self._chosen = {} if environment is None else {"environment": environment}
         if environment is not None:
-            self._server.call(lambda client: client.reset(**self._chosen))
-        state = self._server.call(lambda client: client.state())
+            self._call("reset", **self._chosen)
+        state = self._call("state")
         match state:
             case {"possible_agents": [str(agent)], "answers": {**answers}}:
                 self._agent = agent
             case {"possible_agents": [_, _, *_] as agents}:
                 names = printable(", ".join(map(str, agents)), multiline=False)
-                raise self._server.refused(f"{names} are left to one model: name partners")
+                raise self._refused(f"{names} are left to one model: name partners")
             case _:
-                raise self._server.refused(f"the state is invalid: {shown(state)}")
+                raise self._refused(f"the state is invalid: {shown(state)}")
         try:
             self._answers = TypeAdapter(list[str]).validate_python(answers.get(agent), strict=True)
         except ValueError as error:
-            raise self._server.refused(f"the answers are invalid: {error}") from error
+            raise self._refused(f"the answers are invalid: {error}") from error
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
         """Return up to `count` legal answers in random order, or None if the server lists none."""
@@ -302,7 +287,7 @@ class PartnerGame(OpenEnvGame):
         texts = observation.get("observations")
         text = texts.get(self._agent) if isinstance(texts, dict) else None
         if not isinstance(text, str):
-            raise self._server.refused(f"an observation must be a text, got {shown(text):.80}")
+            raise self._refused(f"an observation must be a text, got {shown(text):.80}")
         return text[:TEXT_LENGTH]
 
 

@@ -238,7 +238,19 @@ def create_app(
     if not games:
         raise EnvConfigError("create_app() was given no games: name at least one that is served")
     whole_number("max_sessions", max_sessions, low=1)
-    described = {name: (game, _state(name, game, list(games))) for name, game in games.items()}
+    described = {}
+    for name, game in games.items():
+        env = game.make()
+        agents, view = list(env.possible_agents), env.unwrapped.text_view
+        env.close()
+        state = GameState(
+            environment=name,
+            environments=list(games),
+            possible_agents=agents,
+            text=True,
+            answers={agent: list(view.answers(agent) or ()) for agent in agents},
+        )
+        described[name] = game, state
     # OpenEnv frees the place of a connection shortly before its session ends here.
     most = 2 * max_sessions
     limits = SessionLimits(
@@ -257,17 +269,6 @@ def create_app(
     app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MESSAGE_BYTES)
     app.add_middleware(OwnRequests, names=names)
     return app
-
-
-def _state(name: str, game: ServedGame, environments: list[str]) -> GameState:
-    env = game.make()
-    agents, view = list(env.possible_agents), env.unwrapped.text_view
-    env.close()
-    answers = {agent: list(view.answers(agent) or ()) for agent in agents}
-    return GameState(
-        environment=name, environments=environments, possible_agents=agents, text=True,
-        answers=answers,
-    )  # fmt: skip
 
 
 def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000) -> None:

@@ -43,12 +43,10 @@ RULES = frozenset(
 
 
 class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
-    """An environment on a server.
+    """An environment on a server, whose results equal the local environment's.
 
-    Every result equals the local environment's: observations, rewards, terminations, infos,
-    state(), spaces, metadata, teams and baselines. The text view and the rules that policies read
-    are those of the same environment made in this process; reading them raises EnvError if it
-    cannot be made here or has other texts.
+    The text view and the rules that policies read are those of the same environment made in this
+    process; reading them raises EnvError if it cannot be made here or has other texts.
 
     A call whose connection was lost is sent again and played once. If the session has ended, the
     next reset with a seed opens a new one.
@@ -77,19 +75,20 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         self._session = ""
         described = self._open(opened)
         match described:
-            case {"spaces": dict() as by_agent, "metadata": {"name": str(called)} as metadata}:
+            case {"spaces": dict() as spaces, "metadata": {"name": str(called)} as metadata}:
                 self.metadata = metadata
             case _:
                 raise WireError("an environment must have spaces by agent and a name")
-        if not by_agent:
-            raise WireError("an environment must have agents")
         if ":" in called or not called.isprintable():  # Records will contain the name.
             raise WireError(f"{called!r:.80} is not a name of an environment")
+        pairs: dict[str, Any] = spaces
+        if not pairs or not all(isinstance(own, list) and len(own) == 2 for own in pairs.values()):
+            raise WireError("an agent must have an observation space and an action space")
         self._texts, self._version = described.get("texts"), described.get("version")
-        self.possible_agents = list(by_agent)
-        pairs = {agent: _pair(spaces) for agent, spaces in by_agent.items()}
-        self.observation_spaces = {agent: pair[0] for agent, pair in pairs.items()}
-        self.action_spaces = {agent: pair[1] for agent, pair in pairs.items()}
+        self.possible_agents = list(pairs)
+        self.observation_spaces = {agent: from_space(own[0]) for agent, own in pairs.items()}
+        self.action_spaces = {agent: from_space(own[1]) for agent, own in pairs.items()}
+        self._shapes = {agent: space.shape for agent, space in self.observation_spaces.items()}
         if described.get("state_space") is not None:
             self.state_space = from_space(described["state_space"])
         self.teams: dict[str, str] | None = _mapping(described, "teams", str)
@@ -173,9 +172,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
     def received(self, frame: pb.Frame, required: Iterable[str] | None = None) -> Any:
         """Advance to the next turn, and return the result of the reset or step.
 
-        Args:
-            frame: The reply.
-            required: Agents that must be in the reply to a step; None for a reset.
+        Agents that are `required` must be in the reply to a step; None is a reset.
 
         Raises:
             RemoteError: If the frame is a refusal.
@@ -195,8 +192,9 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         self._turn = frame.turn + 1
         self.agents = playing
         for agent, seen in observations.items():
-            shape = self.observation_spaces[agent].shape
-            if shape is not None and (np.shape(seen) != shape or isinstance(seen, str)):
+            shape = self._shapes[agent]
+            found = seen.shape if isinstance(seen, np.ndarray) else np.shape(seen)
+            if shape is not None and (found != shape or isinstance(seen, str)):
                 raise WireError(f"an observation of {agent} does not have the shape {shape}")
         return outcome
 
@@ -265,13 +263,6 @@ class RemoteVector(SyncVectorGame):
         if refusals:
             raise refusals[0]
         return outcomes
-
-
-def _pair(plain: Any) -> list[Any]:
-    """Return the observation and the action space of an agent."""
-    if not isinstance(plain, list) or len(plain) != 2:
-        raise WireError("an agent must have an observation space and an action space")
-    return [from_space(space) for space in plain]
 
 
 def _mapping(described: Mapping[str, Any], what: str, kind: type) -> dict[str, Any] | None:

@@ -7,25 +7,30 @@ closes it, when its environment fails or hangs, or when its lease runs out.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import threading
 import time
-from collections import Counter
+import traceback
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from srl_envs import loading
+from srl_envs.errors import EnvError
 from srl_envs.validation import number_between, whole_number
 from srl_extensions.remote.errors import Refused, WireError
-from srl_extensions.remote.workers import Workers
 
 T = TypeVar("T")
 EXPIRY_INTERVAL = 1.0
 """Maximum number of seconds between two searches for expired sessions."""
 MOST_STEPS = 1_000_000
 """Maximum number of steps of a session between two resets."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +88,9 @@ class Turn:
 
 
 class Sessions:
-    """All sessions of a server.
+    """All sessions of a server; `share` is the maximum number of threads of one client.
 
-    If a call is cancelled, the current step is finished, and no further step begins. `share` is the
-    maximum number of threads of one client; by default all.
+    If a call is cancelled, the current step is finished, and no further step begins.
     """
 
     def __init__(
@@ -101,13 +105,10 @@ class Sessions:
             limits.threads, share or limits.threads, limits.step_seconds, limits.max_hung
         )
         self._clock = clock
-        self._count: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        """Client -> sessions that are open or being opened."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._expiry: asyncio.Task[None] | None = None
-
-    def count(self, client: str) -> int:
-        """Return the number of sessions that a client has or is opening."""
-        return self._count[client]
 
     async def open(
         self,
@@ -158,8 +159,8 @@ class Sessions:
 
     def _reserve(self, client: str, copies: int) -> None:
         for present, most, where in (
-            (self._count[client], self.limits.max_sessions_per_client, "per client"),
-            (self._count.total(), self.limits.max_sessions, "on this server"),
+            (self.counts[client], self.limits.max_sessions_per_client, "per client"),
+            (self.counts.total(), self.limits.max_sessions, "on this server"),
         ):
             if present + copies > most:
                 raise Refused(
@@ -167,12 +168,12 @@ class Sessions:
                     f"at most {most} sessions {where} are allowed, got {present} and {copies} "
                     "more: close some, or let their leases run out",
                 )  # fmt: skip
-        self._count[client] += copies
+        self.counts[client] += copies
 
     def _release(self, client: str, copies: int = 1) -> None:
-        self._count[client] -= copies
-        if not self._count[client]:
-            del self._count[client]
+        self.counts[client] -= copies
+        if not self.counts[client]:
+            del self.counts[client]
 
     async def _open(
         self,
@@ -306,3 +307,92 @@ def _played(turn: Turn, session: Session) -> Any:
         session.began = session.turn
     session.turn, session.reply = session.turn + 1, reply
     return reply
+
+
+class Workers:
+    """At most `threads` threads at once, and at most `share` of them for one client.
+
+    Additional work of a client waits in a queue per client, so no client delays another one's work
+    by more than a few calls. Python cannot end a thread: the thread of a call that takes longer
+    than `seconds` is abandoned and replaced. With `most_hung` of them, further work is refused.
+    """
+
+    def __init__(self, threads: int, share: int, seconds: float, most_hung: int) -> None:
+        self._free = asyncio.Semaphore(threads)
+        self._shares = defaultdict[str, asyncio.Semaphore](partial(asyncio.Semaphore, share))
+        self._seconds = seconds
+        self._most_hung = most_hung
+        self.hung = 0
+
+    async def run(
+        self, client: str, calls: Sequence[Callable[[], Any]], stop: threading.Event
+    ) -> list[Any]:
+        """Make the calls in order in one thread, and return for each its result or a Refused.
+
+        No call begins after `stop`. The server's own work has no client and is not refused.
+        """
+        async with self._shares[client], self._free:
+            if client and self.hung >= self._most_hung:
+                raise Refused("RESOURCE_EXHAUSTED", "hung", f"{self.hung} environments hang")
+            results: list[Any] = []
+            finished = _start(calls, stop, results)
+            done = -1
+            while not finished.done() and len(results) > done:
+                done = len(results)
+                await asyncio.wait([finished], timeout=self._seconds)
+            missing = Refused("CANCELLED", "cancelled", "the call ended before its work")
+            if not finished.done():
+                self.hung += 1
+                finished.add_done_callback(self._returned)
+                stop.set()
+                results = results.copy()  # without the result of the current call
+                message = f"the environment took longer than {self._seconds:g} s, and was given up"
+                results.append(Refused("DEADLINE_EXCEEDED", "slow", message))
+                aborted = "another session of the call hung: send the call again"
+                missing = Refused("ABORTED", "not played", aborted)
+            return results + [missing] * (len(calls) - len(results))
+
+    def _returned(self, _: asyncio.Future[None]) -> None:
+        self.hung -= 1
+
+
+def _start(
+    calls: Sequence[Callable[[], Any]], stop: threading.Event, results: list[Any]
+) -> asyncio.Future[None]:
+    loop = asyncio.get_running_loop()
+    finished: asyncio.Future[None] = loop.create_future()
+
+    def work() -> None:
+        for call in calls:
+            if stop.is_set():
+                break
+            try:
+                result = _attempt(call)
+            except Refused as refused:
+                # Tracebacks would keep the environment and its records in memory.
+                refused.__cause__ = refused.__context__ = None
+                result = refused.with_traceback(None)
+            results.append(result)
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(finished.set_result, None)
+
+    # A daemon: a call that hangs must not keep the process from ending.
+    threading.Thread(target=work, name="environment", daemon=True).start()
+    return finished
+
+
+def _attempt(call: Callable[[], Any]) -> Any:
+    """Return the result of a call. Raises Refused for every exception of the call."""
+    try:
+        return call()
+    except Refused:
+        raise
+    except WireError as error:
+        raise Refused("INVALID_ARGUMENT", "malformed", error) from error
+    except EnvError as error:
+        raise Refused("INVALID_ARGUMENT", "wrong use", error) from error
+    except BaseException as error:  # also SystemExit: signals reach the main thread only
+        logger.exception("an environment failed")
+        # The error's own __str__ and __repr__ may fail too; `traceback` handles this.
+        text = "".join(traceback.format_exception_only(error)).rstrip()
+        raise Refused("INTERNAL", "failed", f"the environment failed: {text}") from error

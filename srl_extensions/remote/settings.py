@@ -109,11 +109,7 @@ class ServerSettings(SessionLimits):
 
 
 def read_tokens(file: Path | None) -> tuple[str, ...]:
-    """Return the tokens of a file, one per line, or the token in SRL_ENV_TOKEN.
-
-    Raises:
-        EnvConfigError: If the file cannot be read or is empty.
-    """
+    """Return the tokens of a file, one per line, or the token in SRL_ENV_TOKEN."""
     if file is None:
         return tuple(filter(None, [os.environ.get(TOKEN_VARIABLE, "").strip()]))
     try:

@@ -50,10 +50,7 @@ class _Versioned:
 
     request: Request
     served: Served
-
-    @property
-    def conversation(self) -> int | None:
-        return self.request.conversation
+    conversation: int | None
 
 
 _Answers = asyncio.Future[list[Sampled | BaseException]]
@@ -148,7 +145,8 @@ class VLLMBackend:
                 ids = (*answer, self.chat.end_of_turn)
                 sampled = Sampled(ids, (0.0,) * len(ids), ended=True)
             else:
-                answers, place = await self._batcher.submit(_Versioned(request, served))
+                versioned = _Versioned(request, served, request.conversation)
+                answers, place = await self._batcher.submit(versioned)
                 received = (await asyncio.shield(answers))[place]
                 if isinstance(received, BaseException):
                     raise received
@@ -160,13 +158,12 @@ class VLLMBackend:
         """Do nothing: the caches of the servers evict old conversations."""
 
     def _current(self, adapter: str | None) -> Served:
-        if adapter in self._served:
-            return self._served[adapter]
-        there = [name for name in self._served if name is not None]
-        raise BackendError(
-            f"{self.name} lacks the adapter {adapter!r}; it has {there or 'none'}: publish the "
-            "adapter first"
-        )
+        if adapter not in self._served:
+            raise BackendError(
+                f"{self.name} lacks the adapter {adapter!r}; it has {[*self._served][1:]}: "
+                "publish the adapter first"
+            )
+        return self._served[adapter]
 
     @asynccontextmanager
     async def _counted(self, request: Request) -> AsyncIterator[Served]:
@@ -252,10 +249,8 @@ def completion(
 ) -> Completion:
     """Return the completion in the form that all backends share.
 
-    At temperature 0, and for the only legal token, the log-probability is 0.
-
-    Raises:
-        BackendError: For tokens that were not legal.
+    At temperature 0, and for the only legal token, the log-probability is 0. Raises BackendError
+    for tokens that were not legal.
     """
     logprobs, allowed, ended = sampled.logprobs, None, sampled.ended
     if trie is not None:

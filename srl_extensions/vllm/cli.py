@@ -29,14 +29,6 @@ def add_arguments(what: Any) -> None:
     start.add_argument("config", type=Path, help="a run's YAML with the section backend.managed")
     one = "replace one setting, such as backend.managed.base_port=9001"
     add_list(start, "--set", "KEY=VALUE", one, dest="overrides")
-    start.add_argument(
-        "--logs", type=Path, metavar="FOLDER",
-        help="folder of the servers' logs (default: server-logs in the cache folder)",
-    )  # fmt: skip
-    start.add_argument(
-        "--drain", type=float, default=10.0, metavar="SECONDS",
-        help="time for open requests at the end (default: 10)",
-    )  # fmt: skip
     start.set_defaults(serve=models)
 
 
@@ -48,24 +40,21 @@ def models(args: argparse.Namespace) -> int:
     # SIGTERM ends the command as Ctrl-C does, also while the servers start.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        fleet = _started(config, args.logs)
-        try:
+        with _started(config) as fleet:
             tell("The servers answer. To train through them, replace backend.managed by:\n")
             tell(f"backend:\n  name: vllm\n  servers: {json.dumps(fleet.urls)}\n")
             tell("Ctrl-C ends them.")
             while True:
                 fleet.check()
                 sleep(LOOK)
-        except KeyboardInterrupt:
-            tell(f"ending the servers, within {args.drain:g} s for open requests")
-        finally:
-            fleet.close(args.drain)
+    except KeyboardInterrupt:
+        tell("the servers have ended")
     finally:
         signal.signal(signal.SIGTERM, before)
     return 0
 
 
-def _started(config: Any, logs: Path | None) -> Fleet:
+def _started(config: Any) -> Fleet:
     from srl_extensions.vllm.config import VLLMBackendConfig
 
     backend = config.backend
@@ -83,4 +72,4 @@ def _started(config: Any, logs: Path | None) -> Fleet:
     sources = served_bases(config, starts)
     for base, source in sources.items():
         tell(f"starting {base} ({source}), which takes a minute")
-    return open_fleet(config, backend, sources, logs)
+    return open_fleet(config, backend, sources)

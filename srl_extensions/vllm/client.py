@@ -7,11 +7,14 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from srl_agents.errors import BackendError, ServerUnavailable
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.network import (
+    RejectedError,
     RetryPolicy,
     TransientError,
     failures_of,
@@ -100,15 +103,11 @@ class VLLMClient:
 
     async def models(self) -> list[str]:
         """Return the served names: the base and its adapters."""
-
-        async def attempt() -> list[str]:
-            came = await self._ask("get", "/v1/models")
-            try:
-                return [str(one["id"]) for one in came["data"]]
-            except (TypeError, KeyError) as error:
-                raise no_answer(self.name, came) from error
-
-        return await self._run(attempt)
+        came = await self._run(lambda: self._ask("get", "/v1/models"))
+        try:
+            return [str(one["id"]) for one in came["data"]]
+        except (TypeError, KeyError) as error:
+            raise no_answer(self.name, came) from error
 
     async def complete(
         self,
@@ -192,14 +191,14 @@ class VLLMClient:
                     raise BackendError(str(error)) from error  # The workers refused the files.
                 raise
 
-        await self._post("/pause?mode=wait")
+        await self._run(lambda: self._ask("post", "/pause?mode=wait"))
         await self._run(attempt)
-        await self._post("/reset_prefix_cache")
-        await self._post("/resume")
+        await self._run(lambda: self._ask("post", "/reset_prefix_cache"))
+        await self._run(lambda: self._ask("post", "/resume"))
 
     async def open_gate(self) -> None:
         """Admit requests of all processes that have the key (plugins/gate.py)."""
-        await self._post(OPEN)
+        await self._run(lambda: self._ask("post", OPEN))
 
     async def check_ready(self, model: str, seconds: float | None = None) -> None:
         """Request one token from `model`, at the first attempt: a server whose engine dies of its
@@ -213,13 +212,10 @@ class VLLMClient:
         body = {"model": model, "prompt": [0], "max_tokens": 1, "logprobs": 0,
                 "return_token_ids": True, "ignore_eos": True}  # fmt: skip
         limit = self._retries.deadline if seconds is None else seconds
-
-        async def attempt() -> None:
-            async with asyncio.timeout(limit):
-                _sampled(self.name, await self._ask("post", "/v1/completions", body), model, 1, 1)
-
+        asked = self._ask("post", "/v1/completions", body)
         try:
-            await background_loop.await_(attempt())
+            came = await background_loop.await_(_within(limit, asked))
+            _sampled(self.name, came, model, 1, 1)
         except TimeoutError as error:
             raise BackendError(f"{self.name}: no answer within {limit:g} s") from error
         except TransientError as error:
@@ -228,25 +224,18 @@ class VLLMClient:
 
     async def is_healthy(self, seconds: float) -> bool | None:
         """Return the server's own report on its engine, or None without a reply in time."""
-
-        async def report() -> bool | None:
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._client.get(f"{self.url}/health", cast_to=str)
-            except (TimeoutError, self._sdk.APIConnectionError):
-                return None
-            except self._sdk.APIStatusError:
-                return False
-            return True
-
-        return await background_loop.await_(report())
+        asked = self._client.get(f"{self.url}/health", cast_to=str)
+        try:
+            await background_loop.await_(_within(seconds, asked))
+        except (TimeoutError, self._sdk.APIConnectionError):
+            return None
+        except self._sdk.APIStatusError:
+            return False
+        return True
 
     async def close(self) -> None:
         """Close the connections."""
         await background_loop.await_(self._client.close())
-
-    async def _post(self, path: str) -> Any:
-        return await self._run(lambda: self._ask("post", path))
 
     async def _change(self, path: str, body: Any, name: str, *, loaded: bool) -> None:
         """Request a change after which `name` is served (`loaded`) or not."""
@@ -257,9 +246,7 @@ class VLLMClient:
             attempts += 1
             try:
                 await self._ask("post", path, body)
-            except TransientError:
-                raise
-            except BackendError:
+            except RejectedError:
                 # The attempt before may have succeeded and only its reply was lost.
                 if attempts == 1 or (name in await self.models()) is not loaded:
                     raise
@@ -268,11 +255,7 @@ class VLLMClient:
 
     async def _run(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Return the result of `attempt`, retried while its failures are transient."""
-
-        async def retried() -> T:
-            return await self._retries.run(self.name, attempt)
-
-        return await background_loop.await_(retried())
+        return await background_loop.await_(self._retries.run(self.name, attempt))
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the JSON (or text) of one reply."""
@@ -288,6 +271,29 @@ class VLLMClient:
             raise
 
 
+async def _within(seconds: float, asked: Awaitable[T]) -> T:
+    # asyncio.wait_for of Python 3.11 can lose the cancellation of a fleet that closes.
+    async with asyncio.timeout(seconds):
+        return await asked
+
+
+class _Logprobs(BaseModel):
+    token_logprobs: list[Annotated[float, Field(ge=LOWEST, le=ROUNDING)]]
+
+
+class _Choice(BaseModel):
+    """Completion of a reply, whose types are not converted."""
+
+    model_config = ConfigDict(strict=True)
+    index: int
+    token_ids: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
+    logprobs: _Logprobs
+    finish_reason: Literal["stop", "length"]
+
+
+_CHOICES = TypeAdapter(list[_Choice])
+
+
 def _sampled(name: str, came: Any, model: str, count: int, longest: int) -> list[Sampled]:
     """Return the completions of a reply, of at most `longest` tokens, in the order of prompts."""
     try:
@@ -296,23 +302,18 @@ def _sampled(name: str, came: Any, model: str, count: int, longest: int) -> list
                 f"{name}: {printable(came['model'])[:200]!r} answered instead of {model!r}: is "
                 "another server at this address?"
             )
-        choices = sorted(came["choices"], key=lambda choice: choice["index"])
-        if [choice["index"] for choice in choices] != list(range(count)):
-            raise ValueError(f"{len(choices)} choices for {count} prompts")
-        return [
-            _completion(choice["token_ids"], choice["logprobs"]["token_logprobs"], choice, longest)
-            for choice in choices
-        ]
+        choices = sorted(_CHOICES.validate_python(came["choices"]), key=lambda one: one.index)
     except (TypeError, KeyError, ValueError) as error:
         raise no_answer(name, came) from error
-
-
-def _completion(ids: Any, logprobs: Any, choice: Any, longest: int) -> Sampled:
-    reason = choice["finish_reason"]
-    if not 0 < len(ids) == len(logprobs) <= longest or reason not in ("stop", "length"):
-        raise ValueError(f"{len(ids)} tokens, {len(logprobs)} log-probabilities, {reason!r}")
-    if not all(type(token) is int and 0 <= token < 2**31 for token in ids):
-        raise ValueError("token ids are whole numbers of 31 bits")
-    if not all(type(one) in (int, float) and LOWEST <= one <= ROUNDING for one in logprobs):
-        raise ValueError("log-probabilities are finite, and not above 0")
-    return Sampled(tuple(ids), tuple(map(float, logprobs)), reason == "stop")
+    sampled = [
+        Sampled(
+            tuple(choice.token_ids),
+            tuple(choice.logprobs.token_logprobs),
+            choice.finish_reason == "stop",
+        )
+        for choice in choices
+    ]
+    fits = all(len(one.ids) == len(one.logprobs) <= longest for one in sampled)
+    if [choice.index for choice in choices] != list(range(count)) or not fits:
+        raise no_answer(name, came)
+    return sampled

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from srl_agents.errors import ServingError
 from srl_envs.validation import is_loopback
+from srl_extensions.vllm import launcher
 from srl_extensions.vllm.plugins.gate import KEY
 
 MODULE = "vllm.entrypoints.openai.api_server"
@@ -19,8 +20,6 @@ LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM reserves memory for."""
 CPU_CACHE_GIB = 1
 """Key-value cache of a server on a CPU. vLLM's default is half of the machine's memory."""
-DRAIN_SECONDS = 3600
-"""Limit of vLLM on finishing answers; the process that stops the server sets the real limit."""
 NOT_INHERITED = (
     "PYTHONPATH", "PYTHONHOME", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
     "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
@@ -104,7 +103,7 @@ def arguments(spec: ServerSpec) -> list[str]:
         "--no-enable-chunked-prefill",
         "--logits-processors", "answer_trie:AnswerTrie",
         "--worker-extension-cls", "weight_update.WeightUpdate",
-        "--shutdown-timeout", DRAIN_SECONDS,
+        "--shutdown-timeout", launcher.GRACE,
         "--disable-uvicorn-access-log",
     ]  # fmt: skip
     if spec.key is not None:

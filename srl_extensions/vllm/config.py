@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AnyHttpUrl, Field, ValidationError, field_validator, model_validator
 
 from srl_train.config.backend import BackendSection
 from srl_train.config.bounds import MOST_MODELS
@@ -44,14 +43,11 @@ class ManagedServersConfig(Section):
     def _check_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
         for name in options:
             # vLLM accepts the beginning of an option's name.
-            if any(own.startswith(name.replace("_", "-")) for own in SET_BY_RUN):
+            ours = any(own.startswith(name.replace("_", "-")) for own in SET_BY_RUN)
+            if ours or not OPTION_NAME.fullmatch(name):
                 raise ConfigError(
-                    f"options: got {name!r}, which the run sets itself: see base_port and models"
-                )
-            if not OPTION_NAME.fullmatch(name):
-                raise ConfigError(
-                    f"options: got {name!r}: give an option's name in small letters, without "
-                    "dashes in front, and its value apart"
+                    f"options: got {name!r}: give names in small letters, without dashes in front, "
+                    f"of options that the run does not set itself ({', '.join(SET_BY_RUN)})"
                 )
         return options
 
@@ -83,8 +79,8 @@ class VLLMBackendConfig(BackendSection):
     publish_every: Annotated[int, Field(ge=1)] = 1
     """The model's updates between two publications; samples are off-policy in between."""
     folder: str | None = None
-    """Where published weights are written; servers on other machines must see it under the same
-    path. null takes a temporary folder."""
+    """Folder for published weights, which servers and Ray nodes on other machines must see under
+    the same path. null takes a temporary folder."""
 
     @model_validator(mode="after")
     def _check(self) -> VLLMBackendConfig:
@@ -93,13 +89,21 @@ class VLLMBackendConfig(BackendSection):
                 "servers: give addresses of running servers here, or a section `managed` for "
                 "servers that the run starts, and not both"
             )
+        origins = set()
         for url in self.servers:
-            if not _is_address(url):
+            plain = url.rstrip("/").removesuffix("/v1")
+            try:
+                address = AnyHttpUrl(plain)
+            except ValidationError:
+                address = None
+            wrong = not plain.isprintable() or any(letter in plain for letter in "@?#")
+            if address is None or wrong or address.path != "/" or not address.port:
                 raise ConfigError(
                     f"servers: got {url!r}: give addresses such as http://127.0.0.1:8001, without "
                     "user, password and path"
                 )
-        if len({url.rstrip("/").removesuffix("/v1") for url in self.servers}) < len(self.servers):
+            origins.add(address)
+        if len(origins) < len(self.servers):
             raise ConfigError(f"servers: got {list(self.servers)}: give each server once")
         return self
 
@@ -139,24 +143,6 @@ class VLLMBackendConfig(BackendSection):
                 f"{self.publication_lag} updates old and are dropped after {bound} "
                 f"(updates.max_staleness): give {bound + 1} or less"
             )
-
-
-def _is_address(url: str) -> bool:
-    """Return True for the address of an HTTP server."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:  # A port above 65535, or an incomplete IPv6 address.
-        return False
-    return (
-        url.isprintable()
-        and parts.scheme in ("http", "https")
-        and bool(parts.hostname)
-        and port != 0
-        and "@" not in parts.netloc
-        and parts.path.rstrip("/") in ("", "/v1")
-        and not (parts.query or parts.fragment)
-    )
 
 
 SECTION = VLLMBackendConfig

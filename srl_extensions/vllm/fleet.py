@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 from srl_agents.errors import BackendError, ServingError
@@ -96,8 +95,8 @@ class Fleet:
         fleet = cls(concurrency=concurrency, deadline=deadline, sharing=sharing)
         for spec in specs:
             client = VLLMClient(spec.url, deadline=deadline, api_key=spec.key, owner=True)
-            fleet._add(Member(client, spec.served_name, run_by(spec)))
-        return fleet._opened(fleet._start())
+            fleet.members.append(Member(client, spec.served_name, run_by(spec)))
+        return fleet._opened(fleet._bring_up)
 
     @classmethod
     def attached(
@@ -125,8 +124,19 @@ class Fleet:
         for base, own in urls.items():
             for url in own:
                 client = VLLMClient(url, deadline=deadline, api_key=key)
-                fleet._add(Member(client, base))
-        return fleet._opened(fleet._attach(patience))
+                fleet.members.append(Member(client, base))
+        latest = time.monotonic() + patience
+
+        async def attach(member: Member) -> None:
+            while not member.up:
+                try:
+                    await fleet._take_in(member)
+                except BackendError as error:
+                    if isinstance(error, RejectedError) or time.monotonic() > latest:
+                        raise
+                    await asyncio.sleep(LOOK)
+
+        return fleet._opened(attach)
 
     def on_up(self, load: OnUp) -> None:
         """Await `load(base, client)` for each server that is up again, before its first request."""
@@ -135,17 +145,6 @@ class Fleet:
     def clients(self, base: str) -> list[VLLMClient]:
         """Return the clients of the servers of a base that currently receive requests."""
         return [member.client for member in self.members if member.base == base and member.up]
-
-    async def upload(self, client: VLLMClient, folder: Path) -> Path:
-        """Return the path at which a server reads a folder of this machine."""
-        server = self._server_of(client)
-        return folder if server is None else await in_thread(server.upload, folder)
-
-    async def discard(self, client: VLLMClient, folder: Path) -> None:
-        """Remove the copy that `upload` made."""
-        server = self._server_of(client)
-        if server is not None:
-            await in_thread(server.discard, folder)
 
     def check(self) -> None:
         """Raise ServingError if a server failed more often than it may be restarted."""
@@ -158,9 +157,9 @@ class Fleet:
         """Addresses of all servers."""
         return [member.client.url for member in self.members]
 
-    def close(self, drain: float = 0.0) -> None:
-        """End the servers that were started, within `drain` seconds for open requests."""
-        background_loop.run(self._close(drain))
+    def close(self) -> None:
+        """End the servers that were started."""
+        background_loop.run(self._close())
 
     def __enter__(self) -> Fleet:
         return self
@@ -168,67 +167,56 @@ class Fleet:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def _opened(self, opening: Coroutine[Any, Any, None]) -> Fleet:
+    def _opened(self, bring_in: Callable[[Member], Coroutine[Any, Any, None]]) -> Fleet:
+        """Bring in all servers at once, and watch them."""
+        for member in self.members:
+            self.routers.setdefault(member.base, self._new_router())
+
+        async def opening() -> None:
+            async with asyncio.TaskGroup() as group:
+                for member in self.members:
+                    group.create_task(bring_in(member))
+            self._tasks = [asyncio.create_task(self._keep_up(member)) for member in self.members]
+
         try:
-            background_loop.run(opening)
-        except BaseException:
+            background_loop.run(opening())
+        except BaseException as error:
             self.close()
+            if isinstance(error, BaseExceptionGroup):
+                raise error.exceptions[0] from None
             raise
         return self
 
-    def _add(self, member: Member) -> None:
-        self.members.append(member)
-        self.routers.setdefault(member.base, self._new_router())
-
-    def _server_of(self, client: VLLMClient) -> Server | None:
-        return next(member.server for member in self.members if member.client is client)
-
-    async def _start(self) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                for member in self.members:
-                    group.create_task(self._bring_up(member))
-        except BaseExceptionGroup as failed:
-            raise failed.exceptions[0] from None
-        self._watch()
-
-    async def _attach(self, patience: float) -> None:
-        latest = time.monotonic() + patience
-
-        async def take_in(member: Member) -> None:
-            while True:
-                try:
-                    await member.client.check_ready(member.base)
-                    return await self._take_in(member)
-                except BackendError as error:
-                    if isinstance(error, RejectedError) or time.monotonic() > latest:
-                        raise
-                await asyncio.sleep(LOOK)
-
-        await asyncio.gather(*map(take_in, self.members))
-        self._watch()
-
-    def _watch(self) -> None:
-        self._tasks = [asyncio.create_task(self._keep_up(member)) for member in self.members]
-
     async def _keep_up(self, member: Member) -> None:
         """Restart a server whenever it fails, or wait for one that others run."""
+        router, server = self.routers[member.base], member.server
         while True:
             await self._until_down(member)
             member.up = False
-            self.routers[member.base].mark_down(member.client)
-            if member.server is not None:
-                await self._restart(member, member.server)
-                continue
-            log.warning("%s does not answer and receives no requests", member.client.name)
+            router.mark_down(member.client)
+            cause = f"{member.client.name} does not answer"
+            if server is not None:
+                cause = f"{server.name} died: {await asyncio.to_thread(server.cause_of_death)}"
+            log.warning("%s", cause)
             while not member.up:
-                await asyncio.sleep(LOOK)
+                if server is not None and member.restarts >= MAX_RESTARTS:
+                    router.remove(member.client)
+                    raise ServingError(
+                        f"{MAX_RESTARTS} restarts are allowed and were not enough: {cause}"
+                    )
                 try:
-                    await member.client.check_ready(member.base)
-                    await self._take_in(member)
-                except BackendError as error:
-                    log.info("%s is not back: %s", member.client.name, error)
-            log.warning("%s answers again", member.client.name)
+                    if server is None:
+                        await asyncio.sleep(LOOK)
+                        await self._take_in(member)
+                    else:
+                        member.restarts += 1
+                        await in_thread(server.kill)
+                        await asyncio.sleep(RESTART_WAIT)
+                        await self._bring_up(member)
+                except (ServingError, BackendError, OSError) as error:
+                    cause = f"{member.client.name} did not come up again: {error}"
+                    log.info("%s", cause)
+            log.warning("%s is up again", member.client.name)
 
     async def _until_down(self, member: Member) -> None:
         """Wait until a process has ended, its engine is dead, or it does not reply."""
@@ -245,25 +233,6 @@ class Fleet:
             if healthy:
                 heard = time.monotonic()
             await asyncio.sleep(LOOK)
-
-    async def _restart(self, member: Member, server: Server) -> None:
-        """Start a server again, within the limit on its restarts."""
-        cause = f"{server.name} died: {await asyncio.to_thread(server.cause_of_death)}"
-        while not member.up:
-            if member.restarts >= MAX_RESTARTS:
-                self.routers[member.base].remove(member.client)
-                raise ServingError(
-                    f"{MAX_RESTARTS} restarts are allowed and were not enough: {cause}"
-                )
-            member.restarts += 1
-            log.warning("restart %d in %g s: %s", member.restarts, RESTART_WAIT, cause)
-            await in_thread(server.kill)
-            await asyncio.sleep(RESTART_WAIT)
-            try:
-                await self._bring_up(member)
-            except (ServingError, BackendError, OSError) as error:
-                cause = f"{server.name} did not come up again: {error}"
-        log.warning("%s is up again", server.name)
 
     async def _bring_up(self, member: Member) -> None:
         """Start a server and let it receive requests."""
@@ -285,6 +254,8 @@ class Fleet:
     async def _take_in(self, member: Member) -> None:
         """Let a server receive requests once it has loaded all weights."""
         client, router = member.client, self.routers[member.base]
+        if member.server is None:
+            await client.check_ready(member.base)
         for load in self._on_up:
             await load(member.base, client)
         member.up = True
@@ -293,12 +264,12 @@ class Fleet:
         else:
             router.add(client, capacity=self._concurrency)
 
-    async def _close(self, drain: float) -> None:
+    async def _close(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         servers = [member.server for member in self.members if member.server is not None]
-        await asyncio.gather(*(in_thread(server.stop, drain) for server in servers))
+        await asyncio.gather(*(in_thread(server.stop) for server in servers))
         for member in self.members:
             await member.client.close()
 

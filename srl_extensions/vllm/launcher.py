@@ -29,8 +29,7 @@ def main(trainer: int, command: Sequence[str]) -> None:
     if inner == 0:
         _end_with(outer)
         _run(command)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda received, _: os.kill(inner, received))
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(inner, signal.SIGTERM))
     os.waitpid(inner, 0)
     _end_group()
 
@@ -43,7 +42,7 @@ def _end_with(parent: int) -> None:
 
 
 def _run(command: Sequence[str]) -> None:
-    """Run the server: SIGINT lets the server finish its answers, SIGTERM only within GRACE."""
+    """Run the server, which has GRACE seconds to end after SIGTERM."""
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def end_within_grace(*_: Any) -> None:
@@ -52,7 +51,6 @@ def _run(command: Sequence[str]) -> None:
 
     signal.signal(signal.SIGALRM, _end_group)
     signal.signal(signal.SIGTERM, end_within_grace)
-    signal.signal(signal.SIGINT, lambda *_: server.terminate())
     code = server.wait()
     print(f"launcher: the server ended with code {code}", file=sys.stderr, flush=True)  # noqa: T201
     _end_group()

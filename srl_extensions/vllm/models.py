@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,13 +25,7 @@ from srl_extensions.vllm.command import ServerSpec, program
 from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.placement import Gpu, find_gpus, place
-from srl_extensions.vllm.publisher import (
-    HeldWeights,
-    ServedPublisher,
-    VersionedSampler,
-    Write,
-    write_weights,
-)
+from srl_extensions.vllm.publisher import ServedPublisher, VersionedSampler, Write, write_weights
 from srl_extensions.vllm.server import free_port, logs_folder
 from srl_train.adapters import adapter_base
 from srl_train.config.run import RunConfig
@@ -39,7 +33,6 @@ from srl_train.errors import ConfigError
 from srl_train.loading import Samplers, SamplerStart, learning_models
 from srl_train.player_names import TINY, notes_of
 
-T = TypeVar("T")
 BASE = "base"
 """Served name of the base that adapters share; a whole model has its own name."""
 KEPT_VERSIONS = 1
@@ -105,7 +98,7 @@ def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
         def write(name: str, weights: Mapping[str, Tensor], probes: Any, folder: Path) -> Tensor:
             return write_weights(modules[shapes[name]], weights, probes, folder)
 
-        publisher = publisher_of(config, backend, backends, fleet, probe, write, Path(folder))
+        publisher = publisher_of(config, backends, fleet, probe, write, Path(folder))
         ends.callback(publisher.close)
         for name in shapes.keys() & frozen.keys():
             trained = modules[shapes[name]].named_parameters()
@@ -117,10 +110,7 @@ def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
 def shapes_of(
     config: RunConfig, sources: Mapping[str, str], frozen: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return a model of the same shapes for each name that the servers sample for.
-
-    These are models, pools, and frozen models (name -> start) on the base that adapters share.
-    """
+    """Return a model of the same shapes for each model, pool and frozen model on the servers."""
     names = config.models.names
     shapes = {name: name for name in names}
     if config.models.adapters is None:
@@ -131,10 +121,7 @@ def shapes_of(
 
 
 def backends_of(
-    config: RunConfig,
-    fleet: Fleet,
-    facts: Mapping[str, TokenFacts],
-    names: Iterable[str],
+    config: RunConfig, fleet: Fleet, facts: Mapping[str, TokenFacts], names: Iterable[str]
 ) -> dict[str, VLLMBackend]:
     """Return the backend of each name that the servers sample for."""
     template = config.models.chat_template_kwargs
@@ -151,7 +138,6 @@ def base_of(config: RunConfig, name: str) -> str:
 
 def publisher_of(
     config: RunConfig,
-    backend: VLLMBackendConfig,
     samplers: Mapping[str, VersionedSampler],
     fleet: Fleet,
     probe: Sequence[int],
@@ -159,10 +145,17 @@ def publisher_of(
     folder: Path,
 ) -> ServedPublisher:
     """Return the publisher of a run, whose publications are written to `folder`."""
-    adapters = config.models.adapters is not None
-    held = HeldWeights(samplers, fleet, probe=probe, dtype=config.models.dtype, keep=KEPT_VERSIONS)
-    every = backend.publish_every
-    return ServedPublisher(held, write, folder=folder, adapters=adapters, every=every)
+    return ServedPublisher(
+        samplers,
+        fleet,
+        write,
+        folder=folder,
+        probe=probe,
+        dtype=config.models.dtype,
+        adapters=config.models.adapters is not None,
+        keep=KEPT_VERSIONS,
+        every=config.backend.publication_lag + 1,
+    )
 
 
 def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
@@ -170,15 +163,10 @@ def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
     try:
         return TemporaryDirectory(prefix="published-", dir=folder, ignore_cleanup_errors=True)
     except OSError as error:
-        raise no_folder(folder, error) from error
-
-
-def no_folder(folder: str | None, error: OSError) -> ConfigError:
-    """Return the error for a folder that weights cannot be written to."""
-    return ConfigError(
-        f"backend.folder: no weights can be written to {folder!r} ({error.strerror}): give an "
-        "existing folder with the permission to write"
-    )
+        raise ConfigError(
+            f"backend.folder: no weights can be written to {folder!r} ({error.strerror}): give an "
+            "existing folder with the permission to write"
+        ) from error
 
 
 def open_fleet(
@@ -187,14 +175,7 @@ def open_fleet(
     sources: Mapping[str, str],
     logs: Path | None = None,
 ) -> Fleet:
-    """Start or attach to the servers of a configuration.
-
-    Args:
-        config: Configuration of the run.
-        backend: Its section `backend`.
-        sources: Served base -> folder or hub name.
-        logs: Folder of the servers' logs; None is a folder in the cache.
-    """
+    """Start or attach to the servers of `sources` (served base -> folder or hub name)."""
     if backend.managed is None:
         return Fleet.attached(
             {
@@ -250,16 +231,13 @@ def served_bases(config: RunConfig, starts: Mapping[str, str]) -> dict[str, str]
 
 def check_python(managed: ManagedServersConfig) -> None:
     """Raise ConfigError for an interpreter that does not exist or cannot import vLLM."""
-    if managed.python is None:
-        if importlib.util.find_spec("vllm") is None:
-            raise ConfigError(
-                "backend.managed.python: not given, and the trainer's own Python has no vLLM: give "
-                "that of an environment with it, such as /opt/vllm/bin/python "
-                "(docs/agents/serving.md)"
-            )
-        return
+    if managed.python is None and importlib.util.find_spec("vllm") is None:
+        raise ConfigError(
+            "backend.managed.python: not given, and the trainer's own Python has no vLLM: give "
+            "that of an environment with it, such as /opt/vllm/bin/python (docs/agents/serving.md)"
+        )
     try:
-        program(managed.python)
+        program(sys.executable if managed.python is None else managed.python)
     except ServingError as error:
         raise ConfigError(f"backend.managed.python: {error}") from error
 
@@ -287,6 +265,13 @@ def server_specs(
             f"backend.managed.gpus: got {list(managed.gpus)}, and this machine has "
             f"{[gpu.index for gpu in there] or 'none'}: give some of those, or leave it out"
         )
+    options: list[str] = []  # A flag is true, its negation is false.
+    for name, value in managed.options.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            options.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            options += [f"--{flag}", str(value)]
     servers = [name for name in sources for _ in range(managed.replicas)]
     placements = place(len(servers), used, each=managed.gpus_per_server)
     models, ports = config.models, list[int]()
@@ -308,20 +293,8 @@ def server_specs(
             adapter_slots=slots if models.adapters else 0,
             max_rank=models.adapters.rank if models.adapters else 1,
             memory_fraction=placed.memory_fraction,
-            extra_arguments=_as_arguments(managed.options),
+            extra_arguments=tuple(options),
             python=managed.python or sys.executable,
         )
         for name, placed, port in zip(servers, placements, ports, strict=True)
     ]
-
-
-def _as_arguments(options: Mapping[str, str | int | float | bool]) -> tuple[str, ...]:
-    """Return options of vLLM's command line; true is a flag, false its negation."""
-    words: list[str] = []
-    for name, value in options.items():
-        flag = name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(f"--{flag}" if value else f"--no-{flag}")
-        else:
-            words += [f"--{flag}", str(value)]
-    return tuple(words)

@@ -6,10 +6,7 @@ depends on no cluster software.
 
 from __future__ import annotations
 
-import os
 import secrets
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +31,6 @@ from srl_extensions.vllm.models import (
     base_of,
     check_python,
     folder_for_weights,
-    no_folder,
     probe_of,
     publisher_of,
     servable,
@@ -69,6 +65,9 @@ class PlacedServers:
         make_env: Constructor of the environment.
         logs: Folder of the servers' logs, on the nodes that have this folder.
         gpus: GPUs of each server; less than 1 for a part of one.
+
+    Raises:
+        ConfigError: If weights cannot be written to backend.folder.
     """
 
     starts = staticmethod(servable)
@@ -77,19 +76,19 @@ class PlacedServers:
     def __init__(
         self, config: RunConfig, make_env: Callable[[], Any], logs: Path | None, *, gpus: float
     ) -> None:
-        backend = config.backend
+        backend, models = config.backend, config.models
         assert isinstance(backend, VLLMBackendConfig) and backend.managed is not None
-        self._config, self._backend, self._managed = config, backend, backend.managed
-        self._make_env, self._logs, self._gpus = make_env, logs, gpus
-        bases, models = config.models.bases, config.models
+        self._config, self._make_env = config, make_env
+        self._logs, self._gpus = logs, gpus
         frozen = {n: one for n, one in models.frozen_models.items() if not is_api_name(one)}
-        starts = servable(config, make_env, {**bases, **frozen})
-        self._sources = served_bases(config, {name: starts[name] for name in bases})
+        starts = servable(config, make_env, {**models.bases, **frozen})
+        self._sources = served_bases(config, {name: starts[name] for name in models.bases})
         self._shapes = shapes_of(config, self._sources, {n: starts[n] for n in frozen})
         self._frozen = self._shapes.keys() & frozen.keys()
-        self._served = [base for base in self._sources for _ in range(self._managed.replicas)]
+        self._served = [base for base in self._sources for _ in range(backend.managed.replicas)]
         self._key = secrets.token_urlsafe(32)
         self._ends = ExitStack()
+        self._folder = Path(self._ends.enter_context(folder_for_weights(backend.folder)))
         if logs is not None:
             try:
                 logs.mkdir(parents=True, exist_ok=True)
@@ -103,35 +102,28 @@ class PlacedServers:
 
     def worker(self, number: int) -> tuple[Any, ...]:
         """Return the constructor of a server's worker and its arguments."""
-        folder = f"published-{secrets.token_hex(8)}"
-        base = self._served[number]
-        return ServerWorker, self._config, self._make_env, self._gpus, base, folder
+        return ServerWorker, self._config, self._make_env, self._gpus, self._served[number]
 
-    def start(
-        self, workers: Sequence[Caller], hosts: Sequence[str], put: Callable[[Any], Any]
-    ) -> None:
+    def start(self, workers: Sequence[Caller], hosts: Sequence[str]) -> None:
         """Start all servers and wait until they are ready.
 
         Args:
             workers: Function of each worker that calls its methods.
             hosts: Address of each worker's node.
-            put: Function that stores a value for calls and returns a reference.
 
         Raises:
-            ConfigError: If the interpreter or folder is missing on a server's node.
+            ConfigError: If the interpreter is missing on a server's node.
             ServingError: If a server does not become ready.
         """
         with ThreadPoolExecutor(len(workers)) as threads:
             list(threads.map(lambda worker: worker("alive"), workers))
+        # One after another, because free ports are drawn.
         specs: list[ServerSpec] = [
             worker("spec", host, self._key, self._logs)
             for worker, host in zip(workers, hosts, strict=True)
         ]
         by_url = {spec.url: worker for spec, worker in zip(specs, workers, strict=True)}
-        self._fleet = Fleet.managed(
-            specs,
-            run_by=lambda spec: PlacedServer(spec, by_url[spec.url], put),
-        )
+        self._fleet = Fleet.managed(specs, run_by=lambda spec: PlacedServer(spec, by_url[spec.url]))
         self._ends.callback(self._fleet.close)
         self.check = self._fleet.check
 
@@ -140,7 +132,9 @@ class PlacedServers:
         self._learners = learners
         # Adapters share one base.
         models = dict(zip(self._sources, learners, strict=False))
-        self._facts = {base: learners[model](_token_facts) for base, model in models.items()}
+        found = {base: learners[model](_facts_and_probe) for base, model in models.items()}
+        self._facts = {base: facts for base, (facts, _) in found.items()}
+        _, self._probe = next(iter(found.values()))
         urls: dict[str, list[str]] = {}
         for base, url in zip(self._served, self._fleet.urls, strict=True):
             urls.setdefault(base, []).append(url)
@@ -155,26 +149,22 @@ class PlacedServers:
         """
         config, learners = self._config, self._learners
         samplers = {b: sampler(own.name, b, own.stop_ids) for b, own in self._facts.items()}
-        first = learners[config.models.names[0]]
 
         def write(name: str, weights: Mapping[str, Tensor], probes: Any, folder: Path) -> Tensor:
-            expected: Tensor
-            files, expected = learners[self._shapes[name]](_publication, dict(weights), probes)
-            for file, content in files.items():
-                (folder / file).write_bytes(content)
+            learner = learners[self._shapes[name]]
+            expected: Tensor = learner(_write, dict(weights), probes, folder)
             return expected
 
         publisher = publisher_of(
             config,
-            self._backend,
             {name: samplers[base_of(config, name)] for name in self._shapes},
             self._fleet,
-            first(_probe),
+            self._probe,
             write,
-            Path(self._ends.enter_context(folder_for_weights(None))),
+            self._folder,
         )
         if self._frozen:
-            zeros = first(_zeros)
+            zeros = learners[config.models.names[0]](_zeros)
             for name in self._frozen:
                 publisher.publish(name, 0, zeros)
         return publisher
@@ -184,12 +174,11 @@ class PlacedServers:
         self._ends.close()
 
 
-def _token_facts(module: Any, backend: Any, make_env: Any) -> TokenFacts:
-    return TokenFacts.of(backend)
+# Functions that run in the process of a learner; see Apply.
 
 
-def _probe(module: Any, backend: Any, make_env: Any) -> list[int]:
-    return probe_of(make_env, backend)
+def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[TokenFacts, list[int]]:
+    return TokenFacts.of(backend), probe_of(make_env, backend)
 
 
 def _zeros(module: Any, backend: Any, make_env: Any) -> dict[str, Tensor]:
@@ -197,17 +186,8 @@ def _zeros(module: Any, backend: Any, make_env: Any) -> dict[str, Tensor]:
     return {name: torch.zeros(p.shape, dtype=p.dtype) for name, p in trained.items()}
 
 
-def _publication(
-    module: Any,
-    backend: Any,
-    make_env: Any,
-    weights: Mapping[str, Tensor],
-    probes: Sequence[Sequence[int]],
-) -> tuple[dict[str, bytes], Tensor]:
-    """Return the files that servers load, by name, and the expected log-probabilities."""
-    with tempfile.TemporaryDirectory() as folder:
-        expected = write_weights(module, weights, probes, Path(folder))
-        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}, expected
+def _write(module: Any, backend: Any, make_env: Any, *arguments: Any) -> Tensor:
+    return write_weights(module, *arguments)
 
 
 @dataclass(frozen=True)
@@ -230,13 +210,8 @@ class ServerAccess:
         Raises:
             BackendError: If a server does not answer within START_TIMEOUT seconds.
         """
-        backend = config.backend
-        assert isinstance(backend, VLLMBackendConfig) and backend.managed is not None
         fleet = Fleet.attached(
-            self.urls,
-            concurrency=self.concurrency,
-            key=self.key,
-            patience=START_TIMEOUT,
+            self.urls, concurrency=self.concurrency, key=self.key, patience=START_TIMEOUT
         )
         backends = backends_of(config, fleet, self.facts, self.names)
         return Samplers({}, backends, PublishedElsewhere(), fleet.close)
@@ -258,34 +233,24 @@ class ServerWorker:
         make_env: Constructor of the environment.
         gpus: GPUs of this process, which sees no others.
         base: Served base.
-        folder: Random name of the folder for published files; a restarted worker empties it.
 
     Raises:
-        ConfigError: If the interpreter of the servers is missing or the folder is not writable.
+        ConfigError: If the interpreter of the servers is missing.
     """
 
     def __init__(
-        self, config: RunConfig, make_env: Callable[[], Any], gpus: float, base: str, folder: str
+        self, config: RunConfig, make_env: Callable[[], Any], gpus: float, base: str
     ) -> None:
         assert isinstance(config.backend, VLLMBackendConfig) and config.backend.managed is not None
         self._config, self._make_env, self._gpus, self._base = config, make_env, gpus, base
-        self._backend, self._managed = config.backend, config.backend.managed
+        self._managed = config.backend.managed
         check_python(self._managed)
-        self._folder = Path(self._backend.folder or tempfile.gettempdir(), folder)
-        shutil.rmtree(self._folder, ignore_errors=True)
-        try:
-            self._folder.mkdir(mode=0o700)
-        except OSError as error:
-            raise no_folder(self._backend.folder, error) from error
         self._server: ModelServer | None = None
 
     def spec(self, host: str, key: str, logs: Path | None) -> ServerSpec:
         """Return the settings of the server, on all of this process's GPUs.
 
-        Args:
-            host: Address of this node.
-            key: Key of all requests.
-            logs: Folder of the log if this node has it, else the cache folder is used.
+        The log is written to `logs` if this node has that folder, else to the cache folder.
 
         Raises:
             PlacementError: If the server does not fit.
@@ -335,11 +300,10 @@ class ServerWorker:
         """Return True if the server's process runs."""
         return self._server is not None and self._server.alive
 
-    def stop(self, drain: float) -> None:
-        """End the server within `drain` seconds for open requests, and remove its files."""
+    def stop(self) -> None:
+        """End the server."""
         if self._server is not None:
-            self._server.stop(drain)
-        shutil.rmtree(self._folder, ignore_errors=True)
+            self._server.stop()
 
     def kill(self) -> None:
         """End the server at once."""
@@ -350,24 +314,6 @@ class ServerWorker:
         """Return the cause of the server's end, from its log."""
         return self._server.cause_of_death() if self._server else "the process that ran it died"
 
-    def upload(self, name: str, files: Mapping[str, bytes] | None) -> Path | None:
-        """Return the folder with this name for the server; without files, None if there is none."""
-        folder = self._folder / name
-        if not folder.is_dir():
-            if files is None:
-                return None
-            part = folder.with_name(f"{name}.part")
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir()
-            for file, content in files.items():
-                (part / os.path.basename(file)).write_bytes(content)
-            part.rename(folder)
-        return folder
-
-    def discard(self, name: str) -> None:
-        """Remove a folder that `upload` made."""
-        shutil.rmtree(self._folder / name, ignore_errors=True)
-
 
 class PlacedServer(Server):
     """Server of a worker, as the fleet of the driver manages it.
@@ -375,9 +321,9 @@ class PlacedServer(Server):
     A restarted worker has no server, so the fleet starts the server again.
     """
 
-    def __init__(self, spec: ServerSpec, worker: Caller, put: Callable[[Any], Any]) -> None:
+    def __init__(self, spec: ServerSpec, worker: Caller) -> None:
         super().__init__(spec)
-        self._worker, self._put = worker, put
+        self._worker = worker
 
     @property
     def alive(self) -> bool:
@@ -388,9 +334,9 @@ class PlacedServer(Server):
         """Start the server."""
         self._worker("start", self.spec)
 
-    def stop(self, drain: float = 0.0) -> None:
+    def stop(self) -> None:
         """End the server."""
-        self._worker("stop", drain)
+        self._worker("stop")
 
     def kill(self) -> None:
         """End the server at once."""
@@ -399,16 +345,3 @@ class PlacedServer(Server):
     def cause_of_death(self) -> str:
         """Return the cause of the server's end."""
         return str(self._worker("cause_of_death"))
-
-    def upload(self, folder: Path) -> Path:
-        """Copy the files of a folder to the server's node, unless they are there."""
-        there: Path | None = self._worker("upload", folder.name, None)
-        if there is None:
-            files = self._put({file.name: file.read_bytes() for file in folder.iterdir()})
-            there = self._worker("upload", folder.name, files)
-        assert there is not None
-        return there
-
-    def discard(self, folder: Path) -> None:
-        """Remove the copy that `upload` made."""
-        self._worker("discard", folder.name)

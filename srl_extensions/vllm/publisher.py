@@ -78,8 +78,8 @@ class Publication:
     served_as: str
     """Name in requests. The name of an adapter is never reused."""
     folder: Path
-    expected: Tensor | None
-    """Log-probabilities (PROBES, vocabulary) of the learner; None skips the comparison."""
+    expected: Tensor
+    """Log-probabilities (PROBES, vocabulary) of the learner."""
 
     @property
     def is_whole(self) -> bool:
@@ -87,62 +87,97 @@ class Publication:
         return self.version.adapter is None
 
 
-class HeldWeights:
-    """Weights that servers hold: adapters on every server of their base, and whole models.
+class ServedPublisher(WeightPublisher):
+    """Publishes adapters to the servers of their base, and whole models each to its own.
 
     Every server loads a new version and its log-probabilities are compared with the learner's
     before the version answers. Older versions are unloaded once they have no open requests.
-    Everything runs in the background loop.
+    Servers that the fleet restarts load the weights again.
     """
 
     def __init__(
         self,
         samplers: Mapping[str, VersionedSampler],
         fleet: Fleet,
+        write: Write,
         *,
+        folder: Path,
         probe: Sequence[int],
         dtype: str,
-        keep: int,
+        adapters: bool = True,
+        keep: int = 0,
+        every: int = 1,
     ) -> None:
-        """Register with the fleet, whose restarted servers load the weights again.
+        """Publish nothing yet.
 
         Args:
             samplers: Sampler of each model, pool and frozen model.
             fleet: Servers.
+            write: Writes weights in the format of the servers.
+            folder: Folder of all publications.
             probe: Token ids after whose prefixes log-probabilities are compared.
             dtype: Data type of the weights.
+            adapters: Whether models are adapters of one base.
             keep: Past versions of each name that stay loaded.
+            every: Updates between two publications of a model.
         """
-        self.samplers, self.fleet = samplers, fleet
-        self.probes = [list(probe[: len(probe) * (n + 1) // PROBES]) for n in range(PROBES)]
-        """Token ids; each is a prefix of the next one."""
-        self._stop_ids = next(iter(samplers.values())).stop_ids
-        self._tolerance, self._keep = TOLERANCES.get(dtype, OTHER_TOLERANCE), keep
+        self.fleet, self.folder = fleet, folder
+        self.answering: dict[str, Publication] = {}
+        """Name -> version that new requests are answered from."""
+        self._samplers, self._write, self._adapters = samplers, write, adapters
+        self._keep, self._every = keep, every
+        self._probes = [list(probe[: len(probe) * (n + 1) // PROBES]) for n in range(PROBES)]
+        self._tolerance = TOLERANCES.get(dtype, OTHER_TOLERANCE)
         self._versions: dict[str, list[Publication]] = {}
         """Name -> versions to hold; the last may not answer yet."""
-        self._answering: dict[str, Publication] = {}
         self._held: dict[str, set[str]] = {}
         """Server -> folder names of the versions that it holds."""
         self._changing = asyncio.Lock()
         fleet.on_up(self._reload)
 
-    def current(self, name: str) -> Publication | None:
-        """Return the version that answers for `name`, if there is one."""
-        return self._answering.get(name)
-
-    async def publish(self, name: str, new: Publication) -> None:
-        """Load a version on every server, let it answer and unload the oldest one.
+    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
+        """Publish weights unless they answer already.
 
         Raises:
             BackendError: If log-probabilities differ or no server loads the weights in time. An
                 adapter's version before continues to answer; a whole model's was replaced.
         """
-        own, sampler = self._versions.setdefault(name, []), self.samplers[name]
+        weights = {n: t.detach() for n, t in without_critic(tensors).items()}
+        adapter, sampler = name if self._adapters else None, self._samplers[name]
+        new = ModelVersion(sampler.name, version, adapter, weights_digest(weights))
+        if self.current(name) == new:
+            return
+        # Served names and files allow few characters.
+        plain = re.sub(r"[^\w@.-]", "_", f"{name}@{version}")
+        unique = f"{plain}.{secrets.token_hex(4)}"
+        folder = self.folder / unique
+        folder.mkdir(parents=True)
+        expected = self._write(name, weights, self._probes, folder)
+        served_as = unique if self._adapters else sampler.base
+        background_loop.run(self._publish(name, Publication(new, served_as, folder, expected)))
+
+    def publish_update(self, name: str, version: int, publish: Callable[[], None]) -> None:
+        """Publish an update if `every` updates have not been published."""
+        current = self.current(name)
+        if version - (int(current.version) if current else 0) >= self._every:
+            publish()
+
+    def current(self, name: str) -> ModelVersion | None:
+        """Return the version that answers for `name`, if there is one."""
+        return self.answering[name].version if name in self.answering else None
+
+    def close(self) -> None:
+        """Unload all publications and remove their folders."""
+        background_loop.run(self._unload())
+
+    async def _publish(self, name: str, new: Publication) -> None:
+        """Load a version on every server, let it answer and unload the oldest one."""
+        own, sampler = self._versions.setdefault(name, []), self._samplers[name]
         own.append(new)
         try:
             await self._load_everywhere(name, new)
             sampler.serve(new.version.adapter, new.version, new.served_as)
-            self._answering[name] = new
+            self.answering[name] = new
         except BackendError:
             own.remove(new)
             await self._forget(name, new)
@@ -153,10 +188,9 @@ class HeldWeights:
                 await sampler.drained(old.served_as)
             await self._forget(name, old)
 
-    async def unload(self) -> None:
-        """Unload everything and remove the folders."""
+    async def _unload(self) -> None:
         versions, self._versions = self._versions, {}
-        self._answering.clear()
+        self.answering.clear()
         for name, own in versions.items():
             for one in own:
                 await self._forget(name, one)
@@ -166,21 +200,21 @@ class HeldWeights:
         async with self._changing:
             self._held[client.url] = set(await client.models())
             for name, own in self._versions.items():
-                if self.samplers[name].base == base and own:
+                if self._samplers[name].base == base and own:
                     # A whole model changes after its open requests have ended.
-                    answers = self._answering.get(name, own[-1])
+                    answers = self.answering.get(name, own[-1])
                     for one in [answers] if answers.is_whole else own:
-                        await self._load(client, one)
+                        await self._load(name, client, one)
 
     async def _load_everywhere(self, name: str, new: Publication) -> None:
         """Load a version on every server that is up; `_reload` loads it on the others."""
         latest = time.monotonic() + MAX_WAIT
         while True:
             async with self._changing:
-                clients = self.fleet.clients(self.samplers[name].base)
+                clients = self.fleet.clients(self._samplers[name].base)
                 try:
                     for client in clients:
-                        await self._load(client, new)
+                        await self._load(name, client, new)
                 except ServerUnavailable:
                     clients = []  # The fleet restarts the server.
             if clients:
@@ -192,22 +226,23 @@ class HeldWeights:
                 )
             await asyncio.sleep(PAUSE)
 
-    async def _load(self, client: VLLMClient, new: Publication) -> None:
+    async def _load(self, name: str, client: VLLMClient, new: Publication) -> None:
         """Load a version on a server and compare its log-probabilities with the learner's."""
         held = self._held.setdefault(client.url, set())
         if new.folder.name in held:
             return
-        folder = await self.fleet.upload(client, new.folder)
         if new.is_whole:
             held.clear()
-            await client.update_weights(folder)
+            await client.update_weights(new.folder)
         else:
-            await client.load_adapter(new.served_as, folder)
+            await client.load_adapter(new.served_as, new.folder)
         held.add(new.folder.name)
-        if new.expected is None:
-            return
         sampled = await client.complete(
-            new.served_as, self.probes, sampling=PROBING, max_tokens=1, stop_ids=self._stop_ids
+            new.served_as,
+            self._probes,
+            sampling=PROBING,
+            max_tokens=1,
+            stop_ids=self._samplers[name].stop_ids,
         )
         for one in sampled:
             check_vocabulary(one, new.expected.shape[1], new.served_as)
@@ -224,7 +259,7 @@ class HeldWeights:
             )
 
     async def _forget(self, name: str, old: Publication) -> None:
-        for client in self.fleet.clients(self.samplers[name].base):
+        for client in self.fleet.clients(self._samplers[name].base):
             held = self._held.get(client.url, set())
             if old.folder.name in held and not old.is_whole:
                 held.discard(old.folder.name)
@@ -232,64 +267,8 @@ class HeldWeights:
                     await client.unload_adapter(old.served_as)
                 except BackendError as error:  # The server has ended, or holds it no more.
                     log.warning("%s was not unloaded: %s", old.served_as, error)
-            await self.fleet.discard(client, old.folder)
         # The folder must outlive the name: a server may read an evicted adapter again.
         shutil.rmtree(old.folder, ignore_errors=True)
-
-
-class ServedPublisher(WeightPublisher):
-    """Publishes adapters to the servers of their base, and whole models each to its own."""
-
-    def __init__(
-        self, held: HeldWeights, write: Write, *, folder: Path, adapters: bool, every: int
-    ) -> None:
-        """Publish nothing yet.
-
-        Args:
-            held: Weights of the servers.
-            write: Writes weights in the format of the servers.
-            folder: Folder of all publications.
-            adapters: Whether models are adapters of one base.
-            every: Updates between two publications of a model.
-        """
-        self.held, self.folder = held, folder
-        self._write, self._adapters, self._every = write, adapters, every
-
-    def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Publish weights unless they answer already. Raises BackendError as HeldWeights does."""
-        weights = {n: t.detach() for n, t in without_critic(tensors).items()}
-        digest = weights_digest(weights)
-        current = self.current(name)
-        if current and (current.version, current.digest) == (version, digest):
-            return
-        adapter, sampler = name if self._adapters else None, self.held.samplers[name]
-        # Served names and files allow few characters.
-        plain = re.sub(r"[^\w@.-]", "_", f"{name}@{version}")
-        unique = f"{plain}.{secrets.token_hex(4)}"
-        folder = self.folder / unique
-        folder.mkdir(parents=True)
-        new = Publication(
-            ModelVersion(sampler.name, version, adapter, digest),
-            unique if self._adapters else sampler.base,
-            folder,
-            self._write(name, weights, self.held.probes, folder),
-        )
-        background_loop.run(self.held.publish(name, new))
-
-    def publish_update(self, name: str, version: int, publish: Callable[[], None]) -> None:
-        """Publish an update if `every` updates have not been published."""
-        current = self.current(name)
-        if version - (int(current.version) if current else 0) >= self._every:
-            publish()
-
-    def current(self, name: str) -> ModelVersion | None:
-        """Return the version that answers for `name`, if there is one."""
-        answering = self.held.current(name)
-        return answering.version if answering else None
-
-    def close(self) -> None:
-        """Unload all publications and remove their folders."""
-        background_loop.run(self.held.unload())
 
 
 def write_weights(

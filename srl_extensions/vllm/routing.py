@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from srl_agents.errors import BackendError, ServerUnavailable, ServingError
 
@@ -21,15 +21,7 @@ SLACK = 8
 """Requests that a server may have more than the least loaded one and still keep its prefixes."""
 LARGEST_SCORE = 10.0
 """Limit of a score's size, so that every owner receives a part of the capacity."""
-
-
-class Named(Protocol):
-    """Server as statistics identify it."""
-
-    name: str
-
-
-S = TypeVar("S", bound=Named)
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -68,10 +60,10 @@ class ServerStats:
 
 
 @dataclass(eq=False)
-class _Lane(Generic[S]):
+class _Lane:
     """One server with its open requests."""
 
-    server: S
+    server: Any
     capacity: int
     stats: ServerStats = field(default_factory=ServerStats)
     down: bool = False
@@ -82,7 +74,7 @@ class _Lane(Generic[S]):
 
 
 class Router(Generic[S]):
-    """Sends requests to the servers of one base.
+    """Sends requests to the servers of one base; a server is any object with a `name`.
 
     Each server has a limit on open requests. When all are busy, the next request belongs to the
     owner with the fewest tokens so far in proportion to its share. A request whose server fails
@@ -100,8 +92,8 @@ class Router(Generic[S]):
         """
         self.owners: dict[str, OwnerStats] = {}
         self._by_score, self._max_wait = sharing == "priority", max_wait
-        self._lanes: dict[S, _Lane[S]] = {}
-        self._queues: dict[str, deque[tuple[RoutedTask, asyncio.Future[_Lane[S]]]]] = {}
+        self._lanes: dict[S, _Lane] = {}
+        self._queues: dict[str, deque[tuple[RoutedTask, asyncio.Future[_Lane]]]] = {}
         self._used: dict[str, float] = {}
         """Tokens of each owner divided by the owner's share; the smallest is next."""
         self._clock = 0.0
@@ -127,8 +119,8 @@ class Router(Generic[S]):
 
     def mark_down(self, server: S) -> None:
         """Send no request to a server until `mark_up`."""
-        if lane := self._lanes.get(server):
-            lane.down, lane.stats.up = True, False
+        lane = self._lanes[server]
+        lane.down, lane.stats.up = True, False
 
     def mark_up(self, server: S) -> None:
         """Send requests to a server again."""
@@ -156,8 +148,6 @@ class Router(Generic[S]):
         trouble = None
         try:
             for _ in range(MOST_MOVES + 1):
-                if not self._lanes:
-                    raise BackendError("no server takes part") from trouble
                 lane = await self._turn(task)
                 owner.running += 1
                 try:
@@ -183,9 +173,11 @@ class Router(Generic[S]):
             owner.failed += 1
             raise
 
-    async def _turn(self, task: RoutedTask) -> _Lane[S]:
+    async def _turn(self, task: RoutedTask) -> _Lane:
         """Wait until the request is sent to a server."""
-        turn: asyncio.Future[_Lane[S]] = asyncio.get_running_loop().create_future()
+        if not self._lanes:
+            raise BackendError("no server takes part")
+        turn: asyncio.Future[_Lane] = asyncio.get_running_loop().create_future()
         queue = self._queues.setdefault(task.owner, deque())
         if not queue:
             self._used[task.owner] = max(self._used.get(task.owner, 0.0), self._clock)
@@ -219,21 +211,16 @@ class Router(Generic[S]):
                 continue
             self._clock = self._used[owner]
             self._used[owner] += task.cost / math.exp(self._stats_of(owner).score or 0.0)
-            lane = self._chosen(task.prefix, free)
+            # The server of the prefix keeps its cache, unless it is busy.
+            lane = min(free, key=lambda own: (own.stats.running / own.capacity, own.stats.done))
+            if task.prefix is not None:
+                home = list(self._lanes.values())[hash(task.prefix) % len(self._lanes)]
+                if home in free and home.stats.running <= lane.stats.running + SLACK:
+                    lane = home
             lane.stats.running += 1
             turn.set_result(lane)
 
-    def _chosen(self, prefix: Hashable, free: list[_Lane[S]]) -> _Lane[S]:
-        """Return the server of the prefix unless it is busy, or else the least loaded one."""
-        least = min(free, key=lambda own: (own.stats.running / own.capacity, own.stats.done))
-        if prefix is None:
-            return least
-        lanes = list(self._lanes.values())
-        home = lanes[hash(prefix) % len(lanes)]
-        is_near = home in free and home.stats.running <= least.stats.running + SLACK
-        return home if is_near else least
-
-    def _leave(self, lane: _Lane[S]) -> None:
+    def _leave(self, lane: _Lane) -> None:
         """Free the place of a request."""
         lane.stats.running -= 1
         self._dispatch()

@@ -24,12 +24,10 @@ from srl_extensions.vllm.command import ServerSpec, arguments, environment, prog
 
 PORTS = range(10_000, 32_000)
 """Ports below those that the kernel gives to connections."""
-END_POLL = 0.02
-"""Seconds between two checks for the end of a killed server."""
 END_SECONDS = 4.0
 """Limit on the wait for the port of a killed server."""
 MARGIN = 5.0
-"""Seconds that the launcher may take in addition to the time for open requests."""
+"""Seconds that the launcher may take in addition to its GRACE."""
 LOG_BYTES = 256 * 1024
 """Part of a log that is searched for the cause of a failure."""
 ERROR_LINE = re.compile(r"^(?:\(.*?pid=\d+\) )?(?:ERROR \S+ \S+ \[.*?\] )?([\w.]+Error: .*)$", re.M)
@@ -37,7 +35,7 @@ ERROR_LINE = re.compile(r"^(?:\(.*?pid=\d+\) )?(?:ERROR \S+ \S+ \[.*?\] )?([\w.]
 
 
 class Server(ABC):
-    """Server that can be started, ended and restarted, on this machine or on another."""
+    """Server that can be started, ended and restarted, here or on another machine."""
 
     def __init__(self, spec: ServerSpec) -> None:
         """Store the settings; `start` starts the process."""
@@ -53,8 +51,8 @@ class Server(ABC):
         """Start the process. Raises ServingError if the process cannot be started."""
 
     @abstractmethod
-    def stop(self, drain: float = 0.0) -> None:
-        """End the server within `drain` seconds for open requests."""
+    def stop(self) -> None:
+        """End the server."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -63,13 +61,6 @@ class Server(ABC):
     @abstractmethod
     def cause_of_death(self) -> str:
         """Return the cause of the last failure according to the log, and the place of the log."""
-
-    def upload(self, folder: Path) -> Path:
-        """Return the path at which the server reads a folder of this machine."""
-        return folder
-
-    def discard(self, folder: Path) -> None:  # noqa: B027 - a server on this machine has no copy
-        """Remove the copy that `upload` made."""
 
 
 class ModelServer(Server):
@@ -126,12 +117,12 @@ class ModelServer(Server):
                 start_new_session=True,  # a process group without signals of this terminal
             )
 
-    def stop(self, drain: float = 0.0) -> None:
-        """End the server within `drain` seconds for open requests."""
+    def stop(self) -> None:
+        """End the server; requests that are open have GRACE seconds."""
         if self.process is not None and self.alive:
-            self.process.send_signal(signal.SIGINT if drain > launcher.GRACE else signal.SIGTERM)
+            self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(max(drain, launcher.GRACE) + MARGIN)
+                self.process.wait(launcher.GRACE + MARGIN)
         self.kill()
 
     def kill(self) -> None:
@@ -145,7 +136,7 @@ class ModelServer(Server):
         self.process = None
         latest = time.monotonic() + END_SECONDS
         while not is_free(self.spec.host, self.spec.port) and time.monotonic() < latest:
-            time.sleep(END_POLL)
+            time.sleep(0.02)
 
     def cause_of_death(self) -> str:
         """Return the first error in the log since the last start, or else its last lines."""

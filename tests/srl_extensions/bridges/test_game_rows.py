@@ -47,11 +47,6 @@ def test_what_is_held_out_is_not_trained_on(game, words):
     assert len(rows([game], [0], evaluation=True)) == 1
 
 
-def test_seeds_are_whole_numbers():
-    with pytest.raises(EnvConfigError, match="seed"):
-        rows(GAMES, [-1])
-
-
 @pytest.mark.parametrize(
     ("row", "words"),
     [
@@ -77,9 +72,3 @@ def test_seeds_are_whole_numbers():
 def test_rows_that_are_none(row, words):
     with pytest.raises(PolicyError, match=words):
         game_of(row)
-
-
-def test_a_row_without_a_seed():
-    info = {"game": GAMES[0].to_json()}
-    with pytest.raises(EnvConfigError, match="seed"):
-        game_of({"extra_info": info})

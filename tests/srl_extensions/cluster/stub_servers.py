@@ -29,7 +29,7 @@ class StubServer(Server):
             self._runs = False
             self.stub.stop()
 
-    def stop(self, drain=0.0):
+    def stop(self):
         self.kill()
 
     def cause_of_death(self):

@@ -13,7 +13,6 @@ import psutil
 import pytest
 import torch
 
-from srl_envs import registry
 from srl_extensions.offline.config import DpoConfig, SftConfig
 from srl_train.build import build_run
 from srl_train.config import yaml_file
@@ -80,10 +79,6 @@ def two_nodes():
     cluster.add_node(num_cpus=3)
     yield cluster.address
     cluster.shutdown()
-
-
-def test_the_demo_is_equal_to_the_bit(undisturbed):
-    assert same(trained(demo(players=1)), undisturbed)
 
 
 def test_the_demo_is_equal_on_two_nodes(undisturbed, two_nodes):
@@ -243,12 +238,6 @@ def test_sigterm_ends_a_run_and_its_cluster(tmp_path):
     last = told.read_text().splitlines()[-1]
     assert last == f"srl: terminated; to go on: srl train --resume --out {out}"
     assert cluster and psutil.wait_procs(cluster, 60)[1] == []
-
-
-def test_an_environment_that_cannot_be_sent_is_refused():
-    lock = threading.Lock()
-    with pytest.raises(ConfigError, match=r"environment's function cannot be sent to the actors"):
-        build_run(demo(players=1), make_env=lambda: lock and registry.make("coop_compete_v0"))
 
 
 def test_a_missing_cluster_and_missing_room_are_refused(monkeypatch):

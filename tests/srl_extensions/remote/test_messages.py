@@ -59,7 +59,7 @@ def test_other_values_are_refused(value):
         pack(value)
 
 
-ARRAY = {"__type__": "array", "dtype": "<f4", "shape": [1], "data": "AAAAAA=="}
+ARRAY = {"__type__": "array", "dtype": "<f4", "shape": [2]}
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,15 @@ ARRAY = {"__type__": "array", "dtype": "<f4", "shape": [1], "data": "AAAAAA=="}
         b"",
         b"\xff",
         b"[" * 100_000,
+        json.dumps(ARRAY).encode() + b"\n" + bytes(4),
+        json.dumps(ARRAY).encode() + b"\n" + bytes(16),
         *(
-            json.dumps(ARRAY | wrong).encode()
+            json.dumps(ARRAY | wrong).encode() + b"\n" + bytes(8)
             for wrong in (
                 {"dtype": "O"}, {"shape": [3]}, {"shape": [2**63]}, {"shape": ["x"]},
-                {"data": "?"}, {"data": None}, {"__type__": "os.system"},
-                {"__type__": "pairs", "data": [[[], 1]]}, {"__type__": "tuple", "data": 1},
+                {"shape": [-2]}, {"shape": 2}, {"__type__": "os.system"},
+                {"__type__": "pairs", "data": [[[], 1]]},
+                {"__type__": "tuple", "data": 1},
             )
         ),
     ],

@@ -73,7 +73,7 @@ async def test_sessions_are_limited_per_client_and_in_total(make_sessions):
         await sessions.open("other", ENV)
     assert await sessions.close("one", [first, first, "unknown"]) == 1
     await sessions.open("other", ENV)
-    assert (sessions.count("one"), sessions.count("other")) == (1, 2)
+    assert (sessions.counts["one"], sessions.counts["other"]) == (1, 2)
 
 
 @scenario

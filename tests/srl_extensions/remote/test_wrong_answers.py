@@ -38,21 +38,32 @@ def content(change):
     return changed
 
 
-ONES = dict.fromkeys(ZEROS, 1.0)
+def part(place, change):
+    """Change one part: agents, agents that play on, observations, table of numbers, infos."""
+    return content(lambda c: [*c[:place], change(c[place]), *c[place + 1 :]])
+
+
+NAN = np.array([[1.0, np.nan], [0, 0], [0, 0]])
 FRAMES = {
     "another turn": lambda f: setattr(f.frames[0], "turn", 2**64 - 1),
     "another session": lambda f: setattr(f.frames[0], "session", "x"),
     "no frame": lambda f: f.ClearField("frames"),
     "a frame too many": lambda f: f.frames.append(f.frames[0]),
     "no content": lambda f: f.frames[0].ClearField("content"),
-    "a reset": content(lambda c: [c[0], c[1], c[-1]]),
-    "other agents": content(lambda c: [[], *({"x": 0.0} for _ in c[1:])]),
-    "ghosts that play": content(lambda c: c[0].append("ghost")),
-    "an agent twice": content(lambda c: c[0].append("agent_0")),
-    "another shape": content(lambda c: [c[0], dict.fromkeys(ZEROS, np.zeros(3)), *c[2:]]),
-    "words": content(lambda c: [c[0], dict.fromkeys(ZEROS, "a"), *c[2:]]),
-    "no number": content(lambda c: [*c[:2], {**ONES, "agent_0": float("nan")}, *c[3:]]),
-    "too few rewards": content(lambda c: [*c[:2], {"agent_0": 0.0}, *c[3:]]),
+    "a reset": content(lambda c: [*c[:3], c[-1]]),
+    "other agents": part(0, lambda agents: ["agent_0", "x"]),
+    "an agent too few": part(0, lambda agents: agents[:1]),
+    "agents without names": part(0, lambda agents: [["agent_0"], "agent_1"]),
+    "ghosts that play": part(1, lambda playing: ["agent_0", "ghost"]),
+    "an agent twice": part(1, lambda playing: ["agent_0", "agent_0"]),
+    "another shape": part(2, lambda seen: np.zeros((2, 3))),
+    "words": part(2, lambda seen: ["a", "a"]),
+    "one observation": part(2, lambda seen: seen[:1]),
+    "no number": part(3, lambda table: NAN),
+    "too few rewards": part(3, lambda table: table[:, :1]),
+    "words for rewards": part(3, lambda table: [["a", "b"]] * 3),
+    "infos of one agent": part(4, lambda infos: {"action_mask": [1]}),
+    "infos that are no mappings": part(4, lambda infos: [1, 2]),
 }
 
 
@@ -64,7 +75,7 @@ def test_wrong_frames_are_refused(start, monkeypatch, change):
         games = server.vector("coop_compete_v0", 2, **OPTIONS)
         env.reset(seed=0)
         games.reset(seed=0)
-        with pytest.raises(EnvError):
+        with pytest.raises(EnvError, match=r"frame|rewards|infos|observation|cannot be read"):
             env.step(ZEROS)
         with pytest.raises(EnvError):
             games.step(np.zeros((2, 2), int))

@@ -96,14 +96,13 @@ def ask(backend, *requests):
     return run(together(*map(backend.complete, requests)))
 
 
-@pytest.mark.parametrize("adapter", [None, *ADAPTERS])
+@pytest.mark.parametrize("adapter", [None, "red"])
 @pytest.mark.parametrize(
     "sampling",
     [
         Sampling(max_new_tokens=6),
         Sampling(temperature=0.7, top_p=0.9, max_new_tokens=6),
         Sampling(temperature=0.0, max_new_tokens=6),
-        Sampling(top_k=3, max_new_tokens=2),
     ],
     ids=str,
 )
@@ -181,7 +180,7 @@ def test_what_was_not_published_and_what_does_not_fit_is_refused_before_it_is_as
     backend, _ = served_by(stub, here=here, positions=20)
     limited = HuggingFaceBackend(here.model, here.tokenizer, name="base")
     limited.positions = 20
-    with pytest.raises(BackendError, match="base lacks the adapter 'red'; it has none"):
+    with pytest.raises(BackendError, match="base lacks the adapter 'red'"):
         ask(backend, Request((1,), Sampling(max_new_tokens=1), 0, adapter="red"))
     long = Request((1,) * 10, Sampling(max_new_tokens=11), 0)
     said = []

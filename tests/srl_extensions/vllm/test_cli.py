@@ -26,14 +26,14 @@ def test_servers_of_a_configuration_run_until_an_interrupt(
 
     monkeypatch.setattr(serve, "sleep", interrupt)
     before = signal.getsignal(signal.SIGTERM)
-    words = ["serve", "models", str(path), "--logs", str(tmp_path / "logs"), "--drain", "0"]
-    assert cli.main(words) == 0
+    monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path))
+    assert cli.main(["serve", "models", str(path)]) == 0
     urls = json.loads(printed[0].split("  servers: ")[1].splitlines()[0])
     assert len(set(urls)) == 2
     assert signal.getsignal(signal.SIGTERM) is before
-    assert "ending the servers" in capsys.readouterr().out
+    assert "have ended" in capsys.readouterr().out
     assert all(is_free("127.0.0.1", int(url.rpartition(":")[2])) for url in urls)
-    assert len(list((tmp_path / "logs").glob("*.log"))) == 2
+    assert len(list((tmp_path / "server-logs").glob("*.log"))) == 2
 
 
 def test_a_configuration_without_servers_to_start_is_refused(short_run, tmp_path, capsys):

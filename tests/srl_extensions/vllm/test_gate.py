@@ -48,8 +48,3 @@ def test_only_the_owner_is_admitted_before_the_gate_is_open(gate):
 def test_the_start_of_the_application_passes_and_websockets_do_not(gate):
     assert asked(gate, "", None, "lifespan") == PASSED
     assert asked(gate, "/v1/realtime", kind="websocket") == "websocket.close"
-
-
-def test_a_gate_without_a_key_is_not_created():
-    with pytest.raises(KeyError):
-        Gate(application, {})

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from srl_agents.errors import PlacementError
 from srl_extensions.vllm import models
 from srl_extensions.vllm.config import ManagedServersConfig
 from srl_extensions.vllm.placement import Gpu
@@ -33,12 +32,6 @@ def specs_of(base, there, **managed):
     config = from_tree(tree)
     gpus = [Gpu(index, 80, 80) for index in there]
     return models.server_specs(config, config.backend.managed, {"base": base}, gpus=gpus)
-
-
-@pytest.mark.parametrize("there, shown", [((), "'?none"), ((0, 1), r"\[0, 1\]")])
-def test_gpus_that_do_not_exist_are_refused(tiny_folder, there, shown):
-    with pytest.raises(PlacementError, match=rf"got \[1, 7\], and this machine has {shown}"):
-        specs_of(tiny_folder, there, gpus=[1, 7])
 
 
 def test_settings_of_servers_follow_from_the_configuration(tiny_folder):

@@ -49,7 +49,7 @@ def test_the_demo_is_trained_through_a_server_that_ray_placed(tmp_path, adapters
         "rounds": ROUNDS,
     }
     with Trainer(from_tree(tree), tmp_path / "run") as trainer:
-        [member] = trainer.run.players.publisher.held.fleet.members
+        [member] = trainer.run.players.publisher.fleet.members
         url, key = member.client.url, member.server.spec.key
         assert status(f"{url}/health") == status(f"{url}/pause?mode=wait", method="POST") == 401
         assert status(f"{url}/health", key) == 200

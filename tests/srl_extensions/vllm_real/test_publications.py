@@ -35,21 +35,22 @@ def test_answers_under_two_hundred_publications_are_of_the_versions_they_name(
 ):
     import torch
 
-    from srl_extensions.vllm.publisher import HeldWeights, ServedPublisher, write_weights
+    from srl_extensions.vllm.publisher import ServedPublisher, write_weights
 
     backend = VLLMBackend(fleet.routers[BASE], learner.tokenizer, base=BASE)
-    held = HeldWeights(
-        {"model_0": backend},
-        fleet,
-        probe=list(range(3, 30)),
-        dtype="float32",
-        keep=1,
-    )
 
     def write(name, weights, probes, folder):
         return write_weights(learner.module, weights, probes, folder)
 
-    publisher = ServedPublisher(held, write, folder=tmp_path / "published", adapters=True, every=1)
+    publisher = ServedPublisher(
+        {"model_0": backend},
+        fleet,
+        write,
+        folder=tmp_path / "published",
+        probe=list(range(3, 30)),
+        dtype="float32",
+        keep=1,
+    )
     trained = {n: p.detach() for n, p in learner.module.named_parameters() if p.requires_grad}
     torch.manual_seed(0)
 

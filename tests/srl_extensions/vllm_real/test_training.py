@@ -35,7 +35,7 @@ def test_a_run_ends_with_all_rounds_though_its_engine_is_killed_ten_times(tmp_pa
     over, killed = threading.Event(), []
     with Trainer(from_tree(tree), tmp_path / "run") as trainer:
         run = trainer.run
-        fleet = run.players.publisher.held.fleet
+        fleet = run.players.publisher.fleet
         [member] = fleet.members
         rng = random.Random(0)
 

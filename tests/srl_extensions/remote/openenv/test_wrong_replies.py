@@ -78,7 +78,7 @@ def test_a_lost_connection_is_not_replaced_within_an_episode():
         game = OpenEnvGame(url, rules="Play.", field="x")
         game.reset(seed=0)
     with saying(FIRST, FIRST) as other:
-        game._server._client._async._set_base_url(other)  # as if the server had started again
+        game._client._async._set_base_url(other)  # as if the server had started again
         with pytest.raises(EnvError, match="connection was lost"):
             game.step({"agent_0": "x"})
 
