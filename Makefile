@@ -91,7 +91,7 @@ test-slow: $(VENV)/.installed-dev
 test-browser: $(VENV)/.installed-dev
 	$(call installing,the packages that drive a browser)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[browser]"
-	$(BIN)/python -m pytest -m browser tests/srl_extensions/pages tests/srl_train/metrics tests/core_srl/monitoring
+	$(BIN)/python -m pytest -m browser tests/srl_extensions/pages
 
 test-ray: $(VENV)/.installed-dev
 	$(call installing,Ray)
@@ -205,7 +205,6 @@ bench-train: $(VENV)/.installed-run
 			--figure docs/project/figures/algorithms_$$game.png || exit 1; done
 	$(BIN)/python -m benchmarks.training offline
 	$(BIN)/python -m benchmarks.training credit --seeds 0 1 2
-	$(BIN)/python -m benchmarks.training our_method_llm
 	$(BIN)/python -m benchmarks.training zero_sum --seeds 0 1 2
 	$(BIN)/python -m benchmarks.training scaling
 	$(BIN)/python -m benchmarks.training arithmetic

@@ -1,21 +1,16 @@
-"""Comparisons of algorithms at equal numbers of answer tokens, and of notes on opponents."""
+"""Comparisons of algorithms at equal numbers of answer tokens."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from benchmarks import games
 from benchmarks.claim import Request, Result, Row, Settings
 from benchmarks.games import ColourGame
-from benchmarks.runs import HeldOut, assembled, evaluate, rounds_of
+from benchmarks.runs import HeldOut, assembled, rounds_of
 from srl_agents.episode import Decision, Episode
-from srl_agents.policy import AgentObservation, Policy
-from srl_agents.scripted.registry import classic_policy
 from srl_extensions.judging.aggregates import Estimate, interquartile_mean
 from srl_extensions.research.branching import BranchedEpisode
 
@@ -176,102 +171,3 @@ def _of_algorithm(name: str, runs: Sequence[Row]) -> dict[str, Any]:
         "all": shown(own, "share", ".0%"),
         "cpu_seconds": sum(row["cpu_seconds"] for row in own) / len(own),
     }
-
-
-# Notes on opponents ------------------------------------------------------------------------------
-
-
-class DrawnPartner:
-    """A partner that is one of several policies for a whole episode, with equal chances."""
-
-    name = "drawn_partner"
-
-    def __init__(self, partners: Sequence[Policy]) -> None:
-        self._partners = partners
-
-    def start(self, seed: int) -> tuple[int, Any]:
-        """Draw the policy of this episode, and start it."""
-        who = int(np.random.default_rng([seed, len(self._partners)]).integers(len(self._partners)))
-        return who, self._partners[who].start(seed)
-
-    def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[tuple[int, Any]]
-    ) -> tuple[list[Decision], list[tuple[int, Any]]]:
-        """Return one decision per agent."""
-        decisions: list[Decision] = []
-        memories: list[tuple[int, Any]] = []
-        for one, (who, memory) in zip(seen, states, strict=True):
-            [decision], [after] = self._partners[who].act([one], [memory])
-            decisions.append(decision)
-            memories.append((who, after))
-        return decisions, memories
-
-
-def our_method_llm(request: Request) -> Result:
-    """Measure notes and credit by opponent against scripted partners, one row per seed."""
-    began = time.process_time()
-    rows: list[dict[str, Any]] = []
-    unread = []
-    partners = [one for one in request.claim.options["partners"] if one != MIXTURE]
-    for partner in request.claim.options["partners"]:
-        for seed in request.seeds:
-            row: dict[str, Any] = {"partner": partner, "seed": seed}
-            before = []
-            for name in request.claim.methods:
-                settings = {**request.settings(name), "seed": seed}
-                found = _against(partner, partners, settings, request.games)
-                unread.append(found["unread"])
-                row |= {f"{name}_after": found["after"], f"{name}_during": found["during"]}
-                before.append(found["before"])
-            rows.append({
-                **row, "before": math.fsum(before) / len(before), "best": found["best"],
-                "played": found["played"],
-            })  # fmt: skip
-    facts = {"cpu": time.process_time() - began, "unread": max(unread), **rows[0]["played"]}
-    return Result(rows, facts=facts)
-
-
-def _against(
-    partner: str, partners: Sequence[str], settings: Settings, count: int
-) -> dict[str, Any]:
-    named = partners[0] if partner == MIXTURE else partner
-    with assembled({**settings, f"seats.{PARTNER_AGENT}": named}) as run:
-        env = run.make_env()
-        if partner == MIXTURE:
-            drawn = DrawnPartner([classic_policy(name, env) for name in partners])
-            policies_of = run.engine.policies_of
-            run.engine.policies_of = lambda seats: {**policies_of(seats), PARTNER_AGENT: drawn}
-        before, _ = evaluate(run, count)
-        during = []
-        for result in rounds_of(run):
-            steps = [one for episode in result.episodes for one in episode.steps_of(MODEL_AGENT)]
-            during.append(math.fsum(step.reward for step in steps) / len(steps))
-        after, _ = evaluate(run, count)
-    return {
-        "before": before["per_model"]["model_0"],
-        "after": after["per_model"]["model_0"],
-        "during": math.fsum(during) / len(during),
-        "unread": max(before["parse_failures"], after["parse_failures"]),
-        "best": best_value(env, partner),
-        "played": {
-            "rounds": run.config.rounds,
-            "games_a_round": run.config.rollout.episodes,
-            "turns": env.max_cycles,
-        },
-    }
-
-
-def best_value(env: Any, partner: str) -> float:
-    """Return the exact mean reward per turn of the best response to a known partner."""
-    pays: list[list[float]] = [
-        [env.rules.expected_rewards((own, other))[0] for other in (0, 1)] for own in (0, 1)
-    ]
-    ahead = [0.0, 0.0]  # Backward over tit_for_tat's next choice, which is the last own one.
-    for _ in range(env.max_cycles):
-        ahead = [max(pays[own][other] + ahead[own] for own in (0, 1)) for other in (0, 1)]
-    values = {
-        "always_compete": max(pays[0][0], pays[1][0]),
-        "uniform": max(sum(row) / 2 for row in pays),
-        "tit_for_tat": ahead[1] / env.max_cycles,
-    }
-    return sum(values.values()) / len(values) if partner == MIXTURE else values[partner]

@@ -1,4 +1,4 @@
-"""Episodes that each credit assignment needs, counted by tabular learners and one trained model.
+"""Episodes that each credit assignment needs, counted by tabular learners.
 
 Tabular softmax learners use the credit functions of training runs; only the policy (a table of
 logits) and its step (the plain policy gradient) are simpler.
@@ -7,14 +7,13 @@ logits) and its step (the plain policy gradient) are simpler.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.claim import Request, Result, Settings
+from benchmarks.claim import Request, Result
 from benchmarks.games import (
     AGENTS,
     COLOUR,
@@ -23,11 +22,9 @@ from benchmarks.games import (
     TURNS,
     WEATHER,
     WHEN,
-    KeyGame,
     key_rewards,
 )
-from benchmarks.runs import assembled, evaluate, rounds_of
-from srl_agents.episode import AgentStep, Decision, Episode
+from srl_agents.episode import AgentStep, Decision
 from srl_train.credit import (
     CREDIT_SCHEMES,
     AgentRoles,
@@ -78,14 +75,10 @@ CONTEXTS = 5
 
 
 def measure(request: Request) -> Result:
-    """Measure tabular learners on all seeds, and the embedded model on the first seed."""
+    """Measure tabular learners on all seeds."""
     options = request.claim.options
-    models = [
-        {"credit": name, **train_model({**request.settings(name), "seed": request.seeds[0]})}
-        for name in request.claim.methods
-    ]
     key = key_games(request.seeds, options["rates"], options["learners"], options["most"])
-    return Result([*key, *dilemmas(request.seeds, options["dilemma_updates"]), *models])
+    return Result([*key, *dilemmas(request.seeds, options["dilemma_updates"])])
 
 
 def key_games(
@@ -122,31 +115,6 @@ def dilemmas(seeds: Sequence[int], updates: int) -> list[dict[str, Any]]:
             more = found["cooperation"] - plain.setdefault(seed, found["cooperation"])
             rows.append({"part": "dilemma", "credit": name, "seed": seed, **found, "more": more})
     return rows
-
-
-def train_model(settings: Settings) -> dict[str, Any]:
-    """Train the embedded model in the key game, and measure how often it earns the prize."""
-
-    def opened(episodes: Sequence[Episode]) -> float:
-        acts = [int(one.steps_of(f"agent_{HOLDER}")[WHEN].decision.action) for one in episodes]
-        return acts.count(COLOUR) / len(acts)
-
-    began = time.process_time()
-    with assembled(settings, KeyGame) as run:
-        _, before = evaluate(run, 64)
-        rounds, rollout = run.config.rounds, run.config.rollout
-        steps = rounds * rollout.episodes * TURNS
-        steps += sum(result.row.get("replayed_steps", 0) for result in rounds_of(run))
-        _, after = evaluate(run, 64)
-    return {
-        "part": "model",
-        "seed": run.config.seed,
-        "answers": rounds * rollout.groups_per_round * rollout.group_size * TURNS,
-        "steps": steps,
-        "before": opened(before),
-        "after": opened(after),
-        "cpu_seconds": time.process_time() - began,
-    }
 
 
 def games_until_found(credit: CreditConfig | None, rate: float, seed: int, most: int) -> int | None:

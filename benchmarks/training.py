@@ -1,6 +1,6 @@
 """Measure a claim about training: print its tables and checks, and record the result.
 
-python -m benchmarks.training NAME [--seeds 0 1 2] [--json FILE] [--docs FILE] [--figure FILE.png]
+python -m benchmarks.training NAME [--seeds 0 1 2] [--json FILE] [--markdown FILE]
 
 A claim is a file of benchmarks/claims. The exit code is 1 if a check does not hold.
 """
@@ -29,8 +29,8 @@ MEASUREMENTS = {
                     "benchmarks.costs"),
     **dict.fromkeys(("maze", "trading", "arithmetic", "tools", "several_tasks", "algorithms",
                      "offline", "team_battle", "federated", "served"), "benchmarks.learning"),
-    **dict.fromkeys(("named_algorithms", "our_method_llm"), "benchmarks.comparisons"),
     **dict.fromkeys(("round_cost", "ray", "asynchronous"), "benchmarks.rounds"),
+    "named_algorithms": "benchmarks.comparisons",
     "credit": "benchmarks.credit",
     "zero_sum": "benchmarks.zero_sum",
 }  # fmt: skip

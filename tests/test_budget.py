@@ -7,6 +7,7 @@ import json
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,11 @@ ROOT = Path(__file__).parents[1]
 BUDGET = tomllib.loads((ROOT / "budget.toml").read_text(encoding="utf-8"))
 SHIPPED = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "core_srl", "compat")
 MEASURED = (*SHIPPED, "benchmarks", "examples", "tests")
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def python_files(*tops: str) -> list[Path]:
@@ -59,7 +65,7 @@ def module_file(name: str) -> Path | None:
 def imported_files(path: Path) -> Iterator[Path]:
     """Yield the project files that a file imports anywhere, also for type checking."""
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -84,10 +90,10 @@ def test_lines_reached_through_imports(start):
 
 def test_density():
     """Lines are removed by removing code, not by compressing it."""
-    texts = [path.read_text(encoding="utf-8") for path in python_files(*SHIPPED)]
-    lines = [line for text in texts for line in text.splitlines()]
+    files = python_files(*SHIPPED)
+    lines = [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
     statements = sum(
-        isinstance(node, ast.stmt) for text in texts for node in ast.walk(ast.parse(text))
+        isinstance(node, ast.stmt) for path in files for node in ast.walk(tree_of(path))
     )
     limits = BUDGET["density"]
     assert 100 * statements / len(lines) <= limits["statements_per_100_lines"]
@@ -98,7 +104,7 @@ def test_class_names_used_twice():
     names = Counter(
         node.name
         for path in python_files(*SHIPPED)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef)
     )
     repeated = sorted(name for name, count in names.items() if count > 1)

@@ -1,14 +1,11 @@
-"""Named algorithms at equal numbers of tokens, and notes on opponents."""
+"""Named algorithms at equal numbers of tokens."""
 
 import json
 
 import pytest
 
 from benchmarks import comparisons as table
-from benchmarks.comparisons import MIXTURE, DrawnPartner, best_value
 from srl_agents.episode import AgentStep, Decision, Episode, ModelVersion, Tokens
-from srl_agents.scripted.memory_one import Always
-from srl_envs import registry
 from srl_extensions.research.branching import BranchedEpisode, Siblings
 from srl_train.config import yaml_file
 
@@ -93,48 +90,3 @@ def test_a_run_ends_with_the_round_in_which_its_tokens_are_written(env, small):
     longer = table.train_to_tokens(exam, settings, row["tokens"] + 1)
     assert len(longer["curve"]) == 2 and longer["tokens"] > row["tokens"] >= 8
     json.dumps(row)
-
-
-def pair(**options):
-    return registry.make(
-        "coop_compete_v0", variant="pair", num_agents=2, max_cycles=2, noise_std=0.0, **options
-    )
-
-
-def test_the_best_answer_by_hand():
-    # .7 + .25 * .8 = .9 both cooperating, .75 both competing, .6 apart
-    game = pair(cooperation_level=0.8)
-    assert best_value(game, "tit_for_tat") == pytest.approx(0.9)
-    assert best_value(game, "always_compete") == pytest.approx(0.75)
-    assert best_value(game, "uniform") == pytest.approx(0.75)  # (.9 + .6) / 2
-    assert best_value(game, MIXTURE) == pytest.approx(0.8)
-    # Where competing pays, competing at once costs one round apart, (.6 + .95) / 2; turning
-    # after a round of both cooperating costs as much.
-    assert best_value(pair(cooperation_level=0.0), "tit_for_tat") == pytest.approx(1.55 / 2)
-
-
-def test_a_drawn_partner_stays_the_same_for_an_episode():
-    partner = DrawnPartner([Always(0), Always(1)])
-    states = [partner.start(seed) for seed in range(200)]
-    assert 70 < sum(who for who, _ in states) < 130
-
-    class Anything:
-        observation = None
-
-    decisions, after = partner.act([Anything()] * len(states), states)
-    assert [d.action for d in decisions] == [who for who, _ in states]
-    assert [who for who, _ in after] == [who for who, _ in states]
-
-
-@pytest.mark.slow
-def test_notes_are_compared_with_every_partner(small):
-    options = {"variant": "pair", "num_agents": 2, "max_cycles": 2}
-    change = {"options": {"partners": ["tit_for_tat", "uniform", MIXTURE]}}
-    request = small(
-        "our_method_llm", games=4, change=change, rounds=1, rollout__groups_per_round=1,
-        environment__options=options,
-    )  # fmt: skip
-    result = table.our_method_llm(request)
-    assert [row["partner"] for row in result.rows] == ["tit_for_tat", "uniform", MIXTURE]
-    text = request.claim.markdown(result, request)
-    assert text.count("| one of the three |") == 2 and "1 rounds of 2 games of 2 turns" in text

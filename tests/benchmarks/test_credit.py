@@ -12,15 +12,9 @@ from benchmarks.games import (
     PRIZE,
     TURNS,
     WHEN,
-    KeyGame,
     key_rewards,
 )
-from srl_envs.env_checker import check_environment
 from srl_train.credit import PlainCredit
-
-
-def test_the_environment_keeps_the_contract():
-    check_environment(KeyGame)
 
 
 def test_one_act_alone_matters():
@@ -33,25 +27,6 @@ def test_one_act_alone_matters():
             expected = np.zeros((AGENTS, TURNS))
             expected[HOLDER, WHEN] = PRIZE * ((seat, turn) == (HOLDER, WHEN))
             np.testing.assert_allclose(extra, expected, atol=1e-12)
-
-
-def test_the_environment_pays_what_the_rule_says():
-    def total(colours):
-        env = KeyGame()
-        env.reset(seed=3)
-        paid = 0.0
-        for colour in colours:
-            _, earned, *_ = env.step(
-                {a: colour if a == f"agent_{HOLDER}" else 0 for a in env.agents}
-            )
-            paid += earned[f"agent_{HOLDER}"]
-        return paid
-
-    wrong = [0] * TURNS
-    right = [COLOUR if turn == WHEN else 0 for turn in range(TURNS)]
-    late = [COLOUR if turn == WHEN + 1 else 0 for turn in range(TURNS)]
-    assert total(right) == pytest.approx(total(wrong) + PRIZE)
-    assert total(late) == pytest.approx(total(wrong))
 
 
 def test_what_an_act_gained_by_replay_is_the_prize_alone():
@@ -91,10 +66,8 @@ def test_advantage_alignment_cooperates_in_a_dilemma(seed):
 @pytest.mark.slow
 def test_the_whole_table(small):
     options = {"rates": [3.0], "most": 40, "learners": 1, "dilemma_updates": 2}
-    methods = {"branching": {"preset": "at_grpo"}}
-    change = {"options": options, "methods": methods}
-    request = small("credit", seeds=(0,), change=change, rounds=1, rollout__groups_per_round=1)
+    request = small("credit", seeds=(0,), change={"options": options})
     result = credit.measure(request)
     text = request.claim.markdown(result, request)
     assert "**The key game**" in text and "| agent_turn | 0 |" in text
-    assert [check.held for check in request.claim.judge(result)][-1] is False
+    assert not all(check.held for check in request.claim.judge(result))

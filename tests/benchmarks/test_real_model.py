@@ -1,4 +1,3 @@
-import functools
 import hashlib
 import zipfile
 from pathlib import Path
@@ -6,12 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import real_model, records
-from srl_agents.episode import write_jsonl
-from srl_agents.rollout import play_many
-from srl_agents.scripted.registry import classic_policy
-from srl_envs import registry
+from srl_extensions.pages.run_folder import RecordedRun
 from srl_train.config import yaml_file
-from srl_train.metrics.run_folder import RecordedRun
 
 CONFIGS = sorted((records.ROOT / "benchmarks" / "configs").glob("gemma_*.yaml"))
 
@@ -51,23 +46,12 @@ def test_the_configurations_are_valid(path):
     assert config.models.adapters is not None
 
 
-def episodes(*ends):
-    """Return games from equal seeds that end with these infos."""
-    make = functools.partial(registry.make, "coop_compete_v0", num_agents=2, max_cycles=1)
-    seats = dict.fromkeys(make().possible_agents, classic_policy("uniform", make()))
-    played = play_many(make, seats, range(len(ends)))
-    for episode, end in zip(played, ends, strict=True):
-        for step in episode.turns[-1]:
-            step.info.update(end)
-    return played
-
-
 def finished(rose):
     """Return a run whose reward rose by that much, with standard errors of .03 and .04."""
     found = {"standard_error": 0.03, "raw_reward": 0.5, "success": None, "episodes": 4}
     after = {**found, "standard_error": 0.04, "raw_reward": 0.5 + rose}
     return RecordedRun(
-        folder=Path("run"), rows=(), stages={}, config_text="", samples=(), notes=(),
+        folder=Path("run"), rows=(), stages={}, config_text="", notes=(),
         summary={"evaluation": {"before": found, "after": after}, "seconds": 7.0},
         config={"environment": {"name": "coop_compete_v0", "options": {}}, "seed": 3},
     )  # fmt: skip
@@ -78,19 +62,3 @@ def test_the_reward_must_rise_beyond_its_interval(monkeypatch, capsys, rose, cod
     monkeypatch.setattr(real_model.run_folder, "load", lambda folder: finished(rose))
     assert real_model.main(["table", "run"]) == code
     assert f"{rose:+.3f} ± 0.098" in capsys.readouterr().out  # 1.96 x hypot(.03, .04)
-
-
-def test_games_from_the_same_starts_are_counted(tmp_path, capsys):
-    bad, deal = {"outcome": "deadline"}, {"outcome": "agreement"}
-
-    def file(name, *ends):
-        write_jsonl(tmp_path / name, episodes(*ends))
-        return str(tmp_path / name)
-
-    before = file("before.jsonl", bad, deal, bad)
-    real_model.main(["starts", before, file("after.jsonl", bad, deal, {"success": True}), before])
-    printed = capsys.readouterr().out
-    assert "- `after`: of 3 games 1 ended well before training, 2 after." in printed
-    assert "- `before`: of 3 games 1 ended well before training, 1 after." in printed
-    with pytest.raises(ValueError, match="other"):
-        real_model.main(["starts", before, file("other.jsonl", bad, deal)])

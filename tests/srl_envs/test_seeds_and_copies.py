@@ -65,6 +65,7 @@ CASES = {name: partial(make, name, **SHORT) for name in KINDS} | {
         make, "tool_use_v0", tools=("calculator", "files", Tool.of(doubled)), **SHORT
     ),
     "tool_use_v0 with Python": partial(make, "tool_use_v0", tools=("files", "python"), **SHORT),
+    "debate_v0": partial(make, "debate_v0", **SHORT),
     "multitask_v0 of games": partial(
         make, "multitask_v0", environments=MEMBERS, obs_mode="vector", **SHORT
     ),

@@ -1,4 +1,4 @@
-"""The README and the training guide name what is there; their tables are the code's."""
+"""The index of examples and the tables of the training guide match the code."""
 
 import ast
 import re
@@ -7,7 +7,6 @@ from pathlib import Path
 from core_srl.config import MultiModelConfig
 
 ROOT = Path(__file__).parents[3]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs/training/configuration.md").read_text(encoding="utf-8")
 
 

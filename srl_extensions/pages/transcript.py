@@ -1,0 +1,137 @@
+"""Transcripts of episodes: observations, messages, answers and rewards by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from srl_agents.episode import AgentStep, Episode
+from srl_envs import registry
+from srl_envs.errors import EnvError, UntrustedError
+from srl_envs.text import TextView
+from srl_envs.untrusted import cut
+from srl_extensions.pages.document import Transcript
+
+SHOWN_TURNS, NEWEST_TURNS = 40, 2
+SHOWN_CHARACTERS = 1500
+"""Limit of one answer or observation."""
+
+
+def view_of(
+    episode: Episode, name: str, options: Mapping[str, Any], *, trusted: bool = False
+) -> TextView | None:
+    """Return the text view of an episode's environment, or None if `name` is another environment.
+
+    Raises UntrustedError as srl_envs.registry.remake.
+    """
+    if registry.served_name(name) not in registry.names() and not trusted:
+        return None
+    try:
+        made = registry.remake(name, options, trusted=trusted)
+    except UntrustedError:
+        raise
+    except EnvError:  # options of another release
+        return None
+    with closing(made) as env:
+        same_agents = set(episode.seats) == set(env.possible_agents)
+        if env.metadata["name"] != episode.environment or not same_agents:
+            return None
+        view: TextView | None = env.unwrapped.text_view
+        return view
+
+
+def transcript(episode: Episode, view: TextView | None) -> Transcript:
+    """Return the episode's first turns. Without a view, observations are shown as numbers."""
+    shown = min(SHOWN_TURNS, len(episode.turns))
+    found = _transcript(episode, view, dict.fromkeys(range(1, shown + 1)))
+    return replace(found, left_out=len(episode.turns) - shown)
+
+
+def newest(episode: Episode, view: TextView | None) -> Transcript:
+    """Return the last turns of a running episode, the newest first."""
+    last = len(episode.turns)
+    return _transcript(episode, view, dict.fromkeys(range(last, max(0, last - NEWEST_TURNS), -1)))
+
+
+def animation(
+    episode: Episode, view: TextView | None, frames: Iterable[bytes], seconds: float
+) -> Transcript:
+    """Return the start and all turns of the episode, each with its frame (a PNG file)."""
+    return replace(_transcript(episode, view, dict(enumerate(frames))), seconds=seconds)
+
+
+def _transcript(
+    episode: Episode, view: TextView | None, frames: Mapping[int, bytes | None]
+) -> Transcript:
+    returns = ", ".join(
+        f"{agent} {total:.4g}" for agent, total in sorted(episode.returns().items())
+    )
+    rules: dict[str, list[str]] = {}
+    for agent in episode.seats:
+        if view is not None:
+            rules.setdefault(view.rules(agent), []).append(agent)
+    turns = [(), *episode.turns]
+    played = "1 turn" if len(episode.turns) == 1 else f"{len(episode.turns)} turns"
+    return Transcript(
+        summary=f"Seed {episode.seed}, {played}. Returns: {returns}.",
+        failure=None if episode.failure is None else cut(episode.failure, SHOWN_CHARACTERS),
+        rules=[(", ".join(agents), words) for words, agents in rules.items()],
+        turns=[
+            {
+                "number": number,
+                "frame": frame,
+                "steps": [_step(episode, step, view) for step in turns[number]],
+            }
+            for number, frame in frames.items()
+        ],
+    )
+
+
+def _step(episode: Episode, step: AgentStep, view: TextView | None) -> dict[str, Any]:
+    decision = step.decision
+
+    def short(text: object) -> str:
+        return cut(str(text), SHOWN_CHARACTERS)
+
+    return {
+        "agent": short(step.agent),
+        "player": short(episode.seats.get(step.agent, "")),
+        "saw": short(_situation(step, view)),
+        "heard": [(short(speaker), short(words)) for speaker, words in step.messages],
+        "answer": None if decision.text is None else short(decision.text),
+        "asked": decision.asked,
+        "failure": None if decision.parse_failure is None else short(decision.parse_failure),
+        "action": short(_action(step, view)),
+        "reward": f"{step.reward:.4g}",
+    }
+
+
+def _situation(step: AgentStep, view: TextView | None) -> str:
+    if isinstance(step.observation, str):
+        return step.observation
+    if view is not None:
+        # A record may contain anything: observations that do not fit are shown raw.
+        with suppress(LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+            return view.describe(step.agent, step.observation)
+    return _plain(step.observation)
+
+
+def _action(step: AgentStep, view: TextView | None) -> str:
+    action = step.decision.action
+    if view is not None and isinstance(action, (int, np.integer)):
+        answers = view.answers(step.agent)
+        if 0 <= action < len(answers):
+            return answers[action]
+    return _plain(action)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, precision=3, separator=", ", threshold=60)
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key}: {_plain(entry)}" for key, entry in value.items())
+    return str(value)
