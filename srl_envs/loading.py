@@ -136,37 +136,30 @@ def _size(name: str, value: Any) -> float:
     return 1
 
 
-TRAIN = ("torch", "transformers", "tokenizers", "trl", "peft", "accelerate", "datasets",
-         "safetensors", "pydantic")  # fmt: skip
-EXTRAS = dict.fromkeys(TRAIN, "train") | {
-    "matplotlib": "plots",
-    "PIL": "render",
-    "mpmath": "tasks",
-    "jsonschema": "tasks",
-    "bm25s": "tasks",
-    "pyseccomp": "sandbox",
-    "bitsandbytes": "quantization",
-    "gguf": "gguf",
-    "openai": "openai",
-    "anthropic": "anthropic",
-    "openenv": "openenv",
-    "uvicorn": "watch",
-    "websockets": "openenv",
-    "verl": "verl",
-    "areal": "areal",
-    "verifiers": "verifiers",
-    "grpc": "grpc",
-    "google": "grpc",
-    "openskill": "judge",
-    "starlette": "watch",
-    "ray": "ray",
-    "tensorboard": "tensorboard",
-    "trackio": "trackio",
-    "wandb": "wandb",
-    "mlflow": "mlflow",
-    "tenacity": "openai",  # which every extra that asks servers brings
+PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "train": (
+        *("torch", "transformers", "tokenizers", "trl", "peft", "accelerate", "datasets"),
+        *("safetensors", "pydantic"),
+    ),
+    "tasks": ("mpmath", "jsonschema", "bm25s"),
+    "sandbox": ("pyseccomp",),
+    "plots": ("matplotlib",),
+    "render": ("PIL",),
+    "quantization": ("bitsandbytes",),
+    "openai": ("openai", "tenacity"),
+    "openenv": ("openenv", "websockets"),
+    "watch": ("uvicorn", "starlette"),
+    "grpc": ("grpc", "google"),
+    "judge": ("openskill",),
+} | {
+    name: (name,)
+    for name in (
+        *("gguf", "anthropic", "verl", "areal", "verifiers", "ray"),
+        *("tensorboard", "trackio", "wandb", "mlflow"),
+    )
 }
-"""Import name of a package -> extra that installs it."""
+"""Extra -> import names of the packages that it installs."""
+EXTRAS = {package: extra for extra, packages in PACKAGES.items() for package in packages}
 
 
 def pip_line(*extras: str) -> str:

@@ -125,13 +125,6 @@ class NeverEnds(Sound):
         return answer
 
 
-class OutlastsMaxCycles(Sound):
-    def reset(self, seed=None, options=None):
-        answer = super().reset(seed, options)
-        self.rounds = self.max_cycles + 1
-        return answer
-
-
 class FailsAfterTheEnd(Sound):
     def step(self, actions):
         if not actions:
@@ -144,12 +137,6 @@ class ForgetsAReward(Sound):
         observations, rewards, *outcome = super().step(actions)
         del rewards["agent_1"]
         return observations, rewards, *outcome
-
-
-class PaysNan(Sound):
-    def step(self, actions):
-        observations, rewards, *outcome = super().step(actions)
-        return observations, dict.fromkeys(rewards, float("nan")), *outcome
 
 
 class InfoOfSets(Sound):
@@ -243,10 +230,8 @@ class HasNoView(Speaks):
         (NewSpaces, "spaces"),
         (SeesOutside, "spaces"),
         (NeverEnds, "end"),
-        (OutlastsMaxCycles, "end"),
         (FailsAfterTheEnd, "end"),
         (ForgetsAReward, "api"),
-        (PaysNan, "api"),
         (InfoOfSets, "infos"),
         (NothingIsLegal, "masks"),
         (OddName, "names"),

@@ -40,16 +40,6 @@ def test_every_observation_stands_by_itself():
     )
 
 
-def test_a_history_of_nothing_is_rules_feedback_and_situation():
-    plain = play(text_env(), "what?", "compete")
-    rules = text_env().unwrapped.text_view.rules("agent_0")
-    assert play(text_env(history=0), "what?", "compete") == [
-        plain[0],
-        f"{rules}\n\n{plain[1]}",
-        f"{rules}\n\n{plain[2]}",
-    ]
-
-
 def test_it_stays_within_its_length_and_drops_the_oldest_turns_first():
     turns = 400
     env = text_env(history=turns)

@@ -164,31 +164,6 @@ def test_meeting_is_being_in_one_cell_wherever():
     assert [info["success"] for info in infos.values()] == [True, True]
 
 
-def greedy(level, board_goal, place):
-    """A move along a shortest path to a cell."""
-    far = level.distances(board_goal)
-    ways = level.doors[place]
-    return min(
-        range(4), key=lambda action: far[ways[action]] if ways[action] >= 0 else float("inf")
-    )
-
-
-@pytest.mark.parametrize("task", ["race", "own"])
-@pytest.mark.parametrize("seats", [1, 2, 5])
-def test_the_reported_shortest_path_is_how_long_the_best_walk_takes(task, seats):
-    env = parallel_env(num_agents=seats, task=task, loop_share=0.2, split="any")
-    for seed in range(10):
-        env.reset(seed=seed)
-        while env.agents:
-            actions = [
-                greedy(env.level, goal, place)
-                for place, goal in zip(env._places, env._goals, strict=True)
-            ]
-            _, _, terminations, _, infos = move(env, *actions)
-        assert all(terminations.values()) and all(info["success"] for info in infos.values())
-        assert all(info["steps"] == info["shortest_path"] for info in infos.values())
-
-
 def test_every_episode_has_another_maze_of_the_split():
     for split in ("train", "test"):
         env = parallel_env(width=7, height=7, split=split, max_cycles=1)

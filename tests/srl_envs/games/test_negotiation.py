@@ -173,22 +173,6 @@ def test_masks_are_exactly_what_is_legal(parameters):
     assert "agreement" in ends
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"points": [[[60, 0], [40, 0]]]}, "points must hold, for each of 2 agents"),
-        ({"points": [[1, 2], [3, 4]]}, "points must hold"),
-        ({"points": [[[60, 0], [41, 0]], [[0, 30], [0, 70]]]}, "favourite deal .* got 101"),
-        ({"reservations": [1]}, "reservations must be 2 numbers"),
-        ({"first": 2}, "first must be a whole number from 0 to 1, got 2"),
-    ],
-)
-def test_negotiations_that_cannot_be_set_up(options, said):
-    env, *_ = begun()
-    with pytest.raises(EnvConfigError, match=said):
-        env.reset(options=options)
-
-
 def test_the_common_name_makes_both_scenarios():
     assert registry.make("social_v0").metadata["name"] == "social_trading_v0"
     env = registry.make("social_v0", scenario="negotiation", discount=0.5)

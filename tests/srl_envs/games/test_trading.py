@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from srl_envs import registry
-from srl_envs.errors import EnvConfigError
 from srl_envs.games import trading_market as market_rules
 from srl_envs.games.trading import field_sizes
 from srl_envs.text import ParseFailure
@@ -196,21 +195,3 @@ def is_illegal(market, seat, action):
     chosen = [market_rules.PASS] * market.rules.num_agents
     chosen[seat] = action
     return twin.play(chosen)[1][seat]
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"values": [[1, 2], [3, 4]]}, "values must be a row of 3 goods for each of 3 agents"),
-        ({"values": "rich"}, "values must be a row of 3 goods"),
-        ({"stocks": [[1, 2, 3], [1, 2, 3], [1, 2, -1]]}, "stocks must be a whole number from 0 to"),
-        (
-            {"values": [[1, 2, 3], [1, 2, 3], [1, 2, 0.5]]},
-            "values must be a whole number from 0 to",
-        ),
-    ],
-)
-def test_markets_that_cannot_be_set_up(options, said):
-    env, *_ = opened()
-    with pytest.raises(EnvConfigError, match=said):
-        env.reset(options=options)

@@ -89,16 +89,6 @@ def test_markets_are_drawn_as_documented():
         assert stocks.min() >= 0 and stocks[:, 1:].max() <= 4
 
 
-def test_the_action_table():
-    rules = TradingRules(num_agents=3, goods=3, max_quantity=2)
-    assert (rules.first_offer, len(rules.offers), rules.num_actions) == (5, 48, 53)
-    assert rules.offers[0] == (0, 0, 1, 1, 1)  # slot, good and units given, good and units wanted
-    assert rules.offers[1] == (0, 0, 1, 1, 2)
-    assert rules.offers[-1] == (1, 2, 2, 1, 2)
-    assert len(set(rules.offers)) == 48
-    assert rules.others(1) == (0, 2)
-
-
 def market(stocks, agreements="promised"):
     values = [[3, 8, 1], [3, 2, 9], [3, 1, 8]]
     rules = TradingRules(3, 3, 2, agreements)

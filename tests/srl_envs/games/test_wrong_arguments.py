@@ -1,4 +1,4 @@
-"""Arguments that the constructors of games refuse, with one line that says what is allowed."""
+"""Arguments that the constructors of games refuse, with one line that names the allowed values."""
 
 import pytest
 

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Text
-from pettingzoo import ParallelEnv
 
 from srl_envs import make, vector
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.errors import EnvError
 from tests.srl_envs.vector.singles import names
 
 
@@ -134,32 +132,6 @@ def test_a_pickled_copy_plays_on_alike(name):
     for _ in range(12):
         for one, same in zip(games.step(actions)[:4], twin.step(actions)[:4], strict=True):
             assert np.array_equal(one, same)
-
-
-class InWords(ParallelEnv):
-    possible_agents = ("writer",)
-
-    def action_space(self, agent):
-        return Text(80)
-
-
-in_words = InWords
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"name": "bandit_v1"}, "there is no environment 'bandit_v1'"),
-        ({"name": "bandit_v0", "num_envs": 0}, "num_envs must be a whole number of at least 1"),
-        ({"name": "bandit_v0", "arms": 3}, "no parameter 'arms'"),
-        ({"name": "bandit_v0", "obs_mode": "llm"}, "obs_mode must be 'vector'"),
-        ({"name": f"{__name__}:in_words"}, r"Discrete actions, and .*:in_words takes Text"),
-        ({"name": "bandit_v0", "render_mode": "ansi"}, "vectorised games draw nothing"),
-    ],
-)
-def test_wrong_arguments_are_refused(parameters, message):
-    with pytest.raises(EnvConfigError, match=message):
-        vector.make(**parameters)
 
 
 def test_what_the_page_shows_runs(capsys):
