@@ -4,8 +4,6 @@ import json
 import logging
 from dataclasses import replace
 
-import pytest
-
 from srl_envs.errors import EnvError
 from srl_envs.games.coop_compete import CoopCompete
 from srl_envs.wrappers import CustomRewards
