@@ -128,7 +128,7 @@ class Figure(Section):
 
 
 class Recorded(Section):
-    """The last recorded result, of which docs/project/results.md has the tables."""
+    """The last recorded result, whose tables are in benchmarks/results."""
 
     commit: str
     command: str

@@ -1,6 +1,6 @@
 """Speed of the environments and of their peers: agent-steps per second of CPU time.
 
-python -m benchmarks.env_speed [--share 1] [--repeats 3] [--json FILE] [--docs PAGE]
+python -m benchmarks.env_speed [--share 1] [--repeats 3] [--json FILE] [--markdown FILE]
 
 One agent-step is one action of one agent. Actions are drawn before the clock starts; stepping and
 resetting are timed, with the generation of mazes. The repeats of all rows are interleaved, and the

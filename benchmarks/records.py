@@ -1,7 +1,4 @@
-"""Records of measurements: circumstances, checks, Markdown tables and statistics of repeats.
-
-A block of a results page lies between `<!-- NAME: begin -->` and `<!-- NAME: end -->`.
-"""
+"""Records of measurements: circumstances, checks, Markdown tables and statistics of repeats."""
 
 from __future__ import annotations
 
@@ -47,11 +44,11 @@ class Check:
 
 
 def parser(docstring: str | None) -> argparse.ArgumentParser:
-    """Return the parser of a measuring command, with `--json` and `--docs`."""
+    """Return the parser of a measuring command, with `--json` and `--markdown`."""
     made = argparse.ArgumentParser(_command(), description=(docstring or "").partition("\n")[0])
     kept: dict[str, Any] = {"type": Path, "metavar": "FILE", "action": _Recording}
     made.add_argument("--json", **kept, help="also write the record to FILE")
-    made.add_argument("--docs", **kept, help="also replace this command's block in FILE")
+    made.add_argument("--markdown", **kept, help="also write the tables to FILE")
     return made
 
 
@@ -76,7 +73,7 @@ def keep(
     options: argparse.Namespace,
     checks: Sequence[Check] = (),
 ) -> int:
-    """Print tables and checks, write what `--json` and `--docs` name, return the exit code.
+    """Print tables and checks, write what `--json` and `--markdown` name, return the exit code.
 
     Returns:
         1 if a check does not hold, else 0.
@@ -88,15 +85,15 @@ def keep(
         markdown += "\n\n" + "\n".join(f"- {check}" for check in checks)
     print(markdown)
     found = circumstances()
-    if found["commit"].endswith(CHANGES) and (options.json or options.docs):
+    if found["commit"].endswith(CHANGES) and (options.json or options.markdown):
         raise RuntimeError("the sources changed while they were measured: nothing was recorded")
     if options.json is not None:
         record = {"benchmark": name, "circumstances": found, "result": dict(result)}
         write_whole(options.json, json.dumps(record, indent=1) + "\n")
-    if options.docs is not None:
+    if options.markdown is not None:
         versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
         line = f"`{found['command']}` at commit {found['commit']}; {found['machine']}; {versions}."
-        paste(options.docs, name, f"{line}\n\n{markdown.strip()}")
+        write_whole(options.markdown, f"{line}\n\n{markdown.strip()}\n")
     return int(not all(check.held for check in checks))
 
 
@@ -137,17 +134,6 @@ def commit() -> str:
     if head is None:
         return "unknown (not a git checkout)"
     return head + (CHANGES if git("status", "--porcelain", "--", *SOURCES) else "")
-
-
-def paste(file: Path, name: str, block: str) -> None:
-    """Replace a file's block of that name; raise ValueError where its markers are missing."""
-    text = file.read_text(encoding="utf-8")
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, found, rest = text.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        raise ValueError(f"{file} has no block {begin} ... {end}: add the two lines to it")
-    write_whole(file, f"{before}{begin}\n{block}\n{end}{after}")
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

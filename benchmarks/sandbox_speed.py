@@ -1,7 +1,7 @@
 """How many programs a second the sandbox runs and judges.
 
     python -m benchmarks.sandbox_speed [--runs 1000] [--workers 2] [--without namespaces ...]
-                                       [--json FILE] [--docs docs/project/results.md]
+                                       [--json FILE] [--markdown FILE]
 
 Honest runs of a solution with four tests, one thread per worker, after a warm-up of all workers.
 """

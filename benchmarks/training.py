@@ -1,6 +1,6 @@
 """Measure a claim about training: print its tables and checks, and record the result.
 
-python -m benchmarks.training NAME [--seeds 0 1 2] [--json FILE] [--docs FILE] [--figure FILE.png]
+python -m benchmarks.training NAME [--seeds 0 1 2] [--json FILE] [--markdown FILE]
 
 A claim is a file of benchmarks/claims. The exit code is 1 if a check does not hold.
 """

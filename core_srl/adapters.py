@@ -107,10 +107,7 @@ class LoRAManager:
         Raises BackendError for an unreadable adapter, and ConfigError for other settings.
         """
         name, source = self._of(lora_id).name, path_of("folder", folder)
-        try:
-            weights = weights_for(self.backend.model, source, name, "the LoRAConfig")
-        except ConfigError as error:
-            raise ConfigError(f"{name} cannot be {error}: the settings must agree") from error
+        weights = weights_for(self.backend.model, source, name, f"the LoRAConfig of {name}")
         return self.swap(lora_id, weights)
 
     def swap(self, lora_id: int, weights: Mapping[str, torch.Tensor]) -> int:

@@ -47,8 +47,6 @@ STREAMS: Mapping[str, Stream] = {
     # Who plays a group of games, and in which order models meet over a cycle of groups.
     "matchmaking": Stream((8, "group")),
     "round_robin": Stream((9, "cycle")),
-    # Exploit and explore steps of population-based training.
-    "population": Stream((10, "round")),
     # Games among the snapshots of an opponent pool.
     "pool_games": Stream((11, "round")),
     # Resampling for confidence intervals.

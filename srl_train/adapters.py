@@ -115,21 +115,6 @@ def own_tokenizer(adapter: str) -> Any:
         raise not_loaded(adapter, error) from error
 
 
-def go_on_from(model: Any, adapter: str) -> None:
-    """Copy the adapter's weights into the trained adapter of `model`, a new PeftModel.
-
-    Raises ConfigError if the two adapters have different settings.
-    """
-    try:
-        weights = weights_for(model, adapter, "default", "models.adapters")
-    except ConfigError as error:
-        raise ConfigError(
-            f"models.base is {error}: use the same, or merge the adapter into its base first, "
-            f"srl export {adapter} FOLDER --merge"
-        ) from error
-    put(model, "default", weights)
-
-
 def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str, torch.Tensor]:
     """Load the weights of a PEFT adapter for the adapter `name` of `model`.
 
@@ -155,8 +140,9 @@ def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str,
     )
     if not alike:
         raise ConfigError(
-            f"the adapter {adapter} ({_described(theirs)}), which differs from {settings} "
-            f"({_described(ours)})"
+            f"the adapter {adapter} ({_described(theirs)}) differs from {settings} "
+            f"({_described(ours)}): use the same settings, or merge it into its base first, "
+            f"srl export {adapter} FOLDER --merge"
         )
     return weights
 
@@ -181,10 +167,11 @@ def put(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:
 
 
 def _described(config: Any) -> str:
-    targets = config.target_modules or ()
-    names = [targets] if isinstance(targets, str) else targets
-    layers = ", ".join(sorted({name.rpartition(".")[2] for name in names}))
-    return f"rank {config.r}, alpha {config.lora_alpha:g}, target_modules {layers}"
+    names = config.target_modules or ()
+    names = [names] if isinstance(names, str) else {n.rpartition(".")[2] for n in names}
+    return (
+        f"rank {config.r}, alpha {config.lora_alpha:g}, target_modules {', '.join(sorted(names))}"
+    )
 
 
 def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:

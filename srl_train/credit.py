@@ -88,12 +88,7 @@ def assign_credit(
 ) -> tuple[list[Game], CreditState]:
     """Return the episodes with advantages per step, and the scheme's next state.
 
-    Args:
-        games: Episodes of a round, group after group.
-        group_size: Number of episodes per group.
-        scheme: Credit scheme; None leaves the advantages to the learner.
-        roles: Teams and leaders among the agents.
-        state: State of the scheme after the previous round.
+    `games` are those of a round, group after group; without a scheme they are returned as they are.
     """
     if scheme is None:
         return list(games), state
@@ -131,10 +126,9 @@ def normalize_steps(
 ) -> list[list[float]]:
     """Subtract from each reward-to-go its mean over the episodes that have that step.
 
-    With `scale` "group" all steps are divided by one deviation + `SCALE_FLOOR`: the deviation of
-    the centered values of all steps, where a step of n episodes has n - 1 degrees of freedom. A
-    deviation per step would be estimated from a handful of episodes where most have ended, and
-    would scale the last two to +-.71 whatever their difference.
+    With `scale` "group" all steps are divided by the deviation of all centered values plus
+    `SCALE_FLOOR`; a step of n episodes has n - 1 degrees of freedom. A deviation per step would be
+    estimated from few episodes at late steps, and would scale the last two to +-.71.
 
     Args:
         rewards_ET: Rewards per episode and step; episodes may differ in length.
@@ -164,27 +158,6 @@ def episode_returns(group: Group, agent: str, discount: float) -> dict[int, floa
         for number, game in enumerate(group)
         if game[agent].steps
     }
-
-
-def normalize_episodes(returns: Mapping[int, float], scale: str) -> dict[int, float]:
-    """Normalize the returns of one group."""
-    return dict(zip(returns, normalize(list(returns.values()), scale), strict=True))
-
-
-def normalize_round(
-    groups: Sequence[Group], returns: Sequence[Mapping[int, float]], scale: str
-) -> list[dict[int, float]]:
-    """Normalize returns over all groups, separately for each environment that a round plays."""
-    places: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for index, (group, own) in enumerate(zip(groups, returns, strict=True)):
-        for number in own:
-            places[environment_of(group[number])].append((index, number))
-    found: list[dict[int, float]] = [{} for _ in returns]
-    for same in places.values():
-        values = normalize([returns[index][number] for index, number in same], scale)
-        for (index, number), value in zip(same, values, strict=True):
-            found[index][number] = value
-    return found
 
 
 def on_all_steps(group: Group, scores: Mapping[str, Mapping[int, float]]) -> Advantages:
@@ -255,7 +228,8 @@ def team_joint(discount: float, scale: str) -> CreditScheme:
                 returns = [own[mate][number] for mate in team if number in own[mate]]
                 if returns:
                     joint[number] = math.fsum(returns) / len(returns)
-            scores[agent] = normalize_episodes(joint, scale)
+            values = normalize(list(joint.values()), scale)
+            scores[agent] = dict(zip(joint, values, strict=True))
         return on_all_steps(group, scores)
 
     return per_group(scheme)
@@ -291,50 +265,17 @@ def whole_round(discount: float, scale: str) -> CreditScheme:
     def scheme(
         groups: Sequence[Group], roles: AgentRoles, state: CreditState
     ) -> tuple[list[Advantages], CreditState]:
-        scores = {
-            agent: normalize_round(
-                groups, [episode_returns(group, agent, discount) for group in groups], scale
-            )
-            for agent in roles.agents
-        }
-        return [
-            on_all_steps(group, {agent: found[index] for agent, found in scores.items()})
-            for index, group in enumerate(groups)
-        ], state
-
-    return scheme
-
-
-def hierarchical(discount: float, scale: str) -> CreditScheme:
-    """Compare leaders over the whole round (`whole_round`) and followers within their group.
-
-    All steps of an episode share A = (R - mean R) / (deviation of R + 1e-4). A leader is
-    responsible for the result of its team from any start; a follower for the result of its
-    assignment. The definition is this project's own.
-    """
-
-    def scheme(
-        groups: Sequence[Group], roles: AgentRoles, state: CreditState
-    ) -> tuple[list[Advantages], CreditState]:
-        returns = [
-            {a: episode_returns(group, a, discount) for a in roles.agents} for group in groups
-        ]
-        leaders = {
-            leader: normalize_round(groups, [own[leader] for own in returns], scale)
-            for leader in roles.leaders
-        }
-        return [
-            on_all_steps(
-                group,
-                {
-                    agent: leaders[agent][index]
-                    if agent in leaders
-                    else normalize_episodes(own, scale)
-                    for agent, own in returns[index].items()
-                },
-            )
-            for index, group in enumerate(groups)
-        ], state
+        scores: list[dict[str, dict[int, float]]] = [{a: {} for a in roles.agents} for _ in groups]
+        for agent in roles.agents:
+            played: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
+            for index, group in enumerate(groups):
+                for number, own in episode_returns(group, agent, discount).items():
+                    played[environment_of(group[number])].append((index, number, own))
+            for same in played.values():
+                values = normalize([own for *_, own in same], scale)
+                for (index, number, _), value in zip(same, values, strict=True):
+                    scores[index][agent][number] = value
+        return [on_all_steps(*each) for each in zip(groups, scores, strict=True)], state
 
     return scheme
 
@@ -430,7 +371,6 @@ class PlainCredit(CreditSection):
         "agent_turn",
         "team_joint",
         "round",
-        "hierarchical",
         "opponent_model",
         "difference",
     ] = "per_agent"
@@ -477,7 +417,6 @@ _OWN: Mapping[str, Callable[[Any, float, str], CreditScheme | None]] = {
     "agent_turn": lambda section, discount, scale: agent_turn(discount, scale),
     "team_joint": lambda section, discount, scale: team_joint(discount, scale),
     "round": lambda section, discount, scale: whole_round(discount, scale),
-    "hierarchical": lambda section, discount, scale: hierarchical(discount, scale),
     "role": lambda section, discount, scale: role(discount, section.decay),
     "advantage_alignment": lambda section, discount, scale: advantage_alignment(
         discount, scale, section.alignment
@@ -541,17 +480,13 @@ raises ConfigError for an unsuitable environment."""
 def build_credit(config: RunConfig, env: Any) -> Credit:
     """Build the credit assignment of a run.
 
-    Args:
-        config: Configuration of the run.
-        env: The environment, to check whether the scheme supports it.
-
     Raises:
         ConfigError: If the scheme does not support the environment.
     """
     name = config.credit.name
     scale = getattr(config.algorithm_of(config.models.names[0]), "scale_rewards", "group")
     scheme = CREDIT_SCHEMES.load(name)(config.credit, config.rollout.discount, scale)
-    hooks = "branching" if config.rollout.branching is not None else name
+    hooks = "branching" if config.rollout.branching else name
     if hooks not in CREDIT_HOOKS:
         return Credit(scheme)
     credit: Credit = CREDIT_HOOKS.load(hooks)(config, env, scheme)

@@ -90,11 +90,7 @@ class Engine:
     ) -> StageLearner:
         """Return the learner of a model for an offline stage, to be used in a `with` block.
 
-        Args:
-            model: Name of the model.
-            section: Configuration of the stage.
-            planned_steps: Length of the learning-rate schedule.
-            seed: Seed of the run.
+        `planned_steps` is the length of the learning-rate schedule.
         """
         # Imported here because TRL's offline trainers take seconds to import.
         from srl_train.learners import build_stage_learner

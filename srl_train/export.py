@@ -150,7 +150,7 @@ def _training(trained: Mapping[str, Any], name: str) -> str:
     environment, rollout = trained["environment"], trained["rollout"]
     algorithm = trained["algorithms"].get(name, trained["algorithm"])
     games = rollout["groups_per_round"]
-    if rollout.get("branching") is None:
+    if not rollout.get("branching"):
         games *= rollout["group_size"]
     stages = "".join(f"{stage}, then " for stage in ("sft", "dpo") if trained[stage] is not None)
     return (

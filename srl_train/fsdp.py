@@ -1,9 +1,7 @@
 """FSDP: parameters, gradients and optimizer state sharded over all processes.
 
-torch's own `fully_shard` (FSDP2; Zhao et al. 2023 describe the idea) on every decoder layer and on
-the whole, applied here: accelerate's FSDP settings run DDP on a CPU without a word. Each parameter
-becomes a DTensor whose rows are dealt to the processes; a layer is whole only while it computes.
-Elementwise work goes on as before on the slices.
+torch's `fully_shard` (FSDP2) on every decoder layer and on the whole model, because accelerate's
+FSDP settings silently run DDP on a CPU. Each parameter becomes a DTensor with a slice per process.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
@@ -23,35 +20,38 @@ from srl_train.tensor_checks import mapped
 
 
 def shard(name: str, model: Any) -> None:
-    """Slice a PreTrainedModel over all processes, in place: layer by layer, and what is left.
+    """Shard a PreTrainedModel over all processes, in place; its weights must be equal in all.
 
-    Its weights must be the same in all of them. Raises TrainingError where a parameter was not
-    sliced, and for a model whose decoder layers cannot be found.
+    Raises:
+        TrainingError: If the decoder layers are unknown, or a parameter was not sharded.
     """
-    layers = _layers(name, model)
+    kinds = set(getattr(model, "_no_split_modules", None) or ())
+    layers = [module for module in model.modules() if type(module).__name__ in kinds]
+    if not layers:
+        raise TrainingError(
+            f"{name}: {type(model).__name__} does not name its layers (_no_split_modules), so fsdp "
+            "cannot shard it; use ddp"
+        )
     mesh = init_device_mesh(next(model.parameters()).device.type, (processes.count(),))
     for layer in layers:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     for module in (*layers, model):
-        # What a layer is put together in is made at its first use. In a rollout that would be
-        # under inference_mode, and could never be trained with.
+        # Buffers are allocated at first use, and those of inference_mode could not be trained.
         module.unshard()
         module.reshard()
     for parameter_name, parameter in model.named_parameters():
         if not (isinstance(parameter, DTensor) and parameter.placements == (Shard(0),)):
-            raise TrainingError(
-                f"{name}: fsdp left {parameter_name} whole on every process: use ddp for it"
-            )
+            raise TrainingError(f"{name}: fsdp did not shard {parameter_name}; use ddp")
 
 
 def is_sharded(model: Any) -> bool:
-    """Whether the model's parameters lie in slices."""
+    """Return True if the model is sharded."""
     return isinstance(model, FSDPModule)
 
 
 def let_go(model: Any) -> None:
-    """Forget what a sliced model's last pass forward put together: its weights may change."""
+    """Free the unsharded weights of the last forward pass, before the weights change."""
     if is_sharded(model):
         for module in model.modules():
             if is_sharded(module):
@@ -59,17 +59,16 @@ def let_go(model: Any) -> None:
 
 
 def full(tensor: Tensor) -> Tensor:
-    """The whole tensor; of slices, all processes must ask for it together."""
+    """Return the whole tensor; a collective call for shards."""
     if not isinstance(tensor, DTensor):
         return tensor
-    return tensor.full_tensor().clone()  # until it is used, it may still be on its way
+    return tensor.full_tensor().clone()  # the result may still be in flight
 
 
 def in_full(value: Any) -> Any:
-    """Nested mappings, lists and plain tuples with whole tensors in place of slices.
+    """Return nested mappings, lists and plain tuples with whole tensors instead of shards.
 
-    Collective. Only the main process, which writes them, keeps the whole ones, on the CPU; the
-    others get empty tensors in their places.
+    A collective call. Only the main process, which writes files, receives the tensors, on the CPU.
     """
 
     def whole(entry: Any) -> Any:
@@ -82,7 +81,7 @@ def in_full(value: Any) -> Any:
 
 
 def like(value: Tensor, parameter: Tensor) -> Tensor:
-    """A whole tensor, the same in all processes, sliced as `parameter` is; collective."""
+    """Return a whole tensor, equal in all processes, sharded like `parameter`; collective."""
     if not isinstance(parameter, DTensor) or isinstance(value, DTensor):
         return value
     return distribute_tensor(
@@ -91,7 +90,7 @@ def like(value: Tensor, parameter: Tensor) -> Tensor:
 
 
 def optimizer_state_like(state: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
-    """An optimizer's state_dict of whole tensors, sliced as its parameters are; collective."""
+    """Return an optimizer's state_dict of whole tensors, sharded like its parameters."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     return {
         **state,
@@ -108,22 +107,10 @@ def optimizer_state_like(state: Mapping[str, Any], optimizer: Any) -> dict[str, 
 
 
 def whole_state_dict(model: Any) -> dict[str, Tensor]:
-    """Name -> whole tensor of a sliced model, tied weights once; see `in_full`."""
+    """Return the whole tensors of a sharded model, tied weights once; see `in_full`."""
     let_go(model)
     parameters = dict(model.named_parameters())
     names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     buffers = {name: t for name, t in model.state_dict().items() if name not in names}
     found: dict[str, Tensor] = in_full({**parameters, **buffers})
     return found
-
-
-def _layers(name: str, model: Any) -> list[torch.nn.Module]:
-    """The decoder layers: what the model itself says must not be split."""
-    kinds = set(getattr(model, "_no_split_modules", None) or ())
-    layers = [module for module in model.modules() if type(module).__name__ in kinds]
-    if not layers:
-        raise TrainingError(
-            f"{name}: {type(model).__name__} does not name its layers (_no_split_modules): fsdp "
-            "cannot slice it, use ddp"
-        )
-    return layers

@@ -33,9 +33,10 @@ from srl_train import checkpoints as checkpoint
 from srl_train.adapters import (
     adapter_base,
     attach,
-    go_on_from,
     merged,
     own_tokenizer,
+    put,
+    weights_for,
 )
 from srl_train.config import yaml_file
 from srl_train.config.backend import TransformersBackendConfig
@@ -44,7 +45,7 @@ from srl_train.config.run import RunConfig
 from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.learners.learner import without_critic
-from srl_train.learners.lora import adapter_models, check_adapter_names, side_by_side
+from srl_train.learners.lora import ADAPTER, adapter_models, side_by_side
 from srl_train.opponent_pool import OpponentPool, load_pools
 from srl_train.player_names import TINY, Loading, notes_of, refuse_missing_folder
 from srl_train.publisher import WeightPublisher
@@ -293,7 +294,6 @@ def learning_models(
         if play_copies:
             own = {n: backend.with_model(copy_to_play(trained[n])) for n, backend in own.items()}
         return own, trained, {name: backend.model for name, backend in own.items()}
-    check_adapter_names(bases)
     starts = {name: None if base == TINY else adapter_base(base) for name, base in bases.items()}
     sharing: dict[str, list[str]] = {}
     for name, base in bases.items():
@@ -308,7 +308,11 @@ def learning_models(
         trained = adapter_models(loaded.model, names, models.adapters, seed)
         for name in names:
             if starts[name] is not None:
-                go_on_from(trained[name], bases[name])
+                put(
+                    trained[name],
+                    ADAPTER,
+                    weights_for(trained[name], bases[name], ADAPTER, "models.adapters"),
+                )
         plays = {n: copy_to_play(tree) for n, tree in trained.items()} if play_copies else trained
         together = loaded.with_model(side_by_side(loaded.model, plays, models.adapters))
         samplers |= dict.fromkeys(names, together)

@@ -12,7 +12,7 @@ from srl_agents.matchmaking import Matchmaking
 from srl_agents.policy import Policy
 from srl_train import fsdp, processes
 from srl_train.build import Parts
-from srl_train.config.learning.trl_options import CLIPPED_LOSSES
+from srl_train.config.learning.learners import CLIPPED_LOSSES
 from srl_train.config.run import RunConfig
 from srl_train.engines import Engine, ProcessesEngine, RolloutSettings
 from srl_train.errors import ConfigError
@@ -37,7 +37,7 @@ def local_parts(
     models: Mapping[str, ModelObject],
 ) -> Parts:
     """Load all models and build the learners in this process, or in each torchrun process."""
-    make_env, started = settings.make_env, processes.count()
+    make_env = settings.make_env
     sampling = build_sampling(config, matchmaking)
     with processes.main_first():
         players = build_backends(config, make_env, server_logs, given=models)
@@ -45,7 +45,7 @@ def local_parts(
         on_error.callback(players.close)
         tokenizers = {name: players.backends[name].tokenizer for name in players.modules}
         learners = build_learners(
-            config, make_env, players.modules, tokenizers, matchmaking, sampling, started
+            config, make_env, players.modules, tokenizers, matchmaking, sampling
         )
         policies_of: Callable[[Mapping[str, str]], Mapping[str, Policy]] = policies_by_seats(
             config, make_env, players, settings.view, sampling
@@ -53,7 +53,7 @@ def local_parts(
         policies_of(matchmaking.usual)  # Raises now for a policy that cannot be built.
         engine = (
             Engine(settings, policies_of, players)
-            if started == 1
+            if processes.count() == 1
             else ProcessesEngine(settings, policies_of, players, sharded=config.parallel == "fsdp")
         )
         on_error.pop_all()
@@ -67,34 +67,19 @@ def build_learners(
     tokenizers: Mapping[str, Any],
     matchmaking: Matchmaking,
     sampling: Mapping[str, Sampling],
-    started: int,
 ) -> dict[str, Learner]:
     """Build the learner of each module.
 
-    Args:
-        config: Configuration of the run.
-        make_env: Function that makes the environment.
-        modules: Model to the module that the learner trains.
-        tokenizers: Model to its tokenizer.
-        matchmaking: Assignment of models to agents.
-        sampling: Agent to the sampling settings of its answers.
-        started: Number of processes that share the learners' work.
-
-    Raises:
-        TrainingError: If the processes have different models, or do not work together.
+    `tokenizers` are by model, `sampling` is by agent. With FSDP the modules are sharded in place.
     """
-    processes.check_equal("the weights to start from", modules)
-    if config.parallel == "fsdp" and started > 1:
+    if config.parallel == "fsdp" and processes.count() > 1:
         for name, module in modules.items():
             fsdp.shard(name, module)
     joint = joint_state(config, make_env)
-    learners = {
+    return {
         name: _build_learner(config, name, module, tokenizers[name], matchmaking, sampling, joint)
         for name, module in modules.items()
     }
-    found = {name: own.parallelism() for name, own in learners.items()}
-    processes.check_started(found, started, config.parallel)
-    return learners
 
 
 def _build_learner(
@@ -111,7 +96,6 @@ def _build_learner(
     stale = _may_be_stale(config, name)
     if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
         algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
-    _check_full_distribution(config, name, {agent: sampling[agent] for agent in agents})
     learner: Learner = ALGORITHMS.load(algorithm.name)(
         name,
         model,
@@ -131,10 +115,7 @@ def _build_learner(
 def planned_updates(config: RunConfig, model: str, agents: float) -> int:
     """Estimate the number of updates of a run: one per round, or per sample budget.
 
-    Args:
-        config: Configuration of the run.
-        model: Name of the model.
-        agents: Mean number of agents that the model plays in an episode.
+    `agents` is the mean number of agents that the model plays in an episode.
     """
     samples = agents * config.rollout.episodes
     budget = config.sample_budget.get(model, max(samples, config.rollout.group_size))
@@ -149,31 +130,6 @@ def _may_be_stale(config: RunConfig, model: str) -> bool:
     """
     ahead = config.engine.play_ahead and config.updates.max_staleness > 0
     return ahead or model in config.sample_budget
-
-
-def _check_full_distribution(
-    config: RunConfig, name: str, sampling: Mapping[str, Sampling]
-) -> None:
-    """Raise ConfigError for truncated sampling where a setting reads sampled log-probabilities.
-
-    Those settings compare them with log-probabilities over the whole vocabulary.
-    """
-    reader = None
-    if name in config.sample_budget:
-        reader = f"updates.sample_budget.{name}"
-    elif _may_be_stale(config, name):
-        reader = "engine.play_ahead"
-    elif config.algorithm_of(name).trl.get("off_policy_mask_threshold"):
-        reader = "trl.off_policy_mask_threshold"
-    elif config.backend.divergence_limit is not None:
-        reader = f"backend.name {config.backend.name}"
-    for agent, own in sampling.items():
-        if reader and (own.top_p < 1 or own.top_k):
-            raise ConfigError(
-                f"{reader} compares {name} with its sampled log-probabilities, but {agent} samples "
-                f"from a part of the vocabulary, top_p {own.top_p:g} and top_k {own.top_k}: set "
-                f"top_p 1 and top_k 0 there, or leave {reader} out"
-            )
 
 
 def joint_state(config: RunConfig, make_env: Callable[[], Any]) -> JointState | None:

@@ -16,8 +16,6 @@ from srl_agents.evaluation.episode_stats import (
     winner,
 )
 from srl_train.run import Run, UpdateStats
-from srl_train.trajectory import Game
-from srl_train.updates import no_copies
 
 if TYPE_CHECKING:
     from srl_train.round import PlayedRound
@@ -35,7 +33,6 @@ _KEPT = {
     "value_loss": "value_loss",
     "explained_variance": "explained_variance",
     "approx_kl": "approx_kl",
-    "stopped_early": "stopped_early",
     "sampler_divergence/mean": "sampler_divergence",
     "sampler_divergence/max": "sampler_divergence_max",
 }
@@ -47,15 +44,9 @@ def metrics_row(
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Build the round's row of metrics.jsonl.
+    """Return the round's row of metrics.jsonl.
 
     Rewards are means per agent and step, returns are means per agent and episode.
-
-    Args:
-        run: The run.
-        played: Episodes and trajectories of the round.
-        updates: Statistics of each model's updates.
-        seconds: Duration of the parts of the round.
     """
     kept, left_out = played.kept, played.left_out
     steps = [step for episode in kept for turn in episode.turns for step in turn]
@@ -121,8 +112,7 @@ def _model_row(run: Run, model: str, played: PlayedRound, update: UpdateStats) -
     return {
         # All agents that matchmaking may assign to the model.
         "seats": list(seats),
-        **_matched(run, model, held),
-        **_population(run, model, update),
+        **({"games": len({id(e) for e, _, _ in held})} if run.matchmaking.draws else {}),
         "raw_reward": mean([step.reward for step in steps]),
         "raw_return": mean([episode.returns()[agent] for episode, _, agent in held]),
         "shaped_return": mean([sum(game[agent].shaped) for _, game, agent in held]),
@@ -140,21 +130,6 @@ def _model_row(run: Run, model: str, played: PlayedRound, update: UpdateStats) -
         "age_rounds": _summary(update.age),
         **metrics,
     }
-
-
-def _population(run: Run, model: str, update: UpdateStats) -> dict[str, Any]:
-    """Return the source and the hyperparameters of a model in a population."""
-    if run.strategy.exchange is no_copies:
-        return {}
-    settings = run.learners[model].hyperparameters()
-    return {"copied_from": update.copied_from, "settings": settings}
-
-
-def _matched(run: Run, model: str, held: Sequence[tuple[Episode, Game, str]]) -> dict[str, int]:
-    """Return the number of the model's episodes, with drawn matchmaking."""
-    if not run.matchmaking.draws:
-        return {}
-    return {"games": len({id(episode) for episode, _, _ in held})}
 
 
 def _summary(values: Sequence[int]) -> dict[str, float] | None:

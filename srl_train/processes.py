@@ -9,17 +9,14 @@ fixes the device on its first use; TRL's trainers build it with their own argume
 from __future__ import annotations
 
 import gc
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
 from srl_train.errors import TrainingError
 
@@ -32,10 +29,7 @@ VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 def start(device: str, threads: int = 1) -> int:
     """Join the process group that the environment announces, and return its size.
 
-    Args:
-        device: `models.device` of the configuration. On accelerators, each process uses the one of
-            its LOCAL_RANK.
-        threads: Number of threads of each process.
+    On accelerators (`device` other than "cpu"), each process uses the one of its LOCAL_RANK.
 
     Raises:
         TrainingError: If variables of torchrun are missing.
@@ -61,8 +55,7 @@ def start(device: str, threads: int = 1) -> int:
 def leave() -> None:
     """Leave the process group after all processes have reached this call.
 
-    Delete trainers and learners before: their references keep the group's threads running, and the
-    interpreter may abort at exit.
+    Delete trainers and learners before: their references keep the group's threads running.
     """
     if dist.is_initialized():
         wait()  # A process that leaves earlier breaks the connections of the others.
@@ -118,16 +111,6 @@ def any_of(flag: bool) -> bool:
     return any(_gathered(flag))
 
 
-def sums(values: Sequence[float]) -> list[float]:
-    """Return each value's sum over the processes, in double precision."""
-    return [math.fsum(column) for column in zip(*_gathered(list(values)), strict=True)]
-
-
-def mean(value: float) -> float:
-    """Return the mean over the processes."""
-    return sum(_gathered(value)) / count()
-
-
 def mean_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
     """Return each metric's mean over the processes that have the metric."""
     columns: dict[str, list[float]] = {}
@@ -137,31 +120,6 @@ def mean_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in columns.items()}
 
 
-def mean_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return each tensor's mean over the processes; names and shapes are the same in all."""
-    averaged = dict(tensors)
-    if count() > 1:
-        for name in sorted(averaged):
-            total = averaged[name].clone()
-            dist.all_reduce(total)
-            averaged[name] = total / count()
-    return averaged
-
-
-def check_equal(what: str, modules: Mapping[str, torch.nn.Module]) -> None:
-    """Raise TrainingError if the parameters of the modules differ between processes."""
-    if count() == 1:
-        return
-    for name, module in modules.items():
-        first, *others = _gathered({n: _fingerprint(p) for n, p in module.named_parameters()})
-        for place, other in enumerate(others, 1):
-            if different := [n for n in (first | other) if first.get(n) != other.get(n)]:
-                raise TrainingError(
-                    f"{what}: {name} differs between process 0 and process {place} in "
-                    f"{different[0]}: all processes must load the same files with the same versions"
-                )
-
-
 def check_same(what: str, own: Any) -> None:
     """Raise TrainingError if a value is not equal in all processes."""
     for place, other in enumerate(_gathered(own)):
@@ -169,43 +127,6 @@ def check_same(what: str, own: Any) -> None:
             raise TrainingError(
                 f"{what} in process {index()} and in process {place} are not the same: give all "
                 "processes the same configuration, files and versions"
-            )
-
-
-@dataclass(frozen=True)
-class Parallelism:
-    """Processes and device of a learner, as its trainer reports them."""
-
-    processes: int
-    kind: str
-    """'ddp', 'fsdp', or 'single'."""
-    device: str
-    accelerate: str
-    """Name in accelerate: 'NO', 'MULTI_CPU', 'MULTI_GPU', 'FSDP', ..."""
-
-    def __str__(self) -> str:
-        if self.processes == 1:
-            return f"1 process on {self.device}"
-        backend = "nccl" if self.device == "cuda" else "gloo"
-        return f"{self.processes} processes, {self.kind} over {backend} on {self.device}"
-
-
-def check_started(found: Mapping[str, Parallelism], announced: int, wanted: str) -> None:
-    """Raise TrainingError for a learner without the `announced` processes or the `wanted` kind.
-
-    accelerate and TRL otherwise train in one process, or with DDP instead of FSDP, silently.
-    """
-    for model, own in found.items():
-        if own.processes != announced or count() != announced:
-            raise TrainingError(
-                f"{model}: {announced} process(es) were started, its trainer runs on "
-                f"{own.processes} and the process group has {count()}: start with torchrun and no "
-                "other launcher, and build no Accelerator before the run"
-            )
-        if announced > 1 and (own.kind != wanted or not own.accelerate.startswith("MULTI_")):
-            raise TrainingError(
-                f"{model}: parallel is {wanted}, but {own.kind} was started ({own.accelerate} in "
-                "accelerate): unset accelerate's variables in the environment (ACCELERATE_...)"
             )
 
 
@@ -230,14 +151,3 @@ def _gathered(own: T) -> list[T]:
     values: list[Any] = [None] * count()
     dist.all_gather_object(values, own)
     return values
-
-
-def _fingerprint(parameter: Tensor) -> tuple[Any, ...]:
-    """Return values that are equal for equal tensors only, except for coincidences."""
-    values = parameter.detach()
-    return (
-        tuple(values.shape),
-        str(values.dtype),
-        int(torch.hash_tensor(values).view(torch.int64)),  # a hash of the bits in any order
-        float(values.double().sum()),
-    )

@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from srl_train.samples import TokenSample
 
 Floats = NDArray[np.float64]
 
@@ -33,46 +28,6 @@ def rewards_to_go(rewards_T: Sequence[float] | Floats, discount: float) -> list[
 def discounted_return(rewards_T: Sequence[float] | Floats, discount: float) -> float:
     """Return sum over t of discount**t * rewards_T[t] (Sutton and Barto 2018, eq. 3.8)."""
     return next(iter(rewards_to_go(rewards_T, discount)), 0.0)
-
-
-Level = Literal["turn", "token"]
-"""Action of a critic: a whole answer, or each of its tokens."""
-
-
-@dataclass(frozen=True)
-class Actions:
-    """Actions of one agent in one episode, as a critic sees them."""
-
-    spans: tuple[tuple[int, int], ...]
-    """Completion tokens (start, stop) of each action. The value of an action is the critic's
-    estimate at the token before `start`."""
-    rewards: tuple[float, ...]
-    """Reward of each action."""
-    discounts: tuple[float, ...]
-    """Discount from each action to the next one."""
-    turns: tuple[int, ...]
-    """Index of the answer that each action belongs to, from 0."""
-
-
-def actions_of(sample: TokenSample, level: Level, discount: float) -> Actions:
-    """Split a sample into actions: its answers, or the tokens that the model chose.
-
-    The reward of an answer belongs to its last action, and `discount` applies once per environment
-    step until the next answer. Tokens of one answer have discount 1. An answer without a free
-    choice is one action, its last token.
-    """
-    after = [discount**turns for turns in sample.elapsed]
-    if level == "turn":
-        count = len(sample.turns)
-        return Actions(sample.turns, sample.rewards, tuple(after), tuple(range(count)))
-    spans, rewards, discounts, turns = [], [], [], []
-    for turn, (start, stop) in enumerate(sample.turns):
-        chosen = [token for token in range(start, stop) if sample.mask[token]] or [stop - 1]
-        spans += [(token, token + 1) for token in chosen]
-        rewards += [0.0] * (len(chosen) - 1) + [sample.rewards[turn]]
-        discounts += [1.0] * (len(chosen) - 1) + [after[turn]]
-        turns += [turn] * len(chosen)
-    return Actions(tuple(spans), tuple(rewards), tuple(discounts), tuple(turns))
 
 
 def generalized_advantages(
@@ -107,9 +62,9 @@ def standardized(advantages: Floats, kinds: Sequence[Hashable] | None = None) ->
     """Subtract the mean and divide by the population standard deviation + 1e-8.
 
     Args:
-        advantages: Advantages of all actions of an update. kinds: Kind of each action; the mean is
-        then taken per kind, as a baseline (Greensmith et al.
-            2004, sec. 3). An action alone of its kind uses the mean of all.
+        advantages: Advantages of all actions of an update.
+        kinds: Kind of each action. The mean is then taken per kind, as a baseline (Greensmith et
+            al. 2004, sec. 3); an action alone of its kind uses the mean of all.
     """
     members: dict[Hashable, list[int]] = {}
     for number, kind in enumerate(kinds or ()):

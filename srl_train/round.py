@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -24,7 +23,7 @@ from srl_agents.evaluation.progress import LongWork
 from srl_train.credit import assign_credit
 from srl_train.errors import TrainingError
 from srl_train.fsdp import full
-from srl_train.learners.learner import Learned, Learner, restore, state_of
+from srl_train.learners.learner import Learned, Learner
 from srl_train.metrics.round_warnings import (
     warn_of_equal_rewards,
     warn_of_failed_games,
@@ -35,9 +34,9 @@ from srl_train.plan import PlannedGames
 from srl_train.pools import draw_opponents, grow_pools, load_opponents
 from srl_train.run import Run, UpdateStats
 from srl_train.samples import TokenSample, UpdateBatch, complete_groups, samples_for
-from srl_train.scores import model_scores, start_returns
+from srl_train.scores import model_scores
 from srl_train.trajectory import Game
-from srl_train.updates import RoundContext, Tensors, no_copies, not_finite, unchanged
+from srl_train.updates import RoundContext, Tensors, not_finite, unchanged
 
 Interruptible = Callable[[], AbstractContextManager[None]]
 """Context in which a signal may end the program at once, because the run's state is complete."""
@@ -72,8 +71,6 @@ class PlayedRound:
     """Per model and agent: episodes left out because the agent never acted in their group."""
     scores: Mapping[str, float]
     """Score of each model (srl_train.scores)."""
-    returns: Mapping[str, Sequence[float]]
-    """Excess returns of each model per start (srl_train.scores)."""
     mode_state: Mapping[str, float]
     """State of the mode after the round."""
     warned: Sequence[str]
@@ -206,7 +203,6 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
         samples,
         never_asked,
         model_scores(kept, run.learners, run.roles),
-        start_returns(kept, run.learners, run.roles),
         dict(run.mode_state),
         [
             *warn_of_failed_games(run, episodes, len(left_out)),
@@ -240,19 +236,15 @@ def learn(run: Run, played: PlayedRound, models: Collection[str]) -> dict[str, U
     for model in models:
         run.buffers[model].add(played.samples[model])
     updates = {model: UpdateStats() for model in models}
-    before: dict[str, dict[str, Tensor]] = {}  # weights before a model's first update
-    context = RoundContext(
-        played.number, 0, played.scores, returns=played.returns, seed=run.config.seed
-    )
+    first: dict[str, dict[str, Tensor]] = {}  # weights before a model's first update
+    context = RoundContext(played.number, 0, played.scores)
     index = 0
     while batches := _full_batches(run, played.number, models):
-        before = {**update_models(run, batches, context, index, updates), **before}
+        first = {**update_models(run, batches, context, index, updates), **first}
         index += 1
-    if run.strategy.exchange is not no_copies:
-        before = {**_exchange_models(run, context, updates), **before}
     for model, update in updates.items():
-        if model in before:
-            update.weight_change = distance(before[model], run.learners[model].weights())
+        if index > 1 and model in first:  # the change of a single update is known
+            update.weight_change = distance(first[model], run.learners[model].weights())
         update.version = run.versions[model]
         update.dropped = run.buffers[model].dropped.copy()
     return updates
@@ -289,7 +281,10 @@ def update_models(
     context = context._replace(samples={m: len(own.samples) for m, own in batches.items()})
     alone = strategy.on_weights is unchanged and strategy.on_gradients is unchanged
     models = batches if alone else learners
-    before = {model: snapshot(learners[model].weights()) for model in models}
+    before = {
+        model: {name: own.clone() for name, own in learners[model].weights().items()}
+        for model in models
+    }
     traffic = strategy.traffic(run.strategy_state)
     tasks = {}
     for model, batch in batches.items():
@@ -312,7 +307,8 @@ def update_models(
         if weights is not None and weights is not after[model]:
             learners[model].set_weights(weights)
     for model in models:
-        if distance(before[model], learners[model].weights()) > 0:
+        stats[model].weight_change = distance(before[model], learners[model].weights())
+        if stats[model].weight_change > 0:
             run.versions[model] += 1
             stats[model].updates += 1
             publish = partial(run.publish, model)
@@ -337,14 +333,15 @@ def _learn_together(
         computed = each(lambda model: learners[model].compute_gradients(), active)
         gradients: dict[str, Mapping[str, Tensor] | None] = {**dict.fromkeys(learners), **computed}
         for model, gradient in computed.items():
-            broken = None if gradient is None else not_finite(gradient)
-            if broken is not None:  # No strategy may spread it to other models.
+            if (
+                broken := not_finite(gradient)
+            ) is not None:  # No strategy may spread it to other models.
                 gradients[model] = None
                 skipped[model].append((step, broken))
         combined, run.strategy_state = run.strategy.on_gradients(
             gradients,
             run.strategy_state,
-            context._replace(step=step, weights=lambda model: learners[model].weights()),
+            context._replace(step=step),
         )
         each(partial(_apply, learners, combined), combined)
     metrics = each(lambda model: learners[model].end_update(), tasks)
@@ -375,29 +372,6 @@ def _check_finite(weights: Tensors, when: str) -> None:
                 f"the weights of {model} are not finite {when} ({name!r}): lower "
                 "algorithm.learning_rate and resume from the last checkpoint"
             )
-
-
-def _exchange_models(
-    run: Run, context: RoundContext, stats: Mapping[str, UpdateStats]
-) -> dict[str, dict[str, Tensor]]:
-    """Replace models by copies of others where the strategy says so; return the old weights."""
-    copies, run.strategy_state = run.strategy.exchange(run.strategy_state, context)
-    learners = run.learners
-    # All states are copied before any model changes: a source may itself be replaced.
-    states = {m: copy.deepcopy(state_of(learners[own.source])) for m, own in copies.items()}
-    before = {model: snapshot(learners[model].weights()) for model in copies}
-    for model, own in copies.items():
-        restore(learners[model], states[model])
-        learners[model].scale(own.factors)
-        run.versions[model] += 1
-        stats[model].copied_from = own.source
-        run.publish(model)
-    return before
-
-
-def snapshot(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return a copy that later updates do not change."""
-    return {name: tensor.clone() for name, tensor in weights.items()}
 
 
 def distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float:

@@ -111,8 +111,6 @@ class UpdateStats:
     received: int = 0
     version: int = 0
     """Update count of the model after the round."""
-    copied_from: str | None = None
-    """Model whose state replaced the state of this model."""
     dropped: Counter[str] = field(default_factory=Counter)
     """Agent to the samples dropped as too stale, over all rounds."""
 

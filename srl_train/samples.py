@@ -137,17 +137,10 @@ def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> 
 def complete_groups(
     episodes: Sequence[Episode], group_size: int
 ) -> tuple[list[Episode], list[Episode]]:
-    """Separate groups without a failed episode from groups with one.
+    """Return the episodes of groups without a failed episode, and all other episodes.
 
     A group with a failed episode is left out as a whole, because the advantages of its episodes
     are relative to each other.
-
-    Args:
-        episodes: Episodes, group after group.
-        group_size: Number of episodes per group.
-
-    Returns:
-        (kept episodes, left-out episodes).
     """
     kept: list[Episode] = []
     left_out: list[Episode] = []
@@ -168,7 +161,7 @@ def samples_for(
     discount: float,
     round_number: int,
 ) -> tuple[list[TokenSample], dict[str, int]]:
-    """Build the samples of one model.
+    """Return the samples of one model, and agent to the number of episodes left out.
 
     If an agent never acted in some episode of a group, its samples of the whole group are left
     out, because all groups need the same size.
@@ -178,9 +171,6 @@ def samples_for(
         group_size: Number of episodes per group.
         discount: Discount per step.
         round_number: Number of the round.
-
-    Returns:
-        (samples with contiguous groups, agent to the number of episodes left out).
     """
     kept: list[TokenSample] = []
     left_out = dict.fromkeys(played, 0)
@@ -243,17 +233,15 @@ class SampleBuffer:
         """Return the samples of the next update, or None if there are too few.
 
         Groups with a sample older than `max_staleness` are dropped and counted first.
-
-        Args:
-            version: Current update count of the model.
-            round_number: Number of the current round.
         """
         self._drop_stale(version)
         if len(self._samples) < (self._budget or 1):
             return None
         groups = in_groups(self._samples, self._group_size)
         if self._budget is None:
-            chosen = self._of_oldest_round(groups)
+            oldest = min(group[0].group[0] for group in groups)
+            chosen = [n for n, group in enumerate(groups) if group[0].group[0] == oldest]
+            self._taken.update(_agent(groups[number]) for number in chosen)
         else:
             chosen = self._in_turn(groups, self._budget // self._group_size)
         taken = [sample for number in chosen for sample in groups[number]]
@@ -264,13 +252,6 @@ class SampleBuffer:
             tuple(version - sample.version for sample in taken),
             tuple(round_number - sample.group[0] for sample in taken),
         )
-
-    def _of_oldest_round(self, groups: Sequence[Sequence[TokenSample]]) -> list[int]:
-        """Return the numbers of the oldest round's groups."""
-        oldest = min(group[0].group[0] for group in groups)
-        chosen = [number for number, group in enumerate(groups) if group[0].group[0] == oldest]
-        self._taken.update(_agent(groups[number]) for number in chosen)
-        return chosen
 
     def _in_turn(self, groups: Sequence[Sequence[TokenSample]], count: int) -> list[int]:
         """Return the numbers of the next `count` groups, in the order of the buffer."""

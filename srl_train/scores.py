@@ -68,32 +68,6 @@ def model_scores(
     }
 
 
-def start_returns(
-    episodes: Sequence[Episode], models: Collection[str], roles: Mapping[str, str]
-) -> dict[str, list[float]]:
-    """Return model to its mean excess return per start.
-
-    The excess is an agent's raw return minus the mean over all episodes of agents of the same role
-    that training models play, so models in different episodes are comparable.
-    """
-    earned: dict[str, dict[int, list[tuple[str, float]]]] = {}
-    alike: dict[str, list[float]] = {}
-    for episode in episodes:
-        for agent, value in episode.returns().items():
-            if episode.seats[agent] in models:
-                starts = earned.setdefault(episode.seats[agent], {})
-                starts.setdefault(episode.seed, []).append((roles[agent], value))
-                alike.setdefault(roles[agent], []).append(value)
-    means = {role: math.fsum(values) / len(values) for role, values in alike.items()}
-    return {
-        model: [
-            math.fsum(value - means[role] for role, value in own) / len(own)
-            for own in starts.values()
-        ]
-        for model, starts in earned.items()
-    }
-
-
 def _in_standard_errors(starts: Sequence[Sequence[float]], nothing: float) -> float:
     """Return the mean divided by its standard error, for numbers grouped by start."""
     every = [value for own in starts for value in own]
@@ -101,14 +75,14 @@ def _in_standard_errors(starts: Sequence[Sequence[float]], nothing: float) -> fl
     if len(every) < 2 or abs(mean) <= nothing:
         return 0.0
     error = max(
-        standard_error(every), standard_error([math.fsum(own) / len(own) for own in starts])
+        _standard_error(every), _standard_error([math.fsum(own) / len(own) for own in starts])
     )
     if error <= abs(mean) / CERTAIN:
         return math.copysign(CERTAIN, mean)
     return mean / error
 
 
-def standard_error(values: Sequence[float]) -> float:
+def _standard_error(values: Sequence[float]) -> float:
     """Return the standard error of the mean of independent numbers; 0 for a single number."""
     if len(values) < 2:
         return 0.0

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from srl_train.run import ModelTotals, Run
 from srl_train.run_files import versions
-
-if TYPE_CHECKING:
-    pass
 
 
 def summary(run: Run) -> dict[str, Any]:
@@ -44,14 +41,7 @@ def communicated(run: Run) -> dict[str, int]:
 def results(
     run: Run, rows: Sequence[Mapping[str, Any]], completed: bool, checkpoints: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the results of `Trainer.fit`.
-
-    Args:
-        run: The run.
-        rows: Metrics rows of the rounds since the run was built or resumed.
-        completed: Whether all stages and rounds are complete.
-        checkpoints: Ids of the saved checkpoints.
-    """
+    """Return the results of `Trainer.fit`; `rows` are those since the run was built or resumed."""
     environment = [row["environment"] for row in rows]
     return {
         "training_completed": completed,

@@ -39,17 +39,6 @@ class Trajectory:
     states: tuple[np.ndarray, ...] | None = None
     """Joint state of the environment before each step, if recorded."""
 
-    def __post_init__(self) -> None:
-        for what, values in (
-            ("rewards", self.shaped),
-            ("gains", self.gains),
-            ("advantages", self.advantages),
-        ):
-            if values is not None and len(values) != len(self.steps):
-                raise ValueError(
-                    f"{self.agent} has {len(self.steps)} steps and {len(values)} {what}"
-                )
-
     @cached_property
     def actions(self) -> tuple[int | str, ...]:
         """Action of each step: its index, or the text of a free-text action."""
@@ -68,16 +57,9 @@ def shaped_game(
     shape: Callable[[Rewards], Rewards],
     parse_penalty: float,
 ) -> Game:
-    """Make the trajectories of an episode, with shaped rewards.
+    """Return agent to its trajectory, with shaped rewards, for all agents of a complete episode.
 
-    Args:
-        episode: Complete episode.
-        agents: All agents, in the environment's order.
-        shape: Function from raw to shaped rewards.
-        parse_penalty: Amount subtracted, after shaping, from the reward of an unparsable answer.
-
-    Returns:
-        Agent to its trajectory.
+    `parse_penalty` is subtracted, after shaping, from the reward of an unparsable answer.
 
     Raises:
         TrainingError: If a raw reward is not finite.

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,8 +23,7 @@ from torch.nn import Parameter
 
 from srl_envs.tables import Plugin, PluginTable
 from srl_train import fsdp
-from srl_train.config.bounds import above, at_least, within
-from srl_train.config.learning.updates import AverageServer, Server
+from srl_train.config.learning.updates import ServerConfig
 from srl_train.errors import ConfigError, UpdateError
 
 Tensors = Mapping[str, Mapping[str, Tensor] | None]
@@ -46,19 +45,6 @@ spread less."""
 # The protocol.
 
 
-def _no_weights(model: str) -> Mapping[str, Tensor]:
-    raise UpdateError(f"weights of {model} are only available during an optimizer step")
-
-
-class Copy(NamedTuple):
-    """Replacement of a model's state by that of another model."""
-
-    source: str
-    """Model whose weights, optimizer state and hyperparameters are copied."""
-    factors: Mapping[str, float]
-    """Hyperparameter to the factor that it is multiplied by (Learner.scale)."""
-
-
 class RoundContext(NamedTuple):
     """Round and optimizer step at which a strategy is called."""
 
@@ -71,14 +57,8 @@ class RoundContext(NamedTuple):
     only models that played."""
     samples: Mapping[str, int] = MappingProxyType({})
     """Model to the number of samples of its current update."""
-    weights: Callable[[str], Mapping[str, Tensor]] = _no_weights
-    """Function from a model to its current weights, at an optimizer step."""
     closing: bool = False
     """True for the last update of a stage before the rounds."""
-    returns: Mapping[str, Sequence[float]] = MappingProxyType({})
-    """Model to its mean excess return per start of this round (srl_train.scores)."""
-    seed: int = 0
-    """Seed of the run."""
 
 
 def no_state(models: Sequence[str]) -> dict[str, Any]:
@@ -94,11 +74,6 @@ def unchanged(*arguments: Any) -> tuple[Any, Any]:
 
 def any_models(parameters: Parameters) -> None:
     """Accept every set of models: the `check` of a strategy that averages nothing."""
-
-
-def no_copies(state: Any, context: RoundContext) -> tuple[Mapping[str, Copy], Any]:
-    """Copy no model: the default `exchange`."""
-    return {}, state
 
 
 def no_traffic(state: Any) -> Traffic:
@@ -120,9 +95,6 @@ class UpdateStrategy(NamedTuple):
     """Raise UpdateError, before training starts, for models that the strategy cannot update."""
     traffic: Callable[[Any], Traffic] = no_traffic
     """State -> bytes that the models would have exchanged over a network."""
-    exchange: Callable[[Any, RoundContext], tuple[Mapping[str, Copy], Any]] = no_copies
-    """(state, context) -> (model to the copy that replaces it, state); once per round, after the
-    updates."""
 
 
 def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
@@ -159,24 +131,7 @@ def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
                 total[model] = before[0] + sent, before[1] + received
         return total
 
-    def exchange(states: Any, context: RoundContext) -> tuple[dict[str, Copy], list[Any]]:
-        copies: dict[str, Copy] = {}
-        after = []
-        for strategy, state in zip(strategies, states, strict=True):
-            found, state = strategy.exchange(state, context)
-            copies |= found
-            after.append(state)
-        return copies, after
-
-    exchanges = any(strategy.exchange is not no_copies for strategy in strategies)
-    return UpdateStrategy(
-        init,
-        hook("on_gradients"),
-        hook("on_weights"),
-        check,
-        traffic,
-        exchange if exchanges else no_copies,
-    )
+    return UpdateStrategy(init, hook("on_gradients"), hook("on_weights"), check, traffic)
 
 
 # Averaging.
@@ -184,23 +139,17 @@ def chain(*strategies: UpdateStrategy) -> UpdateStrategy:
 
 def check_compatible(parameters: Parameters, groups: Groups = ()) -> None:
     """Raise UpdateError unless the models of each group have equal parameter names and shapes."""
-    for members in members_of(parameters, groups):
-        first = members[0]
-        expected = {name: tensor.shape for name, tensor in parameters[first].items()}
-        for other in members[1:]:
-            found = {name: tensor.shape for name, tensor in parameters[other].items()}
+    for first, *others in members_of(parameters, groups):
+        expected = {name: list(tensor.shape) for name, tensor in parameters[first].items()}
+        for other in others:
+            found = {name: list(tensor.shape) for name, tensor in parameters[other].items()}
             for name in (*expected, *found):
                 if expected.get(name) != found.get(name):
                     raise UpdateError(
-                        f"{first} and {other} cannot be averaged: {name!r} is "
-                        f"{_shape(expected.get(name))} in {first} and {_shape(found.get(name))} "
-                        f"in {other}; put them into different groups, or use a strategy that "
-                        "averages nothing"
+                        f"{first} and {other} cannot be averaged: {name!r} has shape "
+                        f"{expected.get(name)} in {first} and {found.get(name)} in {other}; put "
+                        "them into different groups, or use a strategy that averages nothing"
                     )
-
-
-def _shape(shape: torch.Size | None) -> str:
-    return "absent" if shape is None else str(list(shape))
 
 
 def check_groups(models: Sequence[str], groups: Groups) -> None:
@@ -231,17 +180,8 @@ def weighted_mean(
 
     The fixed order makes equal inputs give equal bits. Members of weight 0 are excluded, because
     0 * NaN is NaN. The result is on the device of the first member.
-
-    Raises:
-        UpdateError: If a member is not finite.
     """
     order = sorted(model for model in members if weights[model] > 0.0)
-    for model in order:
-        if (name := not_finite(members[model])) is not None:
-            raise UpdateError(
-                f"{model} cannot be averaged with others: its {name!r} holds NaN or infinity; "
-                "leave it out (None)"
-            )
     whole = math.fsum(weights[model] for model in order)
     mean = {}
     for name, like in members[order[0]].items():
@@ -333,11 +273,8 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
     model is no candidate do not count.
 
     Raises:
-        ConfigError: For a fraction outside 0..1 or patience below 1.
         UpdateError: For a score that is not finite.
     """
-    within("selective fraction", fraction, 0.0, 1.0)
-    at_least("selective patience", patience, 1)
 
     def init(models: Sequence[str]) -> dict[str, Any]:
         return {"round": None, "selected": [], "waited": dict.fromkeys(models, 0)}
@@ -349,7 +286,9 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
             for model, found in gradients.items()
             if found is not None and model in context.scores
         }
-        _check_scores(scores)
+        for model, score in scores.items():
+            if not math.isfinite(score):
+                raise UpdateError(f"score of {model} must be finite, got {score}")
         ranked = _ranked(scores, waited)
         # 0.29 * 100 is 28.999999999999996 in floats; the user meant 29.
         places = max(1, math.floor(fraction * len(ranked) + 1e-9))
@@ -371,12 +310,6 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
     return UpdateStrategy(init, on_gradients)
 
 
-def _check_scores(scores: Mapping[str, float]) -> None:
-    for model, score in scores.items():
-        if not math.isfinite(score):
-            raise UpdateError(f"score of {model} must be finite, got {score}")
-
-
 def _ranked(scores: Mapping[str, float], waited: Mapping[str, int]) -> list[str]:
     """Rank the models; among those tied with the best, the longest waiting comes first."""
     left = sorted(scores, key=lambda model: (-waited[model], model))
@@ -388,60 +321,34 @@ def _ranked(scores: Mapping[str, float], waited: Mapping[str, int]) -> list[str]
     return ranked
 
 
-TEMPERATURE = 4.0
-"""Default temperature of score weights, in standard errors: equal models get similar weights."""
-
-
 def federated(
-    by: Literal["samples", "scores"] = "samples",
-    temperature: float = TEMPERATURE,
     mix: float = 1.0,
     groups: Groups = (),
     *,
     period: int = 1,
-    proximal: float = 0.0,
-    server: Server | None = None,
+    server: ServerConfig | None = None,
 ) -> UpdateStrategy:
     """Let models learn independently for `period` rounds, then average their weights.
 
-    Within each group: new = mix * common + (1 - mix) * own. The common weights are the weighted
-    mean, or the result of a server optimizer (`server_step`). Rounds without any update do not
-    count; the end of a stage before the rounds ends a period. State includes the common weights and
-    the optimizer state of each group, and the traffic.
+    Within each group: new = mix * common + (1 - mix) * own. The common weights are the mean,
+    weighted by the samples of the period (McMahan et al. 2017, alg. 1), or the result of a server
+    optimizer (`server_step`). Models without samples do not count in the mean, but receive it.
+    Rounds without any update do not count; the end of a stage before the rounds ends a period.
 
     LoRA: the mean of A and the mean of B are taken separately, and their product is not the mean of
     the products B A. Both are close while the adapters have moved little from an equal start.
 
-    Args:
-        by: "samples" weighs models by the samples of the period (McMahan et al. 2017, alg. 1),
-            "scores" by softmax(score / temperature). Over several rounds a score is the sum of
-            scores divided by the root of their number, again in standard errors. Models without
-            samples or score do not count in the mean, but receive it.
-        temperature: Temperature of score weights, in standard errors.
-        mix: Weight of the common weights, 0 to 1; with 1 all models of a group end equal.
-        groups: Models that are averaged with each other; empty for all.
-        period: Rounds between two averages.
-        proximal: FedProx's mu (Li et al. 2020, eq. 2): mu * (own - common) is added to each
-            gradient, the gradient of mu / 2 times the squared distance from the common weights.
-        server: Section of the server optimizer; None takes the mean itself.
-
     Raises:
-        ConfigError: For an argument out of range.
-        UpdateError: For unknown models in a group, different parameters within a group, or scores
-            and weights that are not finite.
+        UpdateError: For unknown models in a group, or different parameters within a group.
     """
-    above("federated temperature", temperature, 0.0)
-    within("federated mix", mix, 0.0, 1.0)
-    at_least("federated period", period, 1)
-    at_least("federated proximal", proximal, 0.0)
-    averages = server is None or isinstance(server, AverageServer)
 
     def init(models: Sequence[str]) -> dict[str, Any]:
         check_groups(models, groups)
         return {
             "models": list(models),
-            **_new_period(),
-            "common": {},  # group to its common weights, if they are needed
+            "rounds": 0,  # since the last mean, as the samples
+            "samples": {},
+            "common": {},  # group to its common weights, for a server
             "server": {},  # group to its optimizer state
             "traffic": {model: [0, 0] for model in models},
         }
@@ -449,41 +356,22 @@ def federated(
     def numbered(state: Any) -> list[tuple[str, list[str]]]:
         return [(str(n), own) for n, own in enumerate(members_of(state["models"], groups))]
 
-    def shares(models: Sequence[str], state: Any) -> dict[str, float]:
-        if by == "scores":
-            sums = {model: state["scores"][model] for model in models if model in state["scores"]}
-            scores = {model: total / math.sqrt(n) for model, (total, n) in sums.items()}
-            return score_weights(scores, temperature)
-        return {m: float(state["samples"][m]) for m in models if state["samples"].get(m)}
-
-    def with_common(state: Any, weights: Callable[[str], Mapping[str, Tensor] | None]) -> Any:
-        """Add the common weights to the state: at first, the mean of the initial weights."""
-        if state["common"]:
-            return state
+    def first_common(before: Tensors, state: Any) -> dict[str, Any]:
+        """Return the mean of the initial weights by group."""
         found = {}
         for key, group in numbered(state):
-            own = {m: tensors for m in group if (tensors := weights(m)) is not None}
+            own = {m: tensors for m in group if (tensors := before.get(m)) is not None}
             check_compatible(own)
             found[key] = weighted_mean(own, dict.fromkeys(own, 1.0))
-        return {**state, "common": found}
-
-    def on_gradients(gradients: Tensors, state: Any, context: RoundContext) -> tuple[Tensors, Any]:
-        state = with_common(state, context.weights)
-        applied = dict(gradients)
-        for key, group in numbered(state):
-            for model in group:
-                gradient = gradients.get(model)
-                if gradient is not None:
-                    own, common = context.weights(model), state["common"][key]
-                    applied[model] = _with_proximal_term(gradient, own, common, proximal)
-        return applied, state
+        return found
 
     def on_weights(
         before: Tensors, after: Tensors, state: Any, context: RoundContext
     ) -> tuple[Tensors, Any]:
-        if proximal or not averages:
-            state = with_common(state, before.get)
-        state = _with_round(state, context)
+        samples = Counter(state["samples"]) + Counter(context.samples)
+        state = {**state, "rounds": state["rounds"] + 1, "samples": dict(samples)}
+        if server is not None and not state["common"]:
+            state["common"] = first_common(before, state)
         if state["rounds"] < period and not context.closing:
             return after, state
         result = dict(after)
@@ -491,74 +379,35 @@ def federated(
         traffic = {model: list(known) for model, known in state["traffic"].items()}
         for key, group in numbered(state):
             present = {m: own for m in group if (own := after.get(m)) is not None}
-            weights = shares(sorted(present), state)
+            weights = {m: float(samples[m]) for m in sorted(present) if samples[m]}
             if not weights:
                 continue
             check_compatible(present)
             new = weighted_mean({model: present[model] for model in weights}, weights)
-            if not averages:
+            if server is not None:
                 start = _placed(common[key], like=present[min(present)])
                 new, optimizers[key] = server_step(server, start, new, optimizers.get(key))
-            if key in common:
                 common[key] = new
             for model, own in present.items():
                 result[model] = copied(_mixed(new, own, mix), like=own)
                 if len(present) > 1 and mix > 0.0:
                     traffic[model][0] += _size(own) if model in weights else 0
                     traffic[model][1] += _size(own)
-        state = {**state, **_new_period(), "common": common, "server": optimizers}
-        return result, {**state, "traffic": traffic}
+        return result, {
+            **state,
+            "rounds": 0,
+            "samples": {},
+            "common": common,
+            "server": optimizers,
+            "traffic": traffic,
+        }
 
     return UpdateStrategy(
         init,
-        on_gradients if proximal else unchanged,
-        on_weights,
-        partial(check_compatible, groups=groups),
-        lambda state: {model: (sent, got) for model, (sent, got) in state["traffic"].items()},
+        on_weights=on_weights,
+        check=partial(check_compatible, groups=groups),
+        traffic=lambda state: {m: (sent, got) for m, (sent, got) in state["traffic"].items()},
     )
-
-
-def _new_period() -> dict[str, Any]:
-    """Return the counters since the last mean: rounds, samples, and (sum, number) of scores."""
-    return {"rounds": 0, "samples": {}, "scores": {}}
-
-
-def _with_round(state: Any, context: RoundContext) -> dict[str, Any]:
-    samples, scores = dict(state["samples"]), dict(state["scores"])
-    for model, number in context.samples.items():
-        samples[model] = samples.get(model, 0) + number
-    for model, score in context.scores.items():
-        total, count = scores.get(model, (0.0, 0))
-        scores[model] = [total + score, count + 1]
-    return {**state, "rounds": state["rounds"] + 1, "samples": samples, "scores": scores}
-
-
-@torch.no_grad()
-def _with_proximal_term(
-    gradient: Mapping[str, Tensor],
-    own: Mapping[str, Tensor],
-    common: Mapping[str, Tensor],
-    proximal: float,
-) -> dict[str, Tensor]:
-    """Return gradient + proximal * (own - common), for the parameters that have a gradient."""
-    near = _placed({name: common[name] for name in gradient}, like=gradient)
-    return {
-        name: value + (proximal * (own[name].to(near[name]) - near[name])).to(value)
-        for name, value in gradient.items()
-    }
-
-
-def score_weights(scores: Mapping[str, float], temperature: float) -> dict[str, float]:
-    """Return softmax(score / temperature) over the models.
-
-    Raises:
-        UpdateError: For a score that is not finite.
-    """
-    _check_scores(scores)
-    best = max(scores.values(), default=0.0)
-    powers = {model: math.exp((score - best) / temperature) for model, score in scores.items()}
-    whole = math.fsum(powers.values())
-    return {model: power / whole for model, power in powers.items()}
 
 
 @torch.no_grad()
@@ -570,46 +419,27 @@ def _mixed(
     return {name: mix * value + (1.0 - mix) * own[name].to(value) for name, value in mean.items()}
 
 
-SERVER_OPTIMIZERS: Mapping[str, Callable[[Any, list[Parameter]], torch.optim.Optimizer]] = {
-    "fedavgm": lambda section, parameters: torch.optim.SGD(
-        parameters, lr=section.rate, momentum=section.momentum
-    ),
-    "diloco": lambda section, parameters: torch.optim.SGD(
-        parameters, lr=section.rate, momentum=section.momentum, nesterov=True
-    ),
-    "fedadam": lambda section, parameters: torch.optim.Adam(
-        parameters,
-        lr=section.learning_rate,
-        betas=(section.beta1, section.beta2),
-        eps=section.tau,
-    ),
-}
-"""Name to torch's optimizer of the common weights, from the server's configuration section."""
-
-
 def server_step(
-    server: Any,
+    server: ServerConfig,
     common: Mapping[str, Tensor],
     mean: Mapping[str, Tensor],
     state: Mapping[str, Any] | None,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Move the common weights towards the mean by one step of the server optimizer.
+    """Move the common weights towards the mean by one step of SGD with momentum.
 
     `common - mean` is the gradient (Reddi et al. 2021, alg. 1; Douillard et al. 2023, alg. 1), so
-    gradient descent with learning rate 1 gives the mean. Adam is torch's, with bias correction of
-    its moments; Reddi et al. have none.
+    gradient descent with learning rate 1 gives the mean.
 
-    Args:
-        server: Configuration section, see SERVER_OPTIMIZERS.
-        common: Common weights after the last average.
-        mean: Weighted mean of the models' weights now.
-        state: Optimizer state after the last step, or None.
-
-    Returns:
-        The new common weights and the new optimizer state.
+    `common` are the weights after the last average, `mean` is the weighted mean of the models now,
+    and `state` is the optimizer's, or None. Returns the new common weights and the new state.
     """
     parameters = {name: Parameter(own.clone()) for name, own in common.items()}
-    optimizer = SERVER_OPTIMIZERS[server.name](server, list(parameters.values()))
+    optimizer = torch.optim.SGD(
+        parameters.values(),
+        lr=server.rate,
+        momentum=server.momentum,
+        nesterov=server.name == "diloco",
+    )
     if state is not None:
         own = copy.deepcopy(dict(state))  # the step below changes tensors in place
         optimizer.load_state_dict(fsdp.optimizer_state_like(own, optimizer))
@@ -619,24 +449,18 @@ def server_step(
     return {name: own.detach() for name, own in parameters.items()}, optimizer.state_dict()
 
 
-_OWN: Mapping[str, Callable[[Any], UpdateStrategy]] = {
-    "asynchronous": lambda section: asynchronous(),
-    "synchronized": lambda section: synchronized(section.groups),
-    "selective": lambda section: selective(section.fraction, section.patience),
-    "federated": lambda section: federated(
-        section.weighting,
-        section.temperature,
-        section.mix,
-        section.groups,
-        period=section.period,
-        proximal=section.proximal,
-        server=section.server,
-    ),
-}
 STRATEGIES = PluginTable(
     "core_srl.strategies",
-    {name: Plugin(build) for name, build in _OWN.items()}
-    | {"population": Plugin("srl_extensions.research.population:build_strategy")},
+    {
+        "asynchronous": Plugin(lambda section: asynchronous()),
+        "synchronized": Plugin(lambda section: synchronized(section.groups)),
+        "selective": Plugin(lambda section: selective(section.fraction, section.patience)),
+        "federated": Plugin(
+            lambda section: federated(
+                section.mix, section.groups, period=section.period, server=section.server
+            )
+        ),
+    },
     ConfigError,
 )
 """Name to a function from the `updates` section of a configuration to the strategy."""

@@ -20,8 +20,8 @@ TEMPLATES = {
     name: (Path(__file__).parent / "chat_templates" / f"{name}.jinja").read_bytes().decode()
     for name in ("plain", "chatml", "gemma")
 }
-"""Name -> template. plain: paragraphs, for a model that has read texts and no conversations; chatml:
-as Qwen's; gemma: without a system role, so the rules open the first user message."""
+"""Name -> template: plain paragraphs, for a model that has read texts and no conversations; ChatML,
+as Qwen's; Gemma's, without a system role: the rules open the first user message."""
 
 log = logging.getLogger(__name__)
 

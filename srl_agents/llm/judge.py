@@ -96,9 +96,7 @@ class LLMJudge:
 def question(debate: Debate, first: str) -> str:
     """Return the prompt of a debate in which the side `first` is speaker A."""
     letters = {first: "A", other(first): "B"}
-    by_round = sorted(debate.speeches, key=lambda speech: (speech.round, letters[speech.side]))
-    # Speeches of one round stand in the order of the letters only where neither heard the other.
-    speeches = by_round if debate.simultaneous else debate.speeches
+    speeches = sorted(debate.speeches, key=lambda speech: (speech.round, letters[speech.side]))
     lines = [
         f"Motion: {debate.motion}",
         f"{letters[PRO]} speaks for the motion, {letters[CON]} against it.",

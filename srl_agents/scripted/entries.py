@@ -43,7 +43,7 @@ def _explorer(env: Any) -> SyncPolicy:
 
 
 def _trader(name: str, env: Any, **manner: Any) -> SyncPolicy:
-    return Trader(env.unwrapped.rules, network=env.unwrapped.network, name=name, **manner)
+    return Trader(env.unwrapped.rules, name=name, **manner)
 
 
 def _negotiator(name: str, beta: float, env: Any) -> SyncPolicy:

@@ -80,7 +80,7 @@ class LearnerWorker:
         """Load the model and build its learner; raises as `build.build_run`."""
         config, model, make_env, starts = self._settings
         torch.set_num_threads(config.threads)
-        started = processes.start(config.models.device, config.threads)
+        processes.start(config.models.device, config.threads)
         with closing(make_env()) as env:
             matchmaking = matchmaking_of(config, env)
         sampling, bases = build_sampling(config, matchmaking), config.models.bases
@@ -95,7 +95,7 @@ class LearnerWorker:
         self._device = next(self._module.parameters()).device
         tokenizers = {model: self._backend.tokenizer}
         self._learner = build_learners(
-            config, make_env, modules, tokenizers, matchmaking, sampling, started
+            config, make_env, modules, tokenizers, matchmaking, sampling
         )[model]
         self._changes = 0
 
@@ -194,11 +194,11 @@ class RemoteLearner:
     target: Literal["learner", "stage"] = "learner"
     CHANGES: ClassVar = (
         "begin_update", "compute_gradients", "apply_gradients", "set_weights", "set_reference",
-        "load_optimizer_state", "load_counters", "scale",
+        "load_optimizer_state", "load_counters",
     )  # fmt: skip
     READS: ClassVar = (
-        "reference", "optimizer_state", "refuse_state", "counters", "hyperparameters",
-        "parallelism", "tokenised", "reference_logprobs",
+        "reference", "optimizer_state", "refuse_state", "counters", "parallelism",
+        "tokenised", "reference_logprobs",
     )  # fmt: skip
 
     def __init__(self, name: str, actor: Actor, put: Callable[[Any], Any]) -> None:

@@ -1,4 +1,4 @@
-"""Play ahead: rounds are played while models learn from earlier rounds, each at its own pace.
+"""Play ahead: rounds are played while models learn from earlier rounds, each in its own thread.
 
 The caller of `next_round` coordinates: it starts rounds, and hands completed ones to the models in
 order. One thread plays the episodes of all current rounds in one event loop. Each model learns in
@@ -9,23 +9,19 @@ round, and whose samples may be s updates old, has room for
 
     max(0, floor((s + 1) / u) - 1)
 
-rounds: at the start of a round, the model has trained on all earlier rounds except that number. Its
-last sample is then at most s updates old. Without room, the rounds are equal to the sequential
-loop to the bit. A model that is more than its room behind the fastest model delays no round until
-it has caught up; samples that are too old for it by then are dropped and counted.
+rounds: at the start of a round, every model has trained on all earlier rounds except that number.
+Its last sample is then at most s updates old. Without room, the rounds are equal to the sequential
+loop to the bit.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections import Counter
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 
 from srl_agents.episode import Episode
 from srl_agents.event_loop import LoopThread
@@ -75,25 +71,24 @@ class Activity:
             self._seconds[kind] += passed
 
 
-@dataclass
-class Pace:
-    """Progress of the models that learn in one thread."""
+class LearnerThread:
+    """Thread in which models learn from all rounds, in order.
 
-    models: tuple[str, ...]
-    room: int
-    """Number of rounds that may be played ahead of the models."""
-    learned: int
-    """Number of rounds that the models have trained on."""
-    latest: dict[str, UpdateStats]
-    """Model to the statistics in the latest returned round."""
-    waiting: deque[PlayedRound] = field(default_factory=deque)
-    busy: bool = False
-    behind: bool = False
-    """True if the models delay no round."""
-    updates: dict[int, dict[str, UpdateStats]] = field(default_factory=dict)
-    """Round to its statistics, until they are returned."""
-    learning: threading.Lock = field(default_factory=threading.Lock)
-    """Locked while the models learn."""
+    Args:
+        models: Models that learn together.
+        room: Number of rounds that may be played ahead of the models.
+        first: Number of the first round.
+    """
+
+    def __init__(self, models: tuple[str, ...], room: int, first: int) -> None:
+        self.models, self.room = models, room
+        self.learned = first
+        """Number of rounds that the models have trained on."""
+        self.updates: dict[int, Future[dict[str, UpdateStats]]] = {}
+        """Round to its statistics, until they are returned."""
+        self.learning = threading.Lock()
+        """Locked while the models learn."""
+        self.thread = ThreadPoolExecutor(1, " ".join(models))
 
 
 class PlayAhead:
@@ -113,34 +108,17 @@ class PlayAhead:
         """True if a round failed; its error is raised after all rounds before it were returned."""
         bound = run.config.engine.in_flight
         self._in_flight = None if bound is None else asyncio.Semaphore(bound)
-        models = tuple(run.learners)
-        independent = run.config.updates.strategy == INDEPENDENT
-        self._paces = [
-            self._pace(own) for own in ([(m,) for m in models] if independent else [models])
-        ]
-        self._changed = threading.Condition()
-        """Protects everything that threads share."""
-        self._has_news = False
-        self._paused = False
-        """True if models that are behind wait too, because the run's state is read."""
+        self._news = threading.Event()
+        """Set if episodes or an update have ended."""
         self._closing = False
         self._play_thread = LoopThread("play")
-        self._threads = [LoopThread(" ".join(pace.models)) for pace in self._paces]
-        self._learning = [
-            thread.submit(self._learn(pace))
-            for thread, pace in zip(self._threads, self._paces, strict=True)
+        rooms = {m: room(run.config, m, run.matchmaking.most_held(m)) for m in run.learners}
+        independent = run.config.updates.strategy == INDEPENDENT
+        together = [(model,) for model in rooms] if independent else [tuple(rooms)]
+        self._threads = [
+            LearnerThread(models, min(map(rooms.__getitem__, models)), run.next_round)
+            for models in together
         ]
-        for learning in self._learning:
-            learning.add_done_callback(self._notify)
-
-    def _pace(self, models: tuple[str, ...]) -> Pace:
-        run = self._run
-        latest = {
-            m: UpdateStats(version=run.versions[m], dropped=run.buffers[m].dropped.copy())
-            for m in models
-        }
-        smallest = min(room(run.config, m, run.matchmaking.most_held(m)) for m in models)
-        return Pace(models, smallest, run.next_round, latest)
 
     @property
     def ahead(self) -> bool:
@@ -148,18 +126,16 @@ class PlayAhead:
         return self._prepared > self._returned
 
     def next_round(self) -> RoundResult:
-        """Return the next round once all models that are not behind have trained on it.
+        """Return the next round once all models have trained on it.
 
-        All models learn from the run's last round. Raises errors of episodes and learners; the
-        schedule is closed then.
+        Raises errors of episodes and learners; the schedule is closed then.
         """
         try:
             number = self._returned
-            self._pause(False)
-            while not self._is_learned(number):
+            while not self._have_learned(number):
                 self._start_rounds()
                 if not self._prepare_round():
-                    self._wait()
+                    self._news.wait()
             return self._result(number)
         except BaseException:
             self.close()
@@ -171,9 +147,8 @@ class PlayAhead:
         Nothing is learned afterwards until `next_round` is called. Raises as `next_round`.
         """
         try:
-            self._pause(True)
-            while not self._is_settled():
-                self._wait()
+            while not self._have_learned(self._prepared - 1):
+                self._news.wait()
             return [self._result(number) for number in range(self._returned, self._prepared)]
         except BaseException:
             self.close()
@@ -181,27 +156,23 @@ class PlayAhead:
 
     def close(self) -> None:
         """Cancel all episodes, let models complete their current round, and end all threads."""
-        with self._changed:
-            if self._closing:
-                return
+        if not self._closing:
             self._closing = True
-            self._changed.notify_all()
-        for thread in (self._play_thread, *self._threads):
-            thread.close()
-
-    # Play.
+            self._play_thread.close()
+            for own in self._threads:
+                own.thread.shutdown(cancel_futures=True)
 
     def _start_rounds(self) -> None:
         while self._may_start(self._started):
             number = self._started
             with ExitStack() as between_updates:
                 if growth_is_due(self._run, number):
-                    for pace in self._paces:
-                        between_updates.enter_context(pace.learning)
+                    for own in self._threads:
+                        between_updates.enter_context(own.learning)
                 plan = plan_round(self._run, number)
             load_opponents(self._run, plan.opponents[0])  # RunConfig: the same in all groups
             self._playing[number] = playing = self._play_thread.submit(self._rollout(number, plan))
-            playing.add_done_callback(self._notify)
+            playing.add_done_callback(lambda _: self._news.set())
             self._started += 1
 
     def _may_start(self, number: int) -> bool:
@@ -210,8 +181,7 @@ class PlayAhead:
         if self._run.pools and self._prepared < number:
             # A pool plays one snapshot at a time, and the next draw depends on all results.
             return False
-        with self._changed:
-            return all(number - own.learned <= own.room for own in self._paces if not own.behind)
+        return all(number - own.learned <= own.room for own in self._threads)
 
     async def _rollout(self, number: int, plan: RoundPlan) -> list[Episode]:
         self._activity.change("rollout", 1)
@@ -236,113 +206,39 @@ class PlayAhead:
             if self._returned < number:
                 return False
             raise
-        played = prepare(self._run, number, self._playing.pop(number).result())
-        with self._changed:
-            self._played[number] = played
-            self._prepared += 1
-            for pace in self._paces:
-                pace.waiting.append(played)
-            self._changed.notify_all()
+        self._played[number] = prepare(self._run, number, self._playing.pop(number).result())
+        self._prepared += 1
+        for own in self._threads:
+            learning = own.thread.submit(self._learn, own, self._played[number])
+            own.updates[number] = learning
+            learning.add_done_callback(lambda _: self._news.set())
         return True
 
-    # Learning.
+    def _learn(self, own: LearnerThread, played: PlayedRound) -> dict[str, UpdateStats]:
+        if own.learned < played.number:
+            raise CancelledError  # an earlier round has failed
+        with own.learning:
+            self._activity.change("train", 1)
+            updates = learn(self._run, played, own.models)
+            self._activity.change("train", -1)
+        own.learned += 1
+        return updates
 
-    async def _learn(self, pace: Pace) -> None:
-        """Learn from all rounds in order; the whole work of one thread."""
-        while (played := self._next_for(pace)) is not None:
-            with pace.learning:
-                self._activity.change("train", 1)
-                updates = learn(self._run, played, pace.models)
-                self._activity.change("train", -1)
-            with self._changed:
-                pace.busy = False
-                pace.learned += 1
-                pace.updates[played.number] = updates
-                self._compare_paces()
-            self._notify()
-
-    def _next_for(self, pace: Pace) -> PlayedRound | None:
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._closing or (pace.waiting and not (self._paused and pace.behind))
-            )
-            if self._closing:
-                return None
-            pace.busy = True
-            return pace.waiting.popleft()
-
-    def _compare_paces(self) -> None:
-        front = max(pace.learned for pace in self._paces)
-        for pace in self._paces:
-            if pace.room and front - pace.learned > pace.room:
-                pace.behind = True
-            elif pace.learned == front:
-                pace.behind = False
-
-    # Coordination.
-
-    def _is_learned(self, number: int) -> bool:
-        last = number == self._run.config.rounds - 1
-        with self._changed:
-            self._read_news()
-            if self._prepared <= number:
-                return False
-            if not all(own.learned > number for own in self._paces if last or not own.behind):
-                return False
-        if last or not self._saves_after(number):
-            return True
-        self._pause(True)
-        return self._is_settled()
-
-    def _is_settled(self) -> bool:
-        with self._changed:
-            self._read_news()
-            if any(pace.busy or (pace.waiting and not pace.behind) for pace in self._paces):
-                return False
-            for pace in self._paces:
-                self._move_to_buffers(pace)
-            return True
-
-    def _read_news(self) -> None:
-        """Raise the error of a learner; wait for other news afterwards."""
-        self._has_news = False
-        for learning in self._learning:
-            if learning.done():
-                learning.result()
-
-    def _move_to_buffers(self, pace: Pace) -> None:
-        """Add the waiting samples of models that are behind to their buffers, for a checkpoint."""
-        for place, played in enumerate(pace.waiting):
-            for model in pace.models:
-                self._run.buffers[model].add(played.samples[model])
-            pace.waiting[place] = dataclasses.replace(
-                played, samples=dict.fromkeys(pace.models, ())
-            )
+    def _have_learned(self, number: int) -> bool:
+        """Return True if all models have trained on the round; raise the error of a learner."""
+        self._news.clear()
+        for own in self._threads:
+            for learning in own.updates.values():
+                if learning.done():
+                    learning.result()
+        return self._prepared > number and all(own.learned > number for own in self._threads)
 
     def _result(self, number: int) -> RoundResult:
-        with self._changed:
-            for pace in self._paces:
-                ready = [pace.updates.pop(n) for n in sorted(pace.updates) if n <= number]
-                for model in pace.models:
-                    parts = [updates[model] for updates in ready]
-                    pace.latest[model] = combined(pace.latest[model], parts)
-            updates = {m: own for pace in self._paces for m, own in pace.latest.items()}
-            self._returned += 1
+        updates: dict[str, UpdateStats] = {}
+        for own in self._threads:
+            updates |= own.updates.pop(number).result()
+        self._returned += 1
         return finish(self._run, self._played.pop(number), updates, self._activity.seconds())
-
-    def _pause(self, paused: bool) -> None:
-        with self._changed:
-            self._paused = paused
-            self._changed.notify_all()
-
-    def _wait(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._has_news)
-
-    def _notify(self, _: object = None) -> None:
-        with self._changed:
-            self._has_news = True
-            self._changed.notify_all()
 
 
 def room(config: RunConfig, model: str, agents: int) -> int:
@@ -357,20 +253,3 @@ def room(config: RunConfig, model: str, agents: int) -> int:
     updates = -(-per_round // config.sample_budget.get(model, per_round))
     bound = config.updates.max_staleness - config.backend.publication_lag
     return max(0, (bound + 1) // updates - 1)
-
-
-def combined(last: UpdateStats, parts: Sequence[UpdateStats]) -> UpdateStats:
-    """Return the sum of the statistics in `parts`, with the version of `last` if there are none."""
-    total = UpdateStats(version=last.version, dropped=last.dropped)
-    for part in parts:
-        total.samples += part.samples
-        total.updates += part.updates
-        total.steps_left_out += part.steps_left_out
-        total.staleness += part.staleness
-        total.age += part.age
-        total.metrics = part.metrics or total.metrics
-        total.weight_change += part.weight_change
-        total.sent += part.sent
-        total.received += part.received
-        total.version, total.dropped = part.version, part.dropped
-    return total

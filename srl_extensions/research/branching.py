@@ -1,8 +1,10 @@
-"""Branching rollouts: at every turn several answers to one situation, each tried on a copy."""
+"""Branching rollouts: several answers to each situation, each tried on a copy of the environment.
+
+Tree-structured sampling of AT-GRPO (Zhao et al. 2025, sec. 4).
+"""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,51 +25,43 @@ from srl_train.returns import discounted_return
 from srl_train.samples import TokenSample, chosen, tokens_of
 from srl_train.trajectory import Game
 
-Answer = tuple[Decision, Any]
-"""What was decided, and the memory after it."""
-
 
 @runtime_checkable
 class Branches(Protocol):
-    """A policy whose memories can be gone on with more than once."""
+    """A policy whose memories can be continued more than once."""
 
     def branch(self, state: Any, seed: int) -> Any:
-        """A memory of the same past; all randomness from here on is from `seed`."""
+        """Return a memory of the same past that draws from `seed`."""
         ...
 
 
 @dataclass(frozen=True)
 class Branching:
-    """How a game branches (tree-structured sampling of AT-GRPO: Zhao et al. 2025, sec. 4)."""
+    """Settings of the branches."""
 
     agents: Collection[str]
-    """Whose answers are drawn several times; their policies are waited for, and can branch."""
+    """Agents whose answers are drawn several times."""
     count: int
     """Answers to every situation, 2 or more."""
     worth: Callable[[Episode, str, int], float]
-    """(a branch's record from the game's start, agent, number of the turn) -> what the agent's
-    answer in that turn came to."""
-    best: bool = True
-    """Whether the game goes on with each agent's best answer; else with the one drawn first."""
-    to_the_end: bool = False
-    """Whether branches are played to their ends; else for the one turn."""
+    """(record of a branch, agent, number of the turn) -> value of the agent's answer."""
 
 
 @dataclass(frozen=True)
 class Siblings:
-    """The answers that were drawn to one situation."""
+    """Answers that were drawn to one situation."""
 
     agent: str
     turn: int
-    """Its number, from 0."""
+    """Number of the turn, from 0."""
     decisions: tuple[Decision, ...]
     worth: tuple[float, ...]
-    """Of each: in its branch the others' answers were those drawn first."""
+    """Value of each answer, next to the first answers of all other agents."""
 
 
 @dataclass(frozen=True)
 class BranchedEpisode(Episode):
-    """An episode with what was tried on its way; records of episodes leave that out."""
+    """An episode with all answers that were tried; files of episodes do not contain those."""
 
     siblings: tuple[Siblings, ...] = ()
     branch_steps: int = 0
@@ -76,10 +70,10 @@ class BranchedEpisode(Episode):
 
 @dataclass
 class BranchingGame(EpisodeGame):
-    """One episode under way, with branches at every turn.
+    """A current episode that tries several answers per turn and continues with the best.
 
-    Every branch is a copy of the environment as it stands, chance included: siblings meet the same
-    chance, and what goes on in them is drawn from the same seeds.
+    Each branch is one step on a copy of the environment, including its random state: all answers to
+    a situation meet the same chance.
     """
 
     branching: Branching = field(kw_only=True)
@@ -87,85 +81,63 @@ class BranchingGame(EpisodeGame):
     branch_steps: int = 0
 
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
-        """Add the decisions that the game goes on with."""
-        if self.speaks_first:
-            raise ValueError("a game in which somebody speaks first cannot branch")
-        places = list(self.env.possible_agents)
-        seeds = dict(zip(places, self.seeds(len(places)), strict=True))
+        """Add the decisions that the episode continues with."""
+        places, count = list(self.env.possible_agents), self.branching.count
+        seeds = of_branches(self.policy_seed, len(self.turns), len(places) * count)
         asked = [
             agent
             for agent in self.env.agents
             if agent in self.branching.agents and self.without_say(agent) is None
         ]
         before = dict(self.memories)
-        made = {a: [self.branched(a, before[a], seed) for seed in seeds[a][1:]] for a in asked}
-        chosen: dict[str, int] = {}
+        made = {
+            agent: [self._branched(agent, seed) for seed in seeds[place :: len(places)][1:]]
+            for place, agent in enumerate(places)
+            if agent in asked
+        }
+        best: dict[str, int] = {}
         try:
             calls = [
-                self.waiting[agent].act([self.see(agent, ())] * len(own), own)
-                for agent, own in made.items()
+                self.waiting[agent].act([self.see(agent, ())] * len(made[agent]), made[agent])
+                for agent in asked
             ]
             drawn: list[Any] = await together(*calls, super().ask(decisions, leaders=leaders))
-            answers: dict[str, list[Answer]] = {
+            answers = {
                 agent: [(decisions[agent], self.memories[agent]), *zip(*other, strict=True)]
                 for agent, other in zip(asked, drawn[:-1], strict=True)
             }
             if answers:
-                chosen = await self.tried(decisions, answers, {a: s[0] for a, s in seeds.items()})
-            for agent, number in chosen.items():
+                tried = {agent: [answer for answer, _ in own] for agent, own in answers.items()}
+                best = self._best(decisions, tried)
+            for agent, number in best.items():
                 decisions[agent], self.memories[agent] = answers[agent][number]
         finally:
             for agent, own in made.items():
                 for number, memory in enumerate([before[agent], *own]):
-                    if number != chosen.get(agent, 0):
+                    if number != best.get(agent, 0):
                         self.waiting[agent].leave(memory)
 
-    def seeds(self, agents: int) -> list[list[int]]:
-        """Of each agent in this turn: what goes on in branches is drawn from, then its siblings."""
-        flat = of_branches(self.policy_seed, len(self.turns), agents * self.branching.count)
-        return [flat[place::agents] for place in range(agents)]
-
-    def branched(self, agent: str, memory: Any, seed: int) -> Any:
-        """A memory of the same past, apart. Raises PolicyError where answers of an agent that
-        branches are not drawn anew from `seed`."""
+    def _branched(self, agent: str, seed: int) -> Any:
         policy = self.seats[agent]
-        if isinstance(policy, Branches):
-            return policy.branch(memory, seed)
-        if agent in self.branching.agents:
+        if not isinstance(policy, Branches):
             raise PolicyError(f"{agent} is played by {policy_name(policy)}, which cannot branch")
-        return copy.deepcopy(memory)
+        return policy.branch(self.memories[agent], seed)
 
-    async def tried(
-        self,
-        first: Mapping[str, Decision],
-        answers: Mapping[str, list[Answer]],
-        seeds: Mapping[str, int],
+    def _best(
+        self, first: Mapping[str, Decision], answers: Mapping[str, list[Decision]]
     ) -> dict[str, int]:
-        """Try every answer, the others giving their first; returns whose which is gone on with."""
-        tries = [(agent, n) for agent, own in answers.items() for n in range(1, len(own))]
-        branches = [self.branch(first, self.memories, seeds)]
-        for agent, number in tries:
-            decision, memory = answers[agent][number]
-            branches.append(
-                self.branch({**first, agent: decision}, {**self.memories, agent: memory}, seeds)
-            )
-        as_drawn, *records = await together(*branches)
-        turn, chosen = len(self.turns), {}
+        """Try every answer next to the other agents' first; return agent to its best answer."""
+        as_drawn = self._branch(first)
+        turn, best = len(self.turns), {}
         for agent, own in answers.items():
-            tried = [r for (who, _), r in zip(tries, records, strict=True) if who == agent]
+            tried = [self._branch({**first, agent: decision}) for decision in own[1:]]
             worth = [self.branching.worth(record, agent, turn) for record in (as_drawn, *tried)]
-            self.siblings.append(Siblings(agent, turn, tuple(d for d, _ in own), tuple(worth)))
-            chosen[agent] = worth.index(max(worth)) if self.branching.best else 0
-        return chosen
+            self.siblings.append(Siblings(agent, turn, tuple(own), tuple(worth)))
+            best[agent] = worth.index(max(worth))
+        return best
 
-    async def branch(
-        self,
-        decisions: Mapping[str, Decision],
-        memories: Mapping[str, Any],
-        seeds: Mapping[str, int],
-    ) -> Episode:
-        """The record of a copy of the game that goes on with these decisions and memories."""
-        on = self.branching.to_the_end
+    def _branch(self, decisions: Mapping[str, Decision]) -> Episode:
+        """Return the record of a copy of the episode after one step with these decisions."""
         game = EpisodeGame(
             copied(self.env),
             self.seats,
@@ -176,51 +148,55 @@ class BranchingGame(EpisodeGame):
             self.given_names,
             observations=self.observations,
             infos=self.infos,
-            memories={a: self.branched(a, m, seeds[a]) for a, m in memories.items()}
-            if on
-            else dict(memories),
+            memories=dict(self.memories),
             turns=list(self.turns),
             ends=dict(self.ends),
         )
-        try:
-            game.advance(decisions)
-            if on:
-                await game.go_on()
-        finally:
-            if on:
-                game.leave()
-        self.branch_steps += len(game.turns) - len(self.turns)
+        game.advance(decisions)
+        self.branch_steps += 1
         return game.episode()
 
     def episode(self) -> BranchedEpisode:
-        """The record of what was played, and of what was tried."""
+        """Return the record of the episode and of all answers that were tried."""
         played = super().episode()
         own = {each.name: getattr(played, each.name) for each in dataclasses.fields(played)}
         return BranchedEpisode(**own, siblings=tuple(self.siblings), branch_steps=self.branch_steps)
 
 
-# Training on branches.
-
-
 def branch_samples(model: str, episodes: Sequence[Episode], round_number: int) -> list[TokenSample]:
-    """The samples of one model: the answers to one situation follow one another.
+    """Return the samples of one model: one per answer, all answers to a situation in a row.
 
-    Each has what its answer was worth as its return, for the learner to compare. Raises ValueError
-    where an answer carries no tokens.
+    The return of a sample is the value of its answer.
     """
-    return [
-        _sample(siblings, decision, worth, context, (round_number, episode.seed, siblings.agent))
-        for episode in episodes
-        if isinstance(episode, BranchedEpisode)
-        for siblings in episode.siblings
-        if episode.seats[siblings.agent] == model
-        for context in [_read_before(episode, siblings)]
-        for decision, worth in zip(siblings.decisions, siblings.worth, strict=True)
-    ]
+    samples = []
+    for episode in episodes:
+        assert isinstance(episode, BranchedEpisode)
+        for siblings in episode.siblings:
+            if episode.seats[siblings.agent] != model:
+                continue
+            context = _read_before(episode, siblings)
+            for decision, worth in zip(siblings.decisions, siblings.worth, strict=True):
+                tokens = tokens_of(siblings.agent, siblings.turn, decision)
+                samples.append(
+                    TokenSample(
+                        prompt_ids=context + tokens.prompt_ids,
+                        completion_ids=tokens.completion_ids,
+                        mask=chosen(tokens),
+                        logprobs=tokens.logprobs,
+                        allowed=tokens.allowed,
+                        turns=((0, len(tokens.completion_ids)),),
+                        elapsed=(1,),
+                        rewards=(worth,),
+                        episode_return=worth,
+                        group=(round_number, episode.seed, siblings.agent),
+                        version=int(tokens.model.version),
+                    )
+                )
+    return samples
 
 
 def _read_before(episode: Episode, siblings: Siblings) -> tuple[int, ...]:
-    """All that the agent had read and written when it was asked, as the game went."""
+    """Return all tokens that the agent had read and written before the turn."""
     read: tuple[int, ...] = ()
     before = episode.steps_before(siblings.agent, siblings.turn)
     for step in episode.steps_of(siblings.agent)[:before]:
@@ -230,51 +206,21 @@ def _read_before(episode: Episode, siblings: Siblings) -> tuple[int, ...]:
     return read
 
 
-def _sample(
-    siblings: Siblings,
-    decision: Decision,
-    worth: float,
-    context: tuple[int, ...],
-    group: tuple[int, int, str],
-) -> TokenSample:
-    tokens = tokens_of(siblings.agent, siblings.turn, decision)
-    return TokenSample(
-        prompt_ids=context + tokens.prompt_ids,
-        completion_ids=tokens.completion_ids,
-        mask=chosen(tokens),
-        logprobs=tokens.logprobs,
-        allowed=tokens.allowed,
-        turns=((0, len(tokens.completion_ids)),),
-        elapsed=(1,),
-        rewards=(worth,),
-        episode_return=worth,
-        group=group,
-        version=int(tokens.model.version),
-    )
-
-
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
-    """Return the hooks that play branching games and build samples from their branches.
+    """Return the hooks that play branching episodes and build samples from their branches.
 
     Raises:
         ConfigError: If the environment cannot be copied.
     """
-    section, rollout = config.rollout.branching, config.rollout
-    assert section is not None
-    check_copies("rollout.branching: got a section", env)
+    rollout = config.rollout
+    check_copies("rollout.branching: got true", env)
 
     def make_game(run: Any) -> MakeGame:
         def worth(episode: Episode, agent: str, turn: int) -> float:
             shaped = run.game(episode)[agent].shaped
             return discounted_return(shaped[episode.steps_before(agent, turn) :], rollout.discount)
 
-        branching = Branching(
-            run.agents_that_learn,
-            rollout.group_size,
-            worth,
-            best=section.follow == "best",
-            to_the_end=section.value == "game",
-        )
+        branching = Branching(run.agents_that_learn, rollout.group_size, worth)
         return partial(BranchingGame, branching=branching)
 
     def count_steps(

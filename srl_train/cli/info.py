@@ -13,7 +13,6 @@ STRATEGIES = {
     "asynchronous": "each model updates when its own sample budget is full; staleness is bounded",
     "federated": "models learn independently, then take the mean of their weights",
     "selective": "only the best share of the models updates; patience lets the others in",
-    "population": "significantly worse models copy better ones, with other hyperparameters",
 }
 """Update strategies. A test compares the names: the strategies themselves require torch."""
 MODES = {

@@ -74,12 +74,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _announce(trainer: Trainer, resumed: bool) -> None:
     """Print the number of processes and the round of a resume."""
+    from srl_train import processes
     from srl_train.checkpoints import warn_of_incomplete
 
     run = trainer.run
-    started = next(iter(run.learners.values())).parallelism()
-    if started.processes > 1:
-        tell(f"training in {started}")
+    if processes.count() > 1:
+        tell(f"training in {next(iter(run.learners.values())).parallelism()}")
     if resumed:
         warn_of_incomplete(trainer.files.checkpoints)
         tell(f"resuming at round {run.next_round} of {run.config.rounds}")

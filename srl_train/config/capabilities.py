@@ -34,7 +34,6 @@ FACTS = {
     "whole_servers": "servers have whole models and cannot load a second version",
     "pools": "past weights play next to the current ones",
     "group_opponents": "each group of episodes has opponents of its own",
-    "exchange": "models are replaced by copies of others",
     "averaged": "models receive averaged parameters",
     "own_units": "values of a critic are in units of the model's own returns",
     "offline": "models learn from data before the rounds",
@@ -42,6 +41,7 @@ FACTS = {
     "reference_twice": "DPO loads a reference adapter of its own",
     "moving": "the reference follows the weights",
     "api": "an API model plays",
+    "truncated": "answers are sampled from a part of the vocabulary",
 }
 """Fact to its description."""
 
@@ -72,6 +72,20 @@ def _any_algorithm(test: Callable[[Any], object]) -> Callable[[RunConfig], objec
 PARTS = (
     _part("algorithm.name ppo", _any_algorithm(lambda o: o.name == "ppo"), "critic", "credit"),
     _part(
+        "sampling with top_p or top_k",
+        lambda c: any(
+            own.top_p < 1 or own.top_k
+            for own in (c.models.sampling, *c.models.agent_sampling.values())
+        ),
+        "truncated",
+    ),
+    _part(
+        "algorithm.trl off_policy_mask_threshold",
+        _any_algorithm(lambda o: o.trl.get("off_policy_mask_threshold")),
+        "",
+        "truncated",
+    ),
+    _part(
         "algorithm.value_normalisation running",
         lambda c: c.averages_running_critics,
         "own_units",
@@ -95,7 +109,7 @@ PARTS = (
         "engine.play_ahead",
         lambda c: c.engine.play_ahead,
         "overlap",
-        "processes exchange group_opponents",
+        "processes group_opponents truncated",
     ),
     _part(
         "engine.play_ahead with served models",
@@ -107,7 +121,7 @@ PARTS = (
         "backend with served models",
         lambda c: not c.backend.IN_PROCESS,
         "servers",
-        "processes sharded quantized objects",
+        "processes sharded quantized objects truncated",
     ),
     _part(
         "backend with served models, without models.adapters",
@@ -119,7 +133,7 @@ PARTS = (
         "parallel fsdp",
         lambda c: c.parallel == "fsdp",
         "sharded",
-        "adapters pools exchange offline critic moving api",
+        "adapters pools offline critic moving api",
     ),
     _part("models.adapters", lambda c: c.models.adapters, "adapters", "objects"),
     _part("models.quantization", lambda c: c.models.quantization, "quantized"),
@@ -134,8 +148,7 @@ PARTS = (
         lambda c: any(pool.draw_each == "group" for pool in c.opponent_pools.values()),
         "group_opponents",
     ),
-    _part("updates.sample_budget", lambda c: c.sample_budget, "leftovers"),
-    _part("updates.strategy population", lambda c: c.updates.strategy == "population", "exchange"),
+    _part("updates.sample_budget", lambda c: c.sample_budget, "leftovers", "truncated"),
     _part(
         "updates.strategy that averages",
         lambda c: c.updates.strategy in ("synchronized", "federated"),

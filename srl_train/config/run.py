@@ -22,7 +22,6 @@ from srl_train.config.learning.presets import PRESETS, PresetName, filled_in, re
 from srl_train.config.learning.updates import (
     AsynchronousConfig,
     FederatedConfig,
-    PopulationConfig,
     SynchronizedConfig,
     UpdatesConfig,
 )
@@ -59,16 +58,6 @@ class EnvironmentConfig(Section):
         return registry.as_conversations(info.data.get("name", ""), options)
 
 
-class BranchingConfig(Section):
-    """Branches at every turn of a game."""
-
-    follow: Literal["best", "drawn"] = "best"
-    """Which answer of each agent the game goes on with: its best, or the one drawn first."""
-    value: Literal["turn", "game"] = "turn"
-    """What an answer came to: the reward of its turn, or that of the whole game from there, played
-    to its end in a branch of its own."""
-
-
 class RolloutConfig(Section):
     """What a round plays, whatever learns from it."""
 
@@ -79,9 +68,9 @@ class RolloutConfig(Section):
     """Starts per round."""
     discount: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Of rewards, per turn."""
-    branching: BranchingConfig | None = None
-    """A section draws group_size answers to every situation of one game per start, in place of
-    group_size games (AT-GRPO, docs/training/credit.md)."""
+    branching: bool = False
+    """True plays one episode per start, with group_size answers to every situation, instead of
+    group_size episodes (AT-GRPO, docs/training/credit.md)."""
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds in which games that are played at once must be over, a round's, or those of one draw
     of opponents (draw_each); else the round is given up and the run stops. null waits."""
@@ -89,7 +78,7 @@ class RolloutConfig(Section):
     @property
     def per_start(self) -> int:
         """Episodes from the same start."""
-        return self.group_size if self.branching is None else 1
+        return 1 if self.branching else self.group_size
 
     @property
     def episodes(self) -> int:
@@ -272,8 +261,6 @@ class RunConfig(Section):
     def _check_updates(self) -> None:
         if isinstance(self.updates, FederatedConfig):
             self.updates.check_run(self.rounds)
-        if isinstance(self.updates, PopulationConfig):
-            self.updates.check_run(self.learned_by)
 
     def _check_players(self) -> None:
         models = self.models
@@ -298,11 +285,6 @@ class RunConfig(Section):
             raise ConfigError(
                 f"algorithm.scale_rewards must be 'group' or 'none', equal for all models, where "
                 f"credit.name is {name!r}; got {', '.join(sorted(scales))}"
-            )
-        if name == "hierarchical" and self.mode.name != "hierarchical":
-            raise ConfigError(
-                f"credit.name: got 'hierarchical' where mode.name is {self.mode.name!r}: no agent "
-                "leads; set mode.name to 'hierarchical'"
             )
 
     def _check_backend(self) -> None:

@@ -42,9 +42,6 @@ class SharedCritic(nn.Module):
     """Linear value head on the policy's last hidden state; it starts at 0.
 
     The gradient of the value loss reaches the policy's backbone.
-
-    Args:
-        width: Size of the policy's hidden states.
     """
 
     reads_policy = True
@@ -60,18 +57,14 @@ class SharedCritic(nn.Module):
 
 
 class SeparateCritic(nn.Module):
-    """Value head on a second backbone, which starts as a copy of the policy's.
+    """Value head on a second backbone, which starts as a copy of the initial policy's.
 
     Only trainable parameters are copied: for an adapter the base stays shared.
-
-    Args:
-        model: The initial policy, before it is wrapped.
     """
 
     reads_policy = False
 
     def __init__(self, model: Any) -> None:
-
         super().__init__()
         backbone = backbone_of(model)
         frozen = [p for p in backbone.parameters() if not p.requires_grad]
@@ -146,7 +139,7 @@ def joint_states(samples: Sequence[TokenSample], seats: Sequence[str]) -> Tensor
     """
     rows: list[Tensor] = []
     for sample in samples:
-        if sample.states is None or (sample.closing_ids and sample.closing_state is None):
+        if sample.states is None:
             raise ValueError("a central critic requires samples that were recorded with states")
         after = sample.closing_state or sample.states[0]
         if len({len(state) for state in (*sample.states, after)}) > 1:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from srl_train.processes import Parallelism
     from srl_train.samples import TokenSample
 
 
@@ -40,13 +39,10 @@ class Learner(Protocol):
     """model_0, model_1, ..."""
 
     def learn(self, samples: Sequence[TokenSample], seed: int, version: int) -> Learned:
-        """Run one update with the model's own gradients; arguments as in `begin_update`.
-
-        A step whose gradient is not finite is skipped.
-        """
+        """Run one update; arguments as in `begin_update`. Steps that are not finite are skipped."""
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
-        """Start one update and return the largest number of its optimizer steps.
+        """Start one update and return the number of its optimizer steps.
 
         Args:
             samples: Samples in contiguous groups of equal size.
@@ -54,11 +50,8 @@ class Learner(Protocol):
             version: The model's update count. Samples may come from older versions.
         """
 
-    def compute_gradients(self) -> dict[str, Tensor] | None:
-        """Return the next step's gradients by parameter name, unclipped, owned by the caller.
-
-        None ends the update: all further calls return None too.
-        """
+    def compute_gradients(self) -> dict[str, Tensor]:
+        """Return the next step's gradients by parameter name, unclipped."""
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         """Clip, then take one optimizer and scheduler step; None leaves the model unchanged."""
@@ -96,14 +89,8 @@ class Learner(Protocol):
     def load_counters(self, counters: Mapping[str, Any]) -> None:
         """Restore a result of `counters`."""
 
-    def hyperparameters(self) -> dict[str, float]:
-        """Return the current values of the hyperparameters that `scale` accepts."""
-
-    def scale(self, factors: Mapping[str, float]) -> None:
-        """Multiply hyperparameters, named as in the configuration, by factors."""
-
-    def parallelism(self) -> Parallelism:
-        """Return the number of processes and how the model is shared between them."""
+    def parallelism(self) -> str:
+        """Return the number of processes and how they share the model, in words."""
 
 
 class StageLearner(Learner, Protocol):

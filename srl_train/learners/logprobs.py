@@ -169,12 +169,10 @@ def sampler_weights(
 
 
 class Divergence(NamedTuple):
-    """Difference between sampler and trainer, summed over tokens that the model chose."""
+    """Absolute differences in log-probability, over tokens that the model chose."""
 
-    absolute: float
-    """Sum of absolute differences in log-probability."""
+    total: float
     largest: float
-    """Largest absolute difference."""
     tokens: float
 
 

@@ -8,8 +8,7 @@ rollouts: a single batch samples from all models.
 from __future__ import annotations
 
 import copy
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -47,8 +46,12 @@ def adapter_models(
     base.requires_grad_(False)
     models = {}
     for name in names:
-        with isolated_randomness(seed), quiet_upstream():
-            models[name] = get_peft_model(share(base), lora_config(config), adapter_name=ADAPTER)
+        try:
+            with isolated_randomness(seed), quiet_upstream():
+                settings = lora_config(config)
+                models[name] = get_peft_model(share(base), settings, adapter_name=ADAPTER)
+        except ValueError as error:
+            raise ConfigError(f"models.adapters: {error}") from error
         # TRL casts the adapters of models with these marks to bfloat16, which loses small steps of
         # AdamW. Adapters are trained in float32 on every base.
         for mark in ("is_loaded_in_4bit", "is_loaded_in_8bit"):
@@ -81,45 +84,25 @@ def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) ->
     return together
 
 
-def check_adapter_names(names: Iterable[str]) -> None:
-    """Raise ConfigError for a pool named like an attribute of ModuleDict, which PEFT cannot use."""
-    attributes = torch.nn.ModuleDict()
-    for name in names:
-        if hasattr(attributes, name):
-            raise ConfigError(
-                f"opponent_pools: {name!r} cannot name an adapter, because torch.nn.ModuleDict "
-                "has an attribute of that name; rename the pool"
-            )
-
-
 def check_targets(base: Any, targets: str | Sequence[str]) -> None:
-    """Raise ConfigError for a target that matches no linear layer; PEFT would ignore it.
+    """Raise ConfigError for names that are no linear layers of the base; PEFT would ignore them.
 
-    Adapters of embeddings have other parameters, which `side_by_side` cannot share.
+    A string is a regular expression, of which PEFT checks that it matches a layer. Adapters of
+    embeddings have other parameters, which `side_by_side` cannot share.
     """
-    if targets == "all-linear":
-        return
-    layers = [
-        path
+    layers = {
+        path.rpartition(".")[2]
         for path, module in base.named_modules()
         if getattr(getattr(module, "weight", None), "ndim", 0) == 2
         and not isinstance(module, torch.nn.Embedding)
-    ]
-    names = sorted({path.rpartition(".")[2] for path in layers})
-    allowed = f"allowed: 'all-linear', or a list of some of {', '.join(names)}"
-    if not targets:
-        raise ConfigError(f"models.adapters.target_modules is empty; {allowed}")
-    for name in [targets] if isinstance(targets, str) else targets:
-        # PEFT reads a string as a regular expression, a list as ends of paths.
-        pattern = name if name is targets else rf"(.*\.)?{re.escape(name)}"
-        try:
-            fits = any(re.fullmatch(pattern, layer) for layer in layers)
-        except re.error:
-            fits = False
-        if not fits:
-            raise ConfigError(
-                f"models.adapters.target_modules: {name!r} fits no linear layer; {allowed}"
-            )
+    }
+    unknown = [] if isinstance(targets, str) else sorted({*targets} - layers)
+    if unknown or not targets:
+        wrong = f"{unknown[0]!r} fits no linear layer" if unknown else "the list is empty"
+        raise ConfigError(
+            f"models.adapters.target_modules: {wrong}; allowed: 'all-linear', or a list of some of "
+            f"{', '.join(sorted(layers))}"
+        )
 
 
 def lora_config(config: AdapterConfig) -> Any:

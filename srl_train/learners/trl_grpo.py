@@ -6,8 +6,6 @@ reference model. It receives episodes that were already played through its `roll
 
 from __future__ import annotations
 
-import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, get_type_hints
@@ -16,7 +14,6 @@ import torch
 from datasets import Dataset
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 from trl import GRPOConfig, GRPOTrainer
 
 from srl_train import processes
@@ -39,8 +36,6 @@ from srl_train.samples import TokenSample, per_token
 
 REFERENCE = "ref"
 """TRL's name for the copy of the adapter that serves as the reference model."""
-_CHECKPOINTING_OPTIONS = {"every_n_layers", "offload", *inspect.signature(checkpoint).parameters}
-_CHECKPOINTING_OPTIONS -= {"function", "args", "kwargs"}
 
 
 class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -81,7 +76,9 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         elif self.sampled_elsewhere:
             batch["old_per_token_logps"] = batch["sampling_per_token_logps"]
         if samples[0].advantages is not None:
-            batch["advantages"] = advantages_of(samples, batch["completion_ids"])
+            # ValueError by zip if other samples of the update have no advantages.
+            spread = [per_token(sample, sample.advantages or ()) for sample in samples]
+            batch["advantages"] = on_tokens(spread, batch["completion_ids"])
         return batch
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
@@ -161,15 +158,12 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         )
 
 
-def advantages_of(samples: Sequence[TokenSample], completion_ids: Tensor) -> Tensor:
-    """Return advantages (B, T): those of the turn on answer tokens, 0 on all other tokens."""
-    advantages = torch.zeros(completion_ids.shape, device=completion_ids.device)
-    for row, sample in zip(advantages, samples, strict=True):
-        if sample.advantages is None:
-            raise ValueError("either all samples of an update contain advantages, or none")
-        values = per_token(sample, sample.advantages)
+def on_tokens(rows: Sequence[Sequence[float]], completion_ids: Tensor) -> Tensor:
+    """Return values per completion token as a tensor (B, T), padded with 0."""
+    found = torch.zeros(completion_ids.shape)
+    for row, values in zip(found, rows, strict=True):
         row[: len(values)] = torch.tensor(values)
-    return advantages
+    return found.to(completion_ids.device)
 
 
 class PlayedLearner(SteppedLearner):
@@ -203,7 +197,6 @@ class PlayedLearner(SteppedLearner):
         self._group_size = group_size
         self._samples: Sequence[TokenSample] = ()
         self._max_divergence = max_divergence
-        _check_model(config.trl, model)
         steps = planned_updates * self.steps_per_update
         arguments = {
             **common_arguments(config, model, steps, config.gradient_accumulation_steps),
@@ -245,20 +238,16 @@ class PlayedLearner(SteppedLearner):
         Raises:
             TrainingError: If the samples do not divide into groups, minibatches and processes.
         """
-        config, parts = self._config, self._config.minibatches
-        accumulated = parts * config.gradient_accumulation_steps
-        sizes = {
+        config = self._config
+        size = config.minibatches * config.gradient_accumulation_steps * processes.count()
+        for what, number in {
             "rollout.group_size": self._group_size,
-            "algorithm.minibatches": parts,
-            "minibatches x gradient_accumulation_steps": accumulated,
-            "processes x minibatches x gradient_accumulation_steps": accumulated
-            * processes.count(),
-        }
-        for what, size in sizes.items():
-            if not samples or len(samples) % size:
+            "processes x minibatches x gradient_accumulation_steps": size,
+        }.items():
+            if not samples or len(samples) % number:
                 raise TrainingError(
                     f"{self.name} has {len(samples)} samples for an update, "
-                    f"must be a multiple of {what} ({size})"
+                    f"must be a multiple of {what} ({number})"
                 )
         self._begin(seed)
         if config.reference == "moving" and version % config.reference_every == 0:
@@ -271,7 +260,7 @@ class PlayedLearner(SteppedLearner):
         self._trainer.version, self._trainer.divergences = version, []
         return self.steps_per_update
 
-    def compute_gradients(self) -> dict[str, Tensor] | None:
+    def compute_gradients(self) -> dict[str, Tensor]:
         """Return the next step's gradients.
 
         Raises:
@@ -321,25 +310,6 @@ class PlayedLearner(SteppedLearner):
             names = {n: n.replace(f".{ADAPTER}.", f".{REFERENCE}.") for n in self._names}
         return {name: held.get_parameter(there).detach() for name, there in names.items()}
 
-    def counters(self) -> dict[str, Any]:
-        """Return the schedule, the steps and the state of an adaptive entropy bonus."""
-        trainer = self._trainer
-        found = super().counters()
-        # Before the first update TRL's entropy is an infinity, which is no plain data.
-        if trainer.use_adaptive_entropy and math.isfinite(trainer._last_world_entropy):
-            found["entropy"] = [trainer.entropy_coef, trainer._last_world_entropy]
-        return found
-
-    def _first_counters(self) -> dict[str, Any]:
-        own = super()._first_counters()
-        return own | ({"entropy": [0.0, None]} if "entropy" in own else {})
-
-    def load_counters(self, counters: Mapping[str, Any]) -> None:
-        """Restore a result of `counters`."""
-        super().load_counters(counters)
-        if "entropy" in counters:
-            self._trainer.entropy_coef, self._trainer._last_world_entropy = counters["entropy"]
-
     def _inputs(self) -> Any:
         return [{"prompt": "-", "sample": sample} for sample in self._samples]
 
@@ -388,15 +358,6 @@ def _episode_return(
 _STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False}
 
 
-def _check_model(options: Mapping[str, Any], model: Any) -> None:
-    config = model.config.get_text_config()
-    if options.get("router_aux_loss_coef") and not hasattr(config, "output_router_logits"):
-        raise ConfigError(
-            f"trl.router_aux_loss_coef is {options['router_aux_loss_coef']}, must be left out: "
-            f"{model.config.model_type} is no mixture of experts with router logits"
-        )
-
-
 def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOConfig:
     """Build TRL's GRPOConfig.
 
@@ -407,12 +368,6 @@ def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOCo
     Raises:
         ConfigError: If TRL refuses an argument.
     """
-    unknown = {*options.get("activation_checkpointing_kwargs", ())} - _CHECKPOINTING_OPTIONS
-    if unknown:
-        raise ConfigError(
-            f"trl.activation_checkpointing_kwargs has {', '.join(map(repr, sorted(unknown)))}; "
-            f"allowed: {', '.join(sorted(_CHECKPOINTING_OPTIONS))}"
-        )
     kinds = get_type_hints(GRPOConfig)
     for name, value in options.items():
         try:

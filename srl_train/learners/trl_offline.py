@@ -183,10 +183,7 @@ class SftLearner(OfflineLearner):
         return {**inputs, "weights": table}
 
     def _weights(self, batch: Sequence[Demonstration]) -> list[list[float]]:
-        """Return weights per token whose weighted sum is the loss.
-
-        The first token of a conversation is never predicted.
-        """
+        """Return token weights whose weighted sum is the loss; first tokens are not predicted."""
         # TRL adds the processes' sums. Processes that all train on the whole batch count less.
         alike = processes.count() * len(self._own(batch)) / len(batch)
         answers = sum(sum(one.answers[1:]) for one in batch)

@@ -30,19 +30,16 @@ from srl_train.learners.critics import (
     with_closings,
 )
 from srl_train.learners.learner import CRITIC
-from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner
+from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner, on_tokens
 from srl_train.learners.trl_stepped import isolated_randomness
 from srl_train.returns import (
     Floats,
     ValueScale,
-    actions_of,
     explained_variance,
     generalized_advantages,
     standardized,
 )
-from srl_train.samples import TokenSample
-
-_TOO_FAR = 1.5  # times target_kl
+from srl_train.samples import TokenSample, per_token
 
 
 class PlayedPPOTrainer(PlayedGRPOTrainer):
@@ -127,11 +124,10 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     ) -> dict[str, Tensor]:
         """Return advantages (B, T) and, per action (B, K), the tensors of the value loss."""
         like = batch["completion_ids"]
-        actions = [actions_of(s, self.settings.level, self.discount) for s in samples]
-        counts = [len(one.spans) for one in actions]
+        counts = [len(one.turns) for one in samples]
         places = torch.zeros((len(counts), max(counts)), dtype=torch.long)
-        for row, one in zip(places, actions, strict=True):
-            row[: len(one.spans)] = torch.tensor([start for start, _ in one.spans])
+        for row, one in zip(places, samples, strict=True):
+            row[: len(one.turns)] = torch.tensor([start for start, _ in one.turns])
         batch = {**batch, "value_positions": places.to(like.device)}
         if self.settings.critic == "central":
             batch["states"] = joint_states(samples, self.seats).to(like.device)
@@ -144,9 +140,10 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
 
         advantages: list[Floats] = []
         returns: list[Floats] = []
-        for row, count, one, after in zip(values, counts, actions, last, strict=True):
+        for row, count, one, after in zip(values, counts, samples, last, strict=True):
+            discounts = [self.discount**steps for steps in one.elapsed]
             found = generalized_advantages(
-                one.rewards, [*row[:count], after], one.discounts, self.settings.gae_lambda
+                one.rewards, [*row[:count], after], discounts, self.settings.gae_lambda
             )
             advantages.append(found)
             returns.append(found + row[:count])
@@ -162,8 +159,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
             returns = [self.scale.normalize(row) for row in returns]
         flat, own = _whole(np.concatenate(advantages))
         if self.settings.normalize_advantages == "group":
-            pairs = zip(samples, actions, strict=True)
-            kinds = [(s.group, turn) for s, one in pairs for turn in one.turns]
+            kinds = [(one.group, turn) for one in samples for turn in range(len(one.turns))]
             flat = standardized(flat, processes.gather(kinds))
         elif self.settings.normalize_advantages == "update":
             flat = standardized(flat)
@@ -172,18 +168,16 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         weight = self.settings.minibatches * processes.count() / len(flat)
         flat = flat[own]
 
-        spread = torch.zeros(like.shape)
         targets = torch.zeros(places.shape)
         weights = torch.zeros(places.shape)
-        first = 0
-        for number, (count, one) in enumerate(zip(counts, actions, strict=True)):
-            for (start, stop), value in zip(one.spans, flat[first : first + count], strict=True):
-                spread[number, start:stop] = float(value)
+        spread, first = [], 0
+        for number, (count, one) in enumerate(zip(counts, samples, strict=True)):
+            spread.append(per_token(one, flat[first : first + count].tolist()))
             targets[number, :count] = torch.from_numpy(returns[number]).float()
             weights[number, :count] = weight
             first += count
         return {
-            "advantages": spread.to(like.device),
+            "advantages": on_tokens(spread, like),
             "returns": targets.to(like.device),
             "old_values": torch.from_numpy(raw[:, : max(counts)]).float().to(like.device),
             "value_weights": weights.to(like.device),
@@ -244,7 +238,6 @@ class PpoLearner(PlayedLearner):
         super().__init__(name, model, tokenizer, config, seed=seed, **settings)
         self._critic = {n: p for n, p in critic.named_parameters() if p.requires_grad}
         self._parameters |= {f"{CRITIC}{n}": p for n, p in self._critic.items()}
-        self._stopped = False
 
     def _own_arguments(self) -> dict[str, Any]:
         return {"entropy_coef": self._config.entropy_coef}
@@ -253,7 +246,6 @@ class PpoLearner(PlayedLearner):
         """Start one update and return the largest number of its optimizer steps."""
         if not isinstance(self._trainer.critic, CentralCritic):
             self._check_length(samples)
-        self._stopped = False
         return super().begin_update(samples, seed, version)
 
     def _check_length(self, samples: Sequence[TokenSample]) -> None:
@@ -268,21 +260,13 @@ class PpoLearner(PlayedLearner):
                 "shorten the texts, or set tells_time of with_text"
             )
 
-    def compute_gradients(self) -> dict[str, Tensor] | None:
-        """Return the next step's gradients, or None once the policy exceeds target_kl."""
-        if self._stopped:
-            return None
+    def compute_gradients(self) -> dict[str, Tensor]:
+        """Return the next step's gradients."""
         self._trainer.divergence.clear()
         gradients = super().compute_gradients()
-        sums, tokens = processes.sums(
-            [sum(column) for column in zip(*self._trainer.divergence, strict=True)]
-        )
-        divergence = sums / max(tokens, 1.0)
+        sums, tokens = zip(*processes.gather(self._trainer.divergence), strict=True)
+        divergence = sum(sums) / max(sum(tokens), 1.0)
         self._trainer._metrics["train"]["approx_kl"].append(divergence)
-        limit = self._config.target_kl
-        if limit is not None and divergence > _TOO_FAR * limit:
-            self._stopped = True
-            return None
         return gradients
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
@@ -293,10 +277,6 @@ class PpoLearner(PlayedLearner):
             scale = min(1.0, self._config.max_grad_norm / (float(norm) + 1e-6))
             gradients = {**gradients, **{n: g * scale for n, g in own.items()}}
         super().apply_gradients(gradients)
-
-    def end_update(self) -> dict[str, float]:
-        """Return the update's metrics, averaged over its steps."""
-        return {**super().end_update(), "stopped_early": float(self._stopped)}
 
     def counters(self) -> dict[str, Any]:
         """Return the schedule, the steps and the scale of the critic's values."""

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.parallel import DistributedDataParallel
 
 from srl_agents.llm.backends.huggingface.loading import no_bars
 from srl_agents.seeding import of_step
@@ -29,12 +28,6 @@ from srl_train.updates import not_finite
 _STEPPING = threading.Lock()
 """Lock around the optimizer steps of a process: a step sets the process-wide random generators,
 accelerate's GradientState and the warning filters."""
-HELD_AS = {
-    "beta": ("beta",),
-    "entropy_coef": ("entropy_coef",),
-    "clip_range": ("epsilon_low", "epsilon_high"),
-}
-"""Hyperparameter to the attributes that TRL's trainers read at every step."""
 
 
 class SteppedLearner(Learner):
@@ -55,11 +48,13 @@ class SteppedLearner(Learner):
     def _step_from_outside(self, trainer: Any, planned_steps: int) -> None:
         """Set up everything that the trainer's own loop would set up."""
         if trainer.args.activation_checkpointing:
-            options = dict(trainer.args.activation_checkpointing_kwargs or {})
-            trainer.model.activation_checkpointing_enable(
-                every_n_layers=options.pop("every_n_layers", 1),
-                offload=options.pop("offload", False),
-                activation_checkpointing_kwargs=options or None,
+            trainer.model.activation_checkpointing_enable()
+        found, kind = trainer.accelerator.num_processes, trainer.accelerator.distributed_type.value
+        if found != processes.count() or (found > 1 and not kind.startswith("MULTI_")):
+            raise TrainingError(
+                f"{self.name}: its trainer runs on {found} process(es) ({kind} in accelerate), the "
+                f"run has {processes.count()}: start with torchrun and no other launcher, build "
+                "no Accelerator before the run, and unset ACCELERATE_... in the environment"
             )
         try:
             trainer.create_optimizer_and_scheduler(planned_steps)
@@ -77,17 +72,15 @@ class SteppedLearner(Learner):
         self._trainer = trainer
         self._parameters = {n: parameters[n] for n in self._names}
 
-    def parallelism(self) -> processes.Parallelism:
-        """Return the processes and the sharing that the trainer really uses."""
+    def parallelism(self) -> str:
+        """Return the processes that train the model, in words."""
         accelerator = self._trainer.accelerator
-        wrapped = isinstance(self._trainer.model_wrapped, DistributedDataParallel)
-        sharded = fsdp.is_sharded(self._trainer.model)
-        return processes.Parallelism(
-            processes=accelerator.num_processes,
-            kind="fsdp" if sharded else "ddp" if wrapped else "single",
-            device=accelerator.device.type,
-            accelerate=accelerator.distributed_type.value,
-        )
+        count, device = accelerator.num_processes, accelerator.device.type
+        if count == 1:
+            return f"1 process on {device}"
+        kind = "fsdp" if fsdp.is_sharded(self._trainer.model) else "ddp"
+        backend = "nccl" if device == "cuda" else "gloo"
+        return f"{count} processes, {kind} over {backend} on {device}"
 
     def _own_arguments(self) -> dict[str, Any]:
         """Return the arguments of TRL's configuration that are specific to this learner."""
@@ -110,13 +103,13 @@ class SteppedLearner(Learner):
         left_out = []
         for step in range(self.begin_update(samples, seed, version)):
             gradients = self.compute_gradients()
-            broken = None if gradients is None else not_finite(gradients)
+            broken = not_finite(gradients)
             if broken is not None:
                 left_out.append((step, broken))
             self.apply_gradients(None if broken is not None else gradients)
         return Learned(self.end_update(), left_out)
 
-    def compute_gradients(self) -> dict[str, Tensor] | None:
+    def compute_gradients(self) -> dict[str, Tensor]:
         """Run TRL's forward, loss and backward for the next step."""
         trainer = self._trainer
         trainer.model.train()  # TRL derives its own mode from this
@@ -133,7 +126,8 @@ class SteppedLearner(Learner):
                 with apart:
                     loss += trainer.training_step(model, self._inputs(), None).item()
         self._steps_done += 1
-        loss = processes.mean(loss)  # before the check: no process may stop alone
+        losses = processes.gather([loss])
+        loss = sum(losses) / len(losses)  # before the check: no process may stop alone
         if not math.isfinite(loss):
             section, rate = self._config.where, self._config.learning_rate
             raise TrainingError(
@@ -150,8 +144,11 @@ class SteppedLearner(Learner):
         }
         for parameter in self._parameters.values():
             parameter.grad = None
-        beside = {n: own for n, own in gradients.items() if n not in self._names}
-        return {**gradients, **processes.mean_tensors(beside)}
+        if processes.count() == 1:
+            return gradients
+        # DDP and FSDP average the gradients of the model itself, not those of a critic.
+        critic = {n: own for n, own in gradients.items() if n not in self._names}
+        return {**gradients, **trainer.accelerator.reduce(critic, "mean")}
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         """Clip to max_grad_norm, then one AdamW and schedule step."""
@@ -234,52 +231,18 @@ class SteppedLearner(Learner):
         if state["reference"] and (wrong := misfit(state["reference"], self.reference())):
             raise ValueError(f"reference: {wrong}")
         refuse_optimizer_state(state["optimizer"], self._trainer.optimizer)
-        refuse_unlike(state["counters"], self._first_counters(), "counters")
-
-    def _first_counters(self) -> dict[str, Any]:
-        """Return counters of which every value that may be None is None."""
-        return self.counters()
-
-    def hyperparameters(self) -> dict[str, float]:
-        """Return the current values of the hyperparameters that `scale` accepts."""
-        own = {name: getattr(self._trainer, held[0], None) for name, held in HELD_AS.items()}
-        rates = self._trainer.lr_scheduler.base_lrs
-        return {"learning_rate": rates[0], **{n: v for n, v in own.items() if v is not None}}
-
-    def scale(self, factors: Mapping[str, float]) -> None:
-        """Multiply hyperparameters; the learning rate over its whole schedule."""
-        trainer = self._trainer
-        for name, factor in factors.items():
-            for attribute in HELD_AS.get(name, ()):
-                setattr(trainer, attribute, getattr(trainer, attribute) * factor)
-        factor = factors.get("learning_rate", 1.0)
-        for group in trainer.optimizer.param_groups:
-            group["lr"], group["initial_lr"] = group["lr"] * factor, group["initial_lr"] * factor
-        schedule = trainer.lr_scheduler
-        schedule.base_lrs = [rate * factor for rate in schedule.base_lrs]
-        schedule._last_lr = [rate * factor for rate in schedule._last_lr]
+        refuse_unlike(state["counters"], self.counters(), "counters")
 
     def counters(self) -> dict[str, Any]:
         """Return the schedule's plain numbers, the optimizer steps and the hyperparameters."""
         schedule = self._trainer.lr_scheduler.state_dict()
         plain = {k: v for k, v in schedule.items() if isinstance(v, int | float | list | bool)}
-        return {
-            "schedule": plain,
-            "global_step": self._trainer.state.global_step,
-            "held": {
-                attribute: getattr(self._trainer, attribute)
-                for attributes in HELD_AS.values()
-                for attribute in attributes
-                if hasattr(self._trainer, attribute)
-            },
-        }
+        return {"schedule": plain, "global_step": self._trainer.state.global_step}
 
     def load_counters(self, counters: Mapping[str, Any]) -> None:
         """Restore a result of `counters`."""
         self._trainer.lr_scheduler.load_state_dict(dict(counters["schedule"]))
         self._trainer.state.global_step = counters["global_step"]
-        for attribute, value in counters["held"].items():
-            setattr(self._trainer, attribute, value)
 
 
 def common_arguments(

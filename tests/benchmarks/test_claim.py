@@ -125,9 +125,8 @@ def own_claim(monkeypatch):
 
 def test_a_claim_is_measured_printed_and_recorded(own_claim, tmp_path, capsys):
     docs, record, picture = (tmp_path / name for name in ("results.md", "maze.json", "x.png"))
-    docs.write_text("above\n<!-- maze: begin -->\nold\n<!-- maze: end -->\nbelow\n")
     words = ["maze", "--set", "algorithm.clip_range=0.1", "--json", str(record)]
-    assert training.main([*words, "--docs", str(docs), "--figure", str(picture)]) == 0
+    assert training.main([*words, "--markdown", str(docs), "--figure", str(picture)]) == 0
     [request] = own_claim
     assert request.seeds == [0, 1] and request.games == 9
     assert request.overrides == {"algorithm.clip_range": 0.1}
@@ -135,7 +134,7 @@ def test_a_claim_is_measured_printed_and_recorded(own_claim, tmp_path, capsys):
     assert "| -1.0 |" in printed and "9 apples, seeds 0, 1." in printed
     assert json.loads(record.read_text())["result"]["rows"][0]["x"] == 1.0
     text = docs.read_text()
-    assert "old" not in text and "at commit 0123abc" in text and "- held: x is pos" in text
+    assert "at commit 0123abc" in text and "- held: x is pos" in text
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

@@ -12,8 +12,7 @@ def test_it_measures_all_rows_and_keeps_the_numbers(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(env_speed, "BATCH", 16)
     monkeypatch.setattr(env_speed.records, "commit", lambda: "0123abc")  # while one works on it
     docs = tmp_path / "results.md"
-    docs.write_text("before\n<!-- env_speed: begin -->\nold\n<!-- env_speed: end -->\nafter\n")
-    files = ["--json", str(tmp_path / "r.json"), "--docs", str(docs)]
+    files = ["--json", str(tmp_path / "r.json"), "--markdown", str(docs)]
     env_speed.main(["--share", "1e-4", "--repeats", "2", *files])
     record = json.loads((tmp_path / "r.json").read_text())["result"]
     rates = record["agent_steps_per_cpu_second"]
@@ -23,8 +22,7 @@ def test_it_measures_all_rows_and_keeps_the_numbers(tmp_path, monkeypatch, capsy
     assert all(len(values) == 2 and min(values) > 0 for values in rates.values())
     printed = capsys.readouterr().out
     assert all(row.name in printed for row in env_speed.ROWS)
-    assert docs.read_text().startswith("before\n<!-- env_speed: begin -->\n`python -m ")
-    assert "old" not in docs.read_text()
+    assert docs.read_text().startswith("`python -m ")
 
 
 def test_what_is_to_be_reached_is_judged_by_the_best_repeat(monkeypatch):

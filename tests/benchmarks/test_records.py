@@ -7,32 +7,10 @@ from benchmarks import records
 from benchmarks.records import Check, Estimate, OverSeeds, Repeats, estimate, in_turns, ratios
 
 
-def test_a_block_is_replaced_and_nothing_else(tmp_path):
-    text = (
-        "above\n<!-- one: begin -->\nold\n<!-- one: end -->\n<!-- two: begin --><!-- two: end -->"
-    )
-    file = tmp_path / "page.md"
-    file.write_text(text)
-    records.paste(file, "one", "new")
-    assert file.read_text() == (
-        "above\n<!-- one: begin -->\nnew\n<!-- one: end -->\n<!-- two: begin --><!-- two: end -->"
-    )
-
-
-@pytest.mark.parametrize("text", ["", "<!-- one: begin -->", "<!-- one: end -->"])
-def test_a_file_without_the_markers_is_refused(text, tmp_path):
-    file = tmp_path / "page.md"
-    file.write_text(text)
-    with pytest.raises(ValueError, match=r"page.md has no block .*one: begin"):
-        records.paste(file, "one", "new")
-    assert file.read_text() == text
-
-
 def test_results_are_kept_with_their_circumstances(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(records, "commit", lambda: "0123abc")
     docs, json_file = tmp_path / "results.md", tmp_path / "one.json"
-    docs.write_text("<!-- one: begin -->\n<!-- one: end -->\n")
-    records.keep("one", {"x": 1}, "| x |", argparse.Namespace(json=json_file, docs=docs))
+    records.keep("one", {"x": 1}, "| x |", argparse.Namespace(json=json_file, markdown=docs))
     assert capsys.readouterr().out == "| x |\n"
     record = json.loads(json_file.read_text())
     assert record["result"] == {"x": 1}
@@ -46,7 +24,7 @@ def test_results_are_kept_with_their_circumstances(tmp_path, capsys, monkeypatch
 def test_changed_sources_are_not_recorded(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(records, "commit", lambda: "0123abc+changes")
     parser = records.parser("What it measures.")
-    for option in ("--json", "--docs"):
+    for option in ("--json", "--markdown"):
         with pytest.raises(SystemExit):
             parser.parse_args([option, str(tmp_path / "one")])
         assert "the sources differ from their commit" in capsys.readouterr().err
@@ -59,7 +37,7 @@ def test_changed_sources_are_not_recorded(tmp_path, capsys, monkeypatch):
 
 
 def test_a_check_says_whether_it_held(capsys):
-    options = argparse.Namespace(json=None, docs=None)
+    options = argparse.Namespace(json=None, markdown=None)
     held, missed = Check("a", True, "1 of 1"), Check("a", False, "0 of 1")
     assert records.keep("one", {}, "| x |", options, [held]) == 0
     assert records.keep("one", {}, "| x |", options, [held, missed]) == 1

@@ -17,7 +17,6 @@ from srl_train import fsdp, processes
 from srl_train.config import yaml_file
 from srl_train.config.learning.learners import PpoConfig
 from srl_train.errors import TrainingError
-from srl_train.learners.critics import JointState
 from srl_train.learners.trl_ppo import PpoLearner
 from srl_train.trainer import Trainer
 from tests.srl_train.learners.reference.grpo import (
@@ -32,20 +31,14 @@ from tests.srl_train.learners.small_learner import learner
 UPDATES = {
     "dapo": {},
     "steady": {"trl": {"adam_epsilon": 1e-4}},
-    "grpo": {"loss": "grpo"},
-    "dr_grpo": {"loss": "dr_grpo"},
-    "luspo": {"loss": "luspo"},
-    "cispo": {"loss": "cispo"},
     "batch": {"scale_rewards": "batch"},
     "accumulated": {"gradient_accumulation_steps": 2},
-    "replayed": {},
     "advantages": {},
     "constrained": {},
     "bnpo": {"loss": "bnpo"},
 }
 """Case -> the settings of a GRPO learner."""
-CRITICS = ("shared", "separate", "central")
-SLICED = ("dapo", "accumulated", "constrained")
+SLICED = ("dapo", "constrained")
 """The cases that are also done with a sliced model."""
 
 
@@ -57,8 +50,6 @@ def played():
 
 def samples_of(case):
     samples = played()
-    if case == "replayed":
-        return [dataclasses.replace(s, version=0, logprobs=(-3.0,) * len(s.mask)) for s in samples]
     if case == "advantages":
         return [
             dataclasses.replace(s, advantages=tuple(0.1 * i + t for t in range(len(s.turns))))
@@ -79,11 +70,11 @@ def samples_of(case):
     return samples
 
 
-def updated(one, samples, updates=2, version=0):
+def updated(one, samples, updates=2):
     """The first step's gradients ('first.NAME'), and the weights after some updates."""
     found = {}
     for number in range(updates):
-        for _ in range(one.begin_update(samples, 3 + number, version)):
+        for _ in range(one.begin_update(samples, 3 + number, 0)):
             gradients = one.compute_gradients()
             if not found:
                 found = {f"first.{n}": g.clone() for n, g in gradients.items()}
@@ -97,25 +88,20 @@ def grpo(case, sliced=False):
     if sliced:
         fsdp.shard("model_0", model)
     one = learner(model, **UPDATES[case])
-    return updated(one, samples_of(case), version=1 if case == "replayed" else 0), one
+    return updated(one, samples_of(case)), one
 
 
-def ppo(critic):
-    states = [
-        dataclasses.replace(s, states=tuple((float(i), float(t)) for t in range(len(s.turns))))
-        for i, s in enumerate(played())
-    ]
+def ppo():
     one = PpoLearner(
         "model_0",
         small_model(),
         small_tokenizer(),
-        PpoConfig(critic=critic, minibatches=1, num_iterations=2, target_kl=100.0),
+        PpoConfig(minibatches=1),
         group_size=4,
         temperature=1.0,
         planned_updates=10,
-        joint=JointState(("a", "b"), 2) if critic == "central" else None,
     )
-    return updated(one, states), one
+    return updated(one, played()), one
 
 
 def do_updates(folder):
@@ -124,11 +110,11 @@ def do_updates(folder):
     metrics = {}
     for name, (found, one) in {
         **{case: grpo(case) for case in UPDATES},
-        **{f"ppo_{critic}": ppo(critic) for critic in CRITICS},
+        "ppo": ppo(),
         **({f"fsdp_{case}": grpo(case, sliced=True) for case in SLICED} if several else {}),
     }.items():
         wanted = "fsdp" if name.startswith("fsdp") else "ddp"
-        processes.check_started({name: one.parallelism()}, processes.count(), wanted)
+        assert not several or one.parallelism() == f"2 processes, {wanted} over gloo on cpu"
         metrics[name] = found[1]
         keep(folder / f"{name}.safetensors", found[0])
     if processes.is_main():
@@ -182,26 +168,15 @@ def do_failure(_):
     assert own == ([0, 1], [2, 3, 4])[place], own
     assert processes.gather(own) == [0, 1, 2, 3, 4]
     assert processes.any_of(place == 1) and not processes.any_of(False)
-    assert processes.sums([1.0, place]) == [2.0, 1.0] and processes.mean(place) == 0.5
     metrics = {"a": place, **({"b": 3.0} if place else {})}
     assert processes.mean_metrics(metrics) == {"a": 0.5, "b": 3.0}
-    assert float(processes.mean_tensors({"x": torch.tensor(float(place))})["x"]) == 0.5
     with processes.main_first():
         pass
     processes.check_same("a number", 7)
-    layer = torch.nn.Linear(2, 2)
-    torch.nn.init.constant_(layer.weight, 0.5)
-    torch.nn.init.zeros_(layer.bias)
-    processes.check_equal("weights", {"model_0": layer})
-    torch.nn.init.constant_(layer.weight, 0.5 + place)
-    for check in (
-        lambda: processes.check_equal("weights", {"model_0": layer}),
-        lambda: processes.check_same("a number", place),
-    ):
-        try:
-            check()
-        except TrainingError as error:
-            sys.stdout.write(f"told in {place}: {error}\n")
+    try:
+        processes.check_same("a number", place)
+    except TrainingError as error:
+        sys.stdout.write(f"told in {place}: {error}\n")
     if place == 1:
         # Said here too: the agent tells the error of whichever it sees end first.
         sys.stdout.write("the second process fails\n")

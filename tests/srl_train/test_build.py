@@ -30,24 +30,6 @@ WRONG = [
     ({"models__count": 3}, ConfigError, "seats: model_2 plays no agent"),
     ({"models__agent_sampling": {"x": {}}}, ConfigError, "models.agent_sampling names 'x'"),
     (
-        {"models__sampling": {"top_p": 0.9}, "updates__sample_budget": {"model_1": 4}},
-        ConfigError,
-        "updates.sample_budget.model_1 compares model_1 .* agent_1 samples .* top_p 0.9",
-    ),
-    (
-        {
-            "models__agent_sampling": {"agent_0": {"top_k": 5}},
-            "algorithm__trl": {"off_policy_mask_threshold": 0.1},
-        },
-        ConfigError,
-        "trl.off_policy_mask_threshold compares model_0 .* agent_0 samples .* top_p 1 and top_k 5",
-    ),
-    (
-        {"algorithm__trl": {"router_aux_loss_coef": 0.1}},
-        ConfigError,
-        "llama is no mixture of experts",
-    ),
-    (
         {"models__count": 1, "models__agent_sampling": {"agent_1": {"temperature": 0.5}}},
         ConfigError,
         "one temperature above 0",

@@ -97,21 +97,6 @@ def test_counterfactual_uses_gains_directly():
     assert [own["a"] for own in idle] == [[0.0], [0.0]]
 
 
-def test_hierarchical_compares_leaders_over_all_groups_and_followers_within():
-    groups = [
-        [game({"a": [1], "b": [1]}), game({"a": [3], "b": [5]})],
-        [game({"a": [10], "b": [10]}), game({"a": [10], "b": [20]})],
-    ]
-    # a leads: 1, 3, 10, 10 around 6; b follows: 1, 5 around 3, and 10, 20 around 15
-    found = advantages("hierarchical", groups, led(TWO), scale="none")
-    assert [[own["a"] for own in group] for group in found] == [[[-5], [-3]], [[4], [4]]]
-    assert [[own["b"] for own in group] for group in found] == [[[-2], [2]], [[-5], [5]]]
-    # squares 25 + 9 + 16 + 16 = 66, over 3: 22
-    scaled = advantages("hierarchical", groups, led(TWO))
-    assert scaled[0][0]["a"] == pytest.approx([-5 / (math.sqrt(22) + FLOOR)], rel=1e-12)
-    assert scaled[0][0]["b"] == pytest.approx([-2 / (math.sqrt(8) + FLOOR)], rel=1e-12)
-
-
 def test_round_compares_all_starts():
     groups = [alone([1], [2, 1]), alone([10], [10])]  # 1, 3, 10, 10 around 6; squares 66, over 3
     found = advantages("round", groups, scale="none")
@@ -157,9 +142,6 @@ def test_several_environments_have_a_baseline_each():
     found, state = assignment("role", decay=1.0)(groups, ONE, {})
     assert [[own["a"] for own in group] for group in found] == [[[1.0], [-1.0]], [[1.0], [-1.0]]]
     assert state == {"rich a": 100.0, "poor a": 0.0}
-    led_by_a = AgentRoles(("a",), leaders={"a": ()})
-    found = advantages("hierarchical", groups, led_by_a, scale="none")
-    assert [[own["a"] for own in group] for group in found] == [[[1.0], [-1.0]], [[1.0], [-1.0]]]
 
 
 def test_advantage_alignment_by_hand():
@@ -197,7 +179,7 @@ def test_alignment_zero_is_agent_turn():
 def test_equal_returns_give_exact_zeros(name):
     # .1 + .2 is not .3 to the bit, so every turn pays the same here.
     groups = [[game({"a": [0.1, 0.3], "b": [0.7]})] * 3]
-    for one in advantages(name, groups, led(TWO) if name == "hierarchical" else TWO)[0]:
+    for one in advantages(name, groups, TWO)[0]:
         assert one == {"a": [0.0, 0.0], "b": [0.0]}
 
 
@@ -207,7 +189,7 @@ def test_seats_may_leave_early_or_never_play(name):
         [game({"a": [1, 2, 3], "b": [1]}), game({"a": [2], "b": []}), game({"a": [], "b": []})],
         [game({"a": [1], "b": [4, 4]}), game({"a": [0], "b": [1]}), game({"a": [0], "b": [1]})],
     ]
-    found = advantages(name, groups, led(TWO) if name == "hierarchical" else TWO)
+    found = advantages(name, groups, TWO)
     for group, own in zip(groups, found, strict=True):
         for one, given in zip(group, own, strict=True):
             assert list(given) == ["a", "b"]
@@ -222,7 +204,5 @@ def test_the_order_of_agents_does_not_matter(name):
     one = {"r0": [1, 2], "r1": [0.3, 4], "b0": [1, 1], "b1": [2, 0.1]}
     other = {"r0": [0, 1], "r1": [2, 2], "b0": [5, 1], "b1": [2, 2]}
     turned = [game(dict(reversed(own.items()))) for own in (one, other)]
-    seating = led(TEAMS) if name == "hierarchical" else TEAMS
-    assert advantages(name, [turned], seating) == advantages(
-        name, [[game(one), game(other)]], seating
-    )
+    whole = advantages(name, [[game(one), game(other)]], TEAMS)
+    assert advantages(name, [turned], TEAMS) == whole

@@ -41,8 +41,7 @@ def test_per_agent_is_what_trl_computes(short_run, scale):
 
 @pytest.mark.parametrize("name", sorted(set(CREDIT_SCHEMES) - {"per_agent"}))
 def test_every_credit_scheme_trains_on_its_advantages(short_run, name):
-    mode = "hierarchical" if name == "hierarchical" else "cooperative"
-    run = build_run(short_run(credit__name=name, mode__name=mode))
+    run = build_run(short_run(credit__name=name))
     batches, start = watched(run), weights(run)
     inner, given = run.credit.scheme, []
 

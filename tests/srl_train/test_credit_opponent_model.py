@@ -112,7 +112,7 @@ def gradient(name, group):
 
 
 def test_the_gradient_is_unbiased_with_less_noise():
-    groups = [played(np.random.default_rng(seed), 16) for seed in range(400)]
+    groups = [played(np.random.default_rng(seed), 16) for seed in range(200)]
     plain = np.array([gradient("agent_turn", group) for group in groups])
     left = np.array([gradient("opponent_model", group) for group in groups])
     # Choosing 1 pays (.6 + .85) / 2 - (.8 + .6) / 2 = .025 more: gradient .025 / 4, less the

@@ -25,8 +25,7 @@ RUNS = {
         "updates__strategy": "federated",
         "updates__mix": 0.5,
         "updates__period": 2,
-        "updates__proximal": 0.1,
-        "updates__server": {"name": "fedadam"},
+        "updates__server": {"name": "fedavgm"},
     },
     "federated adapters": {
         "updates__strategy": "federated",

@@ -1,20 +1,16 @@
 """Returns, generalized advantages and value scales against hand-worked numbers."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from srl_train.returns import (
     DECAY,
     ValueScale,
-    actions_of,
     discounted_return,
     explained_variance,
     generalized_advantages,
     standardized,
 )
-from tests.srl_train.learners.reference.grpo import END, sample
 
 
 @pytest.mark.parametrize(
@@ -39,11 +35,6 @@ def test_two_steps_by_hand():
     assert found.dtype == np.float64
 
 
-def test_a_bootstrap_value_is_discounted():
-    # 2 + 0.5 * 4 - 1 = 3
-    assert generalized_advantages([2.0], [1.0, 4.0], [0.5], 0.9).tolist() == [3.0]
-
-
 def test_each_action_has_a_discount_of_its_own():
     found = generalized_advantages([0.0, 1.0, 4.0], [0.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.5], 1.0)
     # t=2: 4     t=1: 1 + 0.5 * 4 = 3     t=0: 0 + 1 * 3 = 3
@@ -59,38 +50,6 @@ def test_the_ends_of_lambda(discount):
     whole = generalized_advantages(rewards, values, [discount] * 5, 1.0)
     to_come = [sum(discount**k * r for k, r in enumerate(rewards[t:])) for t in range(5)]
     np.testing.assert_allclose(whole, np.array(to_come) - values[:-1])
-
-
-def test_no_actions():
-    assert generalized_advantages([], [0.0], [], 0.9).shape == (0,)
-
-
-SAMPLE = sample((1, 2), (10, END, 4, 5, 11, 12, END), 3.0, mask=(1, 1, 0, 0, 1, 1, 1))
-
-
-def test_a_turn_is_one_action():
-    found = actions_of(SAMPLE, "turn", 0.9)
-    assert found.spans == ((0, 2), (4, 7))
-    assert found.rewards == (0.0, 3.0)
-    assert found.discounts == (0.9, 0.9)
-    assert found.turns == (0, 1)
-
-
-def test_tokens_that_had_to_come_are_no_actions():
-    chosen = replace(SAMPLE, mask=(1, 0, 0, 0, 0, 0, 0), rewards=(1.0, 3.0), elapsed=(2, 3))
-    found = actions_of(chosen, "token", 0.5)
-    assert found.spans == ((0, 1), (6, 7))  # an answer without a choice keeps its last token
-    assert (found.rewards, found.turns) == ((1.0, 3.0), (0, 1))
-    assert found.discounts == (0.25, 0.125)
-    assert actions_of(chosen, "turn", 0.5).discounts == (0.25, 0.125)
-
-
-def test_tokens_are_actions_and_time_passes_from_turn_to_turn():
-    found = actions_of(SAMPLE, "token", 0.9)
-    assert found.spans == ((0, 1), (1, 2), (4, 5), (5, 6), (6, 7))
-    assert found.rewards == (0.0, 0.0, 0.0, 0.0, 3.0)
-    assert found.discounts == (1.0, 0.9, 1.0, 1.0, 0.9)
-    assert found.turns == (0, 0, 1, 1, 1)
 
 
 def test_standardised():
@@ -130,13 +89,6 @@ def test_the_first_update_is_the_scale_and_the_second_a_mixture():
         scale.restore(values), mean + values * np.sqrt(second - mean**2), rtol=1e-7
     )
     np.testing.assert_allclose(scale.normalize(scale.restore(values)), values)
-
-
-def test_equal_returns_are_the_mean_and_nothing_is_divided_by_zero():
-    scale = ValueScale()
-    scale.update(np.full(3, 7.0))
-    assert scale.normalize(np.full(2, 7.0)).tolist() == [0.0, 0.0]
-    assert scale.restore(np.zeros(1)) == pytest.approx(7.0)
 
 
 def test_a_restored_scale_continues_equally():

@@ -6,7 +6,7 @@ import pytest
 from srl_agents.episode import AgentStep, Decision, End, Episode
 from srl_train.credit import AgentRoles, assign_credit
 from srl_train.errors import TrainingError
-from srl_train.trajectory import Trajectory, shaped_game
+from srl_train.trajectory import shaped_game
 
 
 def step(agent, reward, failure=None, info=None):
@@ -65,9 +65,3 @@ def test_credit_is_added_group_by_group():
     assert [game["a"].advantages for game in rated] == [(1.0,), (0.0,), (1.0,), (0.0,)]
     assert state == {"groups": 2}
     assert assign_credit(games, 2, None, AgentRoles(("a",)), state) == (games, state)
-
-
-@pytest.mark.parametrize("shaped, advantages", [((), None), ((0.0, 1.0), None), ((0.0,), ())])
-def test_every_turn_has_one_reward_and_one_advantage(shaped, advantages):
-    with pytest.raises(ValueError, match="a has 1 steps and"):
-        Trajectory("a", (step("a", 1.0),), shaped, advantages)

@@ -103,7 +103,6 @@ class PPOConfig(Section):
     value_loss_coef: float = setting("algorithm.value_coefficient", 0.5)
     entropy_coef: float = setting("algorithm.entropy_coef", 0.01)
     """Weight of the entropy bonus, in nats per token."""
-    target_kl: float | None = setting("algorithm.target_kl", None)
     """KL divergence; at 1.5 times this value, an update stops early."""
     normalize_advantages: bool = True
     """Normalize the advantages of an update to mean 0 and standard deviation 1."""

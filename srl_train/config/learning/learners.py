@@ -1,20 +1,55 @@
-"""Learners: the optimizer's section and one section per algorithm."""
+"""Sections of the optimizer and of the algorithms, and the options that are passed on to TRL."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from srl_train.config.bounds import MOST_PASSES
-from srl_train.config.learning.trl_options import TRL_OPTIONS, refuse_unread
 from srl_train.config.section import Section, chosen_by, nearest
 from srl_train.errors import ConfigError
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1, le=MOST_PASSES)]
+
+CLIPPED_LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "luspo")
+"""TRL's losses that clip the ratio on both sides; cispo clips it from above only."""
+TRL_OPTIONS = (
+    "lr_scheduler_kwargs",
+    "optim",
+    "optim_args",
+    "adam_beta1",
+    "adam_beta2",
+    "adam_epsilon",
+    "bf16",
+    "tf32",
+    "activation_checkpointing",
+    "torch_empty_cache_steps",
+    "router_aux_loss_coef",
+    "disable_dropout",
+    "cast_lm_head_to_fp32",
+    "max_completion_length",
+    "pad_to_multiple_of",
+    "delta",
+    "epsilon_high",
+    "sapo_temperature_neg",
+    "sapo_temperature_pos",
+    "vespo_k_pos",
+    "vespo_lambda_pos",
+    "vespo_k_neg",
+    "vespo_lambda_neg",
+    "importance_sampling_level",
+    "mask_truncated_completions",
+    "top_entropy_quantile",
+    "entropy_coef",
+    "off_policy_mask_threshold",
+    "use_bias_correction_kl",
+)
+"""Options of TRL's GRPOConfig that the loss, the optimizer or the forward pass of a learner reads.
+TRL documents them; their types are checked when the learner is built."""
 
 
 class OptimizerConfig(Section):
@@ -46,17 +81,6 @@ class OptimizerConfig(Section):
     """AdamW's decoupled decay, per unit of learning rate."""
     max_grad_norm: Positive = 1.0
     """L2 norm that gradients are clipped to."""
-
-    @model_validator(mode="after")
-    def _check_schedule(self) -> Self:
-        if self.schedule in ("cosine_with_min_lr", "warmup_stable_decay") and not isinstance(
-            self, SurrogateConfig
-        ):
-            raise ConfigError(
-                f"schedule: got {self.schedule!r}, which needs trl.lr_scheduler_kwargs, and only "
-                "algorithms have that: give another schedule"
-            )
-        return self
 
 
 class SurrogateConfig(OptimizerConfig):
@@ -119,28 +143,14 @@ class SurrogateConfig(OptimizerConfig):
                 raise ConfigError(f"{name}: unknown option of TRL: {nearest(name, TRL_OPTIONS)}")
         return options
 
-    @model_validator(mode="after")
-    def _check_options(self) -> Self:
-        refuse_unread(self.trl, self.loss, self.beta, self.schedule)
-        return self
-
     def check_group_size(self, path: str, group_size: int) -> None:
-        """Raise ConfigError where an update of one group cannot be split: others may have failed.
-
-        `path` is where the section stands.
-        """
-        for parts, what in (
-            (self.minibatches, "minibatches"),
-            (
-                self.minibatches * self.gradient_accumulation_steps,
-                "minibatches x gradient_accumulation_steps",
-            ),
-        ):
-            if group_size % parts:
-                raise ConfigError(
-                    f"{path}.{what}: got {parts}: give a divisor of rollout.group_size "
-                    f"({group_size})"
-                )
+        """Raise ConfigError if an update of one group cannot be split; `path` is the section."""
+        parts = self.minibatches * self.gradient_accumulation_steps
+        if group_size % parts:
+            raise ConfigError(
+                f"{path}.minibatches x gradient_accumulation_steps: got {parts}: give a divisor of "
+                f"rollout.group_size ({group_size})"
+            )
 
 
 class GrpoConfig(SurrogateConfig):
@@ -166,10 +176,8 @@ class PpoConfig(SurrogateConfig):
     critic: Literal["shared", "separate", "central"] = "separate"
     """A value head on the policy's backbone, on a backbone of its own, or a critic that sees the
     joint state (MAPPO's)."""
-    level: Literal["turn", "token"] = "turn"
-    """What has a value and an advantage: each answer, or each token of it."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Of the advantages, per turn or per token: 0 trusts the critic, 1 only what was paid."""
+    """Lambda of the advantages, per turn: 0 trusts the critic, 1 the rewards alone."""
     normalize_advantages: Literal["group", "update", "none"] = "group"
     """An update's advantages get mean 0 and deviation 1: over the same turn in the same group, or
     over all; or neither is done."""
@@ -185,18 +193,6 @@ class PpoConfig(SurrogateConfig):
     """Of the critic's own parameters; null takes the policy's."""
     entropy_coef: NotNegative = 0.0
     """Weight of the entropy bonus: the mean entropy per answer token, in nats."""
-    target_kl: Positive | None = None
-    """An update stops once the policy is 1.5 times this far from the one that played, in nats per
-    answer token; null never stops one."""
-
-    @model_validator(mode="after")
-    def _check_level(self) -> Self:
-        if self.critic == "central" and self.level == "token":
-            raise ConfigError(
-                "level: got 'token' where critic is 'central': the joint state changes from turn "
-                "to turn only, give 'turn'"
-            )
-        return self
 
 
 AlgorithmConfig = Annotated[

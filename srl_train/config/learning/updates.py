@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from srl_train.config.learning.learners import SurrogateConfig
 from srl_train.config.section import Names, Section, chosen_by
 from srl_train.errors import ConfigError
 
@@ -49,34 +48,15 @@ class SynchronizedConfig(UpdatesSection):
     """Lists of models that are averaged among themselves; empty for all together."""
 
 
-class ServerSection(Section):
-    """What the server optimizers share."""
+class ServerConfig(Section):
+    """Optimizer of the common weights of federated models: SGD with momentum."""
 
-    CHOICE: ClassVar = "name"
-
-
-class AverageServer(ServerSection):
-    """The mean itself is taken: federated averaging (McMahan et al. 2017)."""
-
-    name: Literal["average"] = "average"
-    """What steps from the last common weights towards the mean (docs/training/updates.md)."""
-
-
-class MomentumServer(ServerSection):
-    """Momentum: FedAvgM (Reddi et al. 2021), or Nesterov's: DiLoCo (Douillard et al. 2023)."""
-
-    name: Literal["fedavgm", "diloco"] = "fedavgm"
-    """Optimizer of the common weights (docs/training/updates.md)."""
+    name: Literal["fedavgm", "diloco"] = "diloco"
+    """Momentum (Reddi et al. 2021), or Nesterov's (Douillard et al. 2023)."""
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     """Learning rate of the server; null is 1.0 for fedavgm and 0.7 for diloco."""
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    momentum: Annotated[float, Field(gt=0, lt=1)] = 0.9
     """Share of the previous step's momentum in the next."""
-
-    @model_validator(mode="after")
-    def _check_momentum(self) -> Self:
-        if self.name == "diloco" and not self.momentum:
-            raise ConfigError("momentum: got 0: diloco needs more than 0")
-        return self
 
     @property
     def rate(self) -> float:
@@ -85,50 +65,19 @@ class MomentumServer(ServerSection):
         return default if self.learning_rate is None else self.learning_rate
 
 
-class AdamServer(ServerSection):
-    """Adam on the way to the mean: FedAdam (Reddi et al. 2021)."""
-
-    name: Literal["fedadam"] = "fedadam"
-    """What steps from the last common weights towards the mean (docs/training/updates.md)."""
-    learning_rate: Annotated[float, Field(gt=0)] = 0.01
-    """Of the server: how far a weight moves in a first step."""
-    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Share of the past in the mean of the ways."""
-    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
-    """Share of the past in the mean of their squares."""
-    tau: Annotated[float, Field(gt=0)] = 1e-3
-    """Added to the root of that mean: the way below which steps shrink."""
-
-
-Server = AverageServer | MomentumServer | AdamServer
-
-
 class FederatedConfig(UpdatesSection):
     """Models learn apart, and every few rounds take the weighted mean of the weights."""
-
-    READ_WHERE: ClassVar = {
-        "temperature": ("weighting is 'scores'", lambda own: own.weighting == "scores")
-    }
 
     strategy: Literal["federated"] = "federated"
     """How the models' updates are combined (docs/training/updates.md)."""
     groups: Groups = ()
     """Lists of models that are averaged among themselves; empty for all together."""
-    weighting: Literal["samples", "scores"] = "samples"
-    """Weight of a model in the mean: its number of samples, or softmax(score / temperature)."""
-    temperature: Annotated[float, Field(gt=0)] = 4.0
-    """Temperature of `scores`, in standard errors of return: lower favors the best model."""
     mix: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Share of the mean in the new weights, 0 to 1; the rest stays the model's own."""
     period: Annotated[int, Field(ge=1)] = 1
     """Rounds that models learn apart before they are averaged."""
-    proximal: Annotated[float, Field(ge=0)] = 0.0
-    """FedProx's mu: each model's loss gets mu / 2 times the squared distance from the last common
-    weights."""
-    server: Annotated[Server, Field(discriminator="name"), chosen_by("name", "average")] = (
-        AverageServer()
-    )
-    """How the new common weights come from the mean."""
+    server: ServerConfig | None = None
+    """Optimizer of the common weights; null takes the mean itself."""
 
     def check_run(self, rounds: int) -> None:
         """Raise ConfigError if a run of that many rounds would never average."""
@@ -150,40 +99,8 @@ class SelectiveConfig(UpdatesSection):
     """Rounds after which a model that was passed over updates too."""
 
 
-class PopulationConfig(UpdatesSection):
-    """Models learn apart; who is clearly worse goes on from a better one, with other settings."""
-
-    strategy: Literal["population"] = "population"
-    """How the models' updates are combined (docs/training/updates.md)."""
-    every: Annotated[int, Field(ge=1)] = 10
-    """Rounds between two comparisons."""
-    perturb: Annotated[
-        tuple[Literal["learning_rate", "beta", "entropy_coef", "clip_range"], ...],
-        Field(strict=False),
-    ] = ("learning_rate",)
-    """Settings of `algorithm` that are multiplied by .8 or 1.25 then."""
-
-    def check_run(self, learned_by: Mapping[str, SurrogateConfig]) -> None:
-        """Raise ConfigError for models, by what they learn by, that cannot go on from others."""
-        if len(learned_by) < 2:
-            raise ConfigError("updates.strategy: got 'population' for 1 model: give 2 or more")
-        if len({(type(own), own.loss) for own in learned_by.values()}) > 1:
-            raise ConfigError(
-                "updates.strategy: got 'population' for models of several algorithms: one cannot "
-                "take the optimizer state of another; give all models the same algorithm"
-            )
-        for model, own in learned_by.items():
-            for name in self.perturb:
-                if not getattr(own, name, own.trl.get(name)):
-                    raise ConfigError(
-                        f"updates.perturb: got {name!r}, of which the algorithm of {model} has "
-                        "none, and a factor changes nothing: give it a value above 0, or leave "
-                        "it out here"
-                    )
-
-
 UpdatesConfig = Annotated[
-    AsynchronousConfig | SynchronizedConfig | FederatedConfig | SelectiveConfig | PopulationConfig,
+    AsynchronousConfig | SynchronizedConfig | FederatedConfig | SelectiveConfig,
     Field(discriminator="strategy"),
     chosen_by("strategy", "asynchronous"),
 ]

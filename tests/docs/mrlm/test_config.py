@@ -25,7 +25,7 @@ def test_ppo_as_a_run():
             "lr_scheduler": "cosine", "warmup_steps": 3, "seed": 4, "save_total_limit": 2,
             "eval_episodes": 6, "learning_rate": 1e-5,
         },
-        ppo={"clip_range_vf": 0.3, "num_ppo_epochs": 2, "gamma": 0.9, "target_kl": 0.1},
+        ppo={"clip_range_vf": 0.3, "num_ppo_epochs": 2, "gamma": 0.9},
         model={
             "use_lora": True, "lora_r": 4, "load_in_4bit": True, "max_new_tokens": 7,
         },
@@ -33,7 +33,7 @@ def test_ppo_as_a_run():
     algorithm, models = run.algorithm, run.models
     assert (algorithm.minibatches, algorithm.gradient_accumulation_steps) == (4, 2)
     assert (run.rollout.group_size, run.rollout.groups_per_round) == (8, 8)
-    assert (algorithm.num_iterations, algorithm.value_clip, algorithm.target_kl) == (2, 0.3, 0.1)
+    assert (algorithm.num_iterations, algorithm.value_clip) == (2, 0.3)
     assert (algorithm.schedule, algorithm.warmup_steps) == ("cosine", 3)
     assert (algorithm.critic, algorithm.learning_rate) == ("shared", 1e-5)
     assert (run.rollout.discount, run.seed, run.rounds) == (0.9, 4, 5)

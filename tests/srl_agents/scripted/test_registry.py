@@ -28,7 +28,7 @@ SIZES = [
     ("maze_own_v0", {"obs_mode": "dict", "loop_share": 0.5}),
     ("maze_meet_v0", {"num_agents": 4}),
     ("social_trading_v0", {"num_agents": 2, "goods": 5, "max_quantity": 1}),
-    ("social_trading_v0", {"agreements": "binding", "network": True, "obs_mode": "llm"}),
+    ("social_trading_v0", {"agreements": "binding", "obs_mode": "llm"}),
     ("social_negotiation_v0", {"num_agents": 4, "max_cycles": 9}),
     ("social_negotiation_v0", {"offers": "simultaneous"}),
     ("social_negotiation_v0", {"issues": {"a": ("x", "y")}, "max_cycles": 1}),

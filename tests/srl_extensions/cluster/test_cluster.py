@@ -144,10 +144,7 @@ def test_learners_of_two_processes_come_to_the_weights_of_one(short_run, paralle
     engine = RayEngineConfig(learner_processes=2)
     local, run = build_run(config), build_run(config.replaced(engine=engine, parallel=parallel))
     try:
-        assert (
-            str(run.learners["model_0"].parallelism())
-            == f"2 processes, {parallel} over gloo on cpu"
-        )
+        assert run.learners["model_0"].parallelism() == f"2 processes, {parallel} over gloo on cpu"
         before = pids()
         assert len(before) == 5
         for number in range(3):

@@ -167,7 +167,7 @@ def refused(words, capsys):
         (["--environment", "chess", "--policy", "uniform"], "no environment 'chess'"),
         ([*FEW, "--policy", "explorer"], "explorer cannot play coop_compete_v0"),
         ([*FEW, "--policy", "uniform", "--seed", "-1"], "--seed is -1"),
-        ([*FEW, "--policy", "tiny", "--temperature", "-1"], "temperature is -1"),
+        ([*FEW, "--policy", "tiny", "--temperature", "-1"], "temperature must be"),
         ([*FEW, "--policy", "tiny", "--threads", "0"], "--threads is 0"),
         ([*FEW, "--policy", "uniform", "--temperature", "1"], "--temperature is for models"),
         ([*FEW, "--policy", "uniform", "--samples", "2"], "'success'"),

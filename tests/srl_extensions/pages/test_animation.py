@@ -11,7 +11,7 @@ from PIL import Image
 from srl_agents.episode import AgentStep, Decision, Episode
 from srl_envs import registry
 from srl_extensions.pages.animation import write_gif, write_html
-from srl_train.metrics.errors import PlotsError, RunFolderError
+from srl_train.metrics.errors import RunFolderError
 from tests.srl_extensions.pages.pages import blocks, document
 
 
@@ -60,7 +60,7 @@ def to_html(frames, path):
 def test_without_pillow_the_extra_is_named(tmp_path, monkeypatch, write):
     frames = some_frames()
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(PlotsError, match=r'pip install "core-srl\[render\]"'):
+    with pytest.raises(ImportError, match=r'pip install "core-srl\[render\]"'):
         write(iter(frames), tmp_path / "game")
     assert not (tmp_path / "game").exists()
 

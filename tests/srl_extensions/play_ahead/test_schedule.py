@@ -1,7 +1,6 @@
 """Play ahead: the sequential loop to the bit without room, bounded lag with it, and clean ends."""
 
 import asyncio
-import shutil
 import threading
 
 import pytest
@@ -37,8 +36,8 @@ def trained(config, folder):
 
 
 def no_thread_is_left():
-    names = {thread.name for thread in threading.enumerate()}
-    return not names & {"play", "model_0", "model_1", "model_0 model_1"}
+    names = {thread.name.removesuffix("_0") for thread in threading.enumerate()}
+    return not names & {"play", "model_0", "model_1", "model", "model_0 model_1"}
 
 
 class Watched(Engine):
@@ -118,27 +117,6 @@ def test_rounds_are_played_while_models_learn_and_samples_keep_the_bound(
         assert all(number - versions[model] <= 1 for number, versions in engine.began.items())
     seconds = [row["seconds"] for row in rows]
     assert all(0 < one["overlap"] <= min(one["rollout"], one["train"]) for one in seconds[1:3])
-    assert no_thread_is_left()
-
-
-def test_a_slow_model_delays_no_round_and_its_old_samples_are_counted(
-    short_run, tmp_path, monkeypatch
-):
-    trainer = Trainer(ahead(short_run, 1, rounds=6), tmp_path)
-    engine = Watched(trainer.run, monkeypatch)
-    engine.held["model_1", 0] = free = threading.Event()
-    rows = [trainer.train_round().row["models"] for _ in range(5)]
-    assert [row["model_0"]["updates"] for row in rows] == [1, 2, 3, 4, 5]
-    assert [row["model_0"]["staleness"]["max"] <= 1 for row in rows] == [True] * 5
-    assert not any(row["model_1"]["updated"] for row in rows)
-    free.set()
-    last = trainer.train_round().row["models"]
-    trainer.close()
-    assert last["model_0"]["updates"] == 6
-    # All of its samples are of its first weights: after two updates they are too old.
-    assert last["model_1"]["updates"] == 2
-    assert (last["model_1"]["samples"], last["model_1"]["samples_dropped_stale"]) == (8, 16)
-    assert last["model_1"]["staleness"] == {"mean": 0.5, "max": 1}
     assert no_thread_is_left()
 
 
@@ -227,27 +205,6 @@ def test_saving_accounts_for_what_was_learned_ahead(short_run, tmp_path, monkeyp
     again = Trainer(trainer.config, tmp_path)
     again.load_checkpoint()
     assert same(everything(again.run), everything(run))
-
-
-def test_samples_of_a_model_that_is_behind_are_in_the_checkpoint(short_run, tmp_path, monkeypatch):
-    config = ahead(short_run, 1, rounds=6, checkpoints__every=4)
-    trainer = Trainer(config, tmp_path / "run")
-    engine = Watched(trainer.run, monkeypatch)
-    engine.held["model_1", 0] = engine.over[4]
-    for _ in range(4):
-        trainer.train_round()
-    again = Trainer(config, shutil.copytree(tmp_path / "run", tmp_path / "copy"))
-    again.load_checkpoint()
-    versions = again.run.versions
-    assert (versions["model_0"], len(again.run.buffers["model_0"])) == (4, 0)
-    assert 0 < versions["model_1"] < 4
-    left = 4 * 4 - again.run.buffers["model_1"].dropped.total() - 4 * versions["model_1"]
-    assert len(again.run.buffers["model_1"]) == left > 0
-    for _ in range(2):
-        trainer.train_round()
-    trainer.close()
-    assert trainer.run.versions["model_0"] == 6
-    assert no_thread_is_left()
 
 
 def test_episodes_of_all_current_rounds_are_bounded_together(short_run, tmp_path):

@@ -48,8 +48,8 @@ def paid(episode, agent, turn):
     return sum(step.reward for step in episode.steps_of(agent)[turn:])
 
 
-def played(policy, seeds=(3, 4, 5), agents=("a", "b"), env=CarryGame, b=None, **settings):
-    branching = Branching(agents, 4, paid, **settings) if agents else None
+def played(policy, seeds=(3, 4, 5), agents=("a", "b"), env=CarryGame, b=None):
+    branching = Branching(agents, 4, paid) if agents else None
     make_game = partial(BranchingGame, branching=branching) if branching else None
     seats = {"a": policy, "b": b or policy}
     return play_many(env, seats, list(seeds), make_game=make_game)
@@ -75,37 +75,16 @@ def test_an_answer_is_worth_what_its_turn_pays_beside_the_others_first_answers()
     assert len({d.action for s in episode.siblings for d in s.decisions}) == 2
 
 
-def test_branches_are_played_to_their_ends_with_the_same_draws():
-    for episode in played(Draws(), to_the_end=True):
-        own, other = (s for s in episode.siblings if s.turn == 0)
-        first = other.decisions[0].action
-        # What a's action brings in turn 0, and what it carries into turn 1, where draws are equal.
-        told = [2 * one.action - first + one.action for one in own.decisions]
-        assert len({w - t for w, t in zip(own.worth, told, strict=True)}) == 1
-        assert episode.branch_steps == (1 + 2 * 3) * (2 + 1)
-
-
-def test_the_game_itself_is_the_one_without_branches_where_the_first_answer_is_followed():
-    plain = played(Draws(), agents=())
-    for settings in ({}, {"to_the_end": True}):
-        branched = played(Draws(), best=False, **settings)
-        assert [one.turns for one in branched] == [one.turns for one in plain]
-    best = played(Draws())
-    assert [one.turns for one in best] != [one.turns for one in plain]
-    again = played(Draws())
-    assert [one.siblings for one in again] == [one.siblings for one in best]
-
-
-@pytest.mark.parametrize("settings", [{}, {"best": False}, {"to_the_end": True}])
-def test_every_memory_is_left_once(settings):
+def test_every_memory_is_left_once():
     policy = Draws()
-    played(policy, **settings)
+    again = played(policy)
     assert policy.made >= 3 * (2 + 2 * 2 * 3)
     assert not any(policy.open.values())
+    assert [one.siblings for one in again] == [one.siblings for one in played(Draws())]
 
 
 def test_others_are_neither_branched_nor_disturbed():
-    [episode] = played(Draws(), seeds=[3], agents=("a",), b=Uniform(3), to_the_end=True)
+    [episode] = played(Draws(), seeds=[3], agents=("a",), b=Uniform(3))
     assert {s.agent for s in episode.siblings} == {"a"}
     [plain] = played(Draws(), seeds=[3], agents=(), b=Uniform(3))
     assert episode.steps_of("b")[0].decision == plain.steps_of("b")[0].decision
@@ -114,11 +93,6 @@ def test_others_are_neither_branched_nor_disturbed():
 def test_what_cannot_branch_is_told():
     with pytest.raises(PolicyError, match=r"b is played by .*, which cannot branch"):
         played(Draws(), b=Uniform(3))
-    policy = Draws()
-    with pytest.raises(ValueError, match="somebody speaks first cannot branch"):
-        play_many(CarryGame, {"a": policy, "b": policy}, [0], speaks_first={"a": ("b",)},
-                  make_game=partial(BranchingGame, branching=Branching("ab", 2, paid)))  # fmt: skip
-    assert not any(policy.open.values())
 
 
 class Connected(CarryGame):

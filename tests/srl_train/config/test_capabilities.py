@@ -13,13 +13,15 @@ SERVERS = {"backend.name": "vllm", "backend.managed": {}}
 PPO = {"algorithm.name": "ppo"}
 SETTINGS = {
     "algorithm.name ppo": PPO,
+    "sampling with top_p or top_k": {"models.sampling.top_p": 0.9},
+    "algorithm.trl off_policy_mask_threshold": {"algorithm.trl.off_policy_mask_threshold": 0.1},
     "algorithm.value_normalisation running": {**PPO, "algorithm.value_normalisation": "running"},
     "algorithm.beta": {"algorithm.beta": 0.1},
     "algorithm.reference moving": {"algorithm.beta": 0.1, "algorithm.reference": "moving"},
     "credit.name": {"credit.name": "role"},
     "credit.name opponent_model": {"credit.name": "opponent_model"},
     "mode.name hierarchical": {"mode.name": "hierarchical"},
-    "rollout.branching": {"rollout.branching": {}},
+    "rollout.branching": {"rollout.branching": True},
     "engine.name ray": {"engine.name": "ray"},
     "engine.play_ahead": {"engine.play_ahead": True},
     "engine.play_ahead with served models": {"engine.play_ahead": True, **SERVERS},
@@ -41,7 +43,6 @@ SETTINGS = {
         "updates.strategy": "asynchronous",
         "updates.sample_budget": {"model_0": 8},
     },
-    "updates.strategy population": {"updates.strategy": "population"},
     "updates.strategy that averages": {"updates.strategy": "federated"},
     "sft": {"sft": {}},
     "dpo": {"dpo": {}},
@@ -52,7 +53,6 @@ ONE_OF_EACH = [
     ("rollout.branching", "engine.name ray"),
     ("parallel fsdp", "models.adapters"),
     ("backend with served models", "models.quantization"),
-    ("engine.play_ahead", "updates.strategy population"),
     ("algorithm.name ppo", "credit.name"),
 ]
 """Pairs that do not work together, independent of the table."""

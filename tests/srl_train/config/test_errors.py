@@ -17,7 +17,7 @@ UNKNOWN = [
     ("algorithm: {name: ppo, scale_rewards: none}", "algorithm.scale_rewards: unknown where"),
     ("mode: {name: cooperative, competition_intensity: 3}", "mode.competition_intensity: unknown"),
     ("updates: {mix: 0.5}", "updates.mix: unknown where strategy is 'asynchronous': it is read"),
-    ("updates: {strategy: federated, server: {momentum: 0.9}}", "updates.server.momentum: unknown"),
+    ("updates: {strategy: federated, server: {tau: 0.9}}", "updates.server.tau: unknown"),
     ("credit: {name: role, alternatives: 2}", "credit.alternatives: unknown where name is 'role'"),
     ("sft: {epoch: 1}", "sft.epoch: unknown: did you mean 'epochs'"),
 ]
@@ -66,7 +66,7 @@ VALUES = {
         ("algorithm: {learning_rate: '1e-3'}", "algorithm.learning_rate: got '1e-3': give a"),
         ("algorithm: {learning_rate: .nan}", "algorithm.learning_rate: got nan: give a finite"),
         (f"algorithm: {{learning_rate: 1{'0' * 400}}}", "algorithm.learning_rate: got 1"),
-        ("algorithm: {minibatches: 3}", "algorithm.minibatches: got 3: give a divisor of rollout."),
+        ("algorithm: {minibatches: 3}", "algorithm.minibatches x gradient"),
         (
             "algorithm: {minibatches: 2, gradient_accumulation_steps: 3}",
             "algorithm.minibatches x gradient_accumulation_steps: got 6",
@@ -79,15 +79,12 @@ VALUES = {
         ("algorithm: grpo", "algorithm: got 'grpo': give a section, which is a mapping"),
         ("algorithms: {model_0: {name: a2c}}", "algorithms.model_0.name: got 'a2c': give one of"),
         ("algorithms: {model_9: {name: ppo}}", "algorithms: got 'model_9': the models are"),
-        ("algorithms: {model_1: {minibatches: 3}}", "algorithms.model_1.minibatches: got 3"),
+        ("algorithms: {model_1: {minibatches: 3}}", "algorithms.model_1.minibatches x"),
         (
             "{models: {count: 1}, algorithm: {name: ppo}, algorithms: {model_0: {}}}",
             "algorithm: every model has its own in algorithms",
         ),
         ("algorithm: {name: ppo, gae_lambda: 2}", "algorithm.gae_lambda: got 2"),
-        ("algorithm: {name: ppo, level: word}", "algorithm.level: got 'word'"),
-        ("algorithm: {name: ppo, critic: central, level: token}", "algorithm.level: got 'token'"),
-        ("algorithm: {name: ppo, target_kl: 0}", "algorithm.target_kl: got 0"),
     ],
     "mode": [
         ("mode: {name: [mixed]}", "mode.name: got \"['mixed']\": give one of 'cooperative'"),
@@ -97,13 +94,11 @@ VALUES = {
         ("credit: {name: shapley}", "credit.name: got 'shapley': give one of 'per_agent'"),
         ("credit: {name: role, decay: 1.5}", "credit.decay: got 1.5"),
         ("{credit: {name: role}, algorithm: {scale_rewards: batch}}", "algorithm.scale_rewards"),
-        ("credit: {name: hierarchical}", "credit.name: got 'hierarchical' where mode.name is"),
     ],
     "updates": [
         ("updates: {strategy: sync}", "updates.strategy: got 'sync': give one of 'asynchronous'"),
         ("updates: {strategy: federated, mix: 2}", "updates.mix: got 2: give 1 or less"),
         ("{rounds: 5, updates: {strategy: federated, period: 6}}", "updates.period: got 6 where"),
-        ("updates: {strategy: federated, temperature: 2}", "updates.temperature: got 2.0, which"),
         ("updates: {strategy: selective, fraction: 2}", "updates.fraction: got 2"),
         ("updates: {max_staleness: -1}", "updates.max_staleness: got -1"),
         ("updates: {sample_budget: {model_9: 8}}", "updates.sample_budget: got 'model_9'"),
@@ -117,7 +112,6 @@ VALUES = {
     ],
     "stages": [
         ("sft: {epochs: 0}", "sft.epochs: got 0"),
-        ("sft: {schedule: cosine_with_min_lr}", "sft.schedule: got 'cosine_with_min_lr', which"),
         ("sft: {data: demos.jsonl}", "sft.data: got 'demos.jsonl': give a list"),
         ("sft: {data: [a], data_policy: uniform}", "sft.data_policy: got 'uniform', which is"),
         ("sft: {answer_weight: 0}", "sft.answer_weight: got 0 where observation_weight is 0"),

@@ -18,9 +18,8 @@ DOCS = Path(srl_train.__file__).parents[1] / "docs"
 @pytest.mark.parametrize("name", get_args(PresetName))
 def test_presets_set_their_values_and_survive_a_round_trip(name):
     config = RunConfig(preset=name)
-    preset = PRESETS[name]
-    assert preset.algorithm.items() <= config.algorithm.model_dump().items()
-    assert preset.credit.items() <= config.credit.model_dump().items()
+    for section, settings in PRESETS[name].items():
+        assert settings.items() <= getattr(config, section).model_dump().items()
     assert from_tree(to_tree(config)) == config
     assert config != RunConfig()
     assert f"| `{name}` |" in (DOCS / "training" / "credit.md").read_text(encoding="utf-8")
@@ -45,14 +44,6 @@ def test_explicit_settings_override_a_preset():
     [
         ({"preset": "gspo", "algorithm": {"name": "ppo"}}, "algorithm.name: got 'ppo', and the"),
         ({"preset": "rloo", "credit": {"name": "role"}}, "credit.name: got 'role', and the preset"),
-        (
-            {"preset": "gspo", "algorithm": {"loss": "sapo"}},
-            "algorithm.loss: got 'sapo', which does",
-        ),
-        (
-            {"preset": "grpo", "algorithm": {"beta": 0.0}},
-            "algorithm.beta: got 0.0, which does not read all that the preset 'grpo' sets",
-        ),
         ({"preset": "grop"}, "preset: got 'grop': give one of 'grpo'"),
         ({"preset": "gspo", "algorithm": 3}, "algorithm: got 3"),
         ({"preset": "dapo", "algorithm": {"trl": None}}, "algorithm.trl: got None"),
@@ -65,7 +56,7 @@ def test_settings_against_a_preset_are_refused(tree, message):
 
 def test_a_preset_cannot_replace_another_one():
     config = RunConfig(preset="gspo")
-    with pytest.raises(ConfigError, match="preset: got 'dapo' in place of 'gspo', whose settings"):
+    with pytest.raises(ConfigError, match="preset: got 'dapo' instead of 'gspo', whose settings"):
         config.replaced(preset="dapo")
     assert config.replaced(preset="gspo", seed=1) == RunConfig(preset="gspo", seed=1)
     assert config.replaced(preset=None).algorithm == config.algorithm

@@ -23,7 +23,7 @@ def test_the_guide_contains_the_table(capsys):
     guide = (ROOT / "docs" / "training" / "configuration.md").read_text(encoding="utf-8")
     assert table in guide, "put what `srl schema --markdown` prints into it"
     told = {line.split("`")[1] for line in table.splitlines()[2:]}
-    assert {"updates.temperature", "algorithm.gae_lambda", "sft.data"} <= told
+    assert {"updates.server.momentum", "algorithm.gae_lambda", "sft.data"} <= told
     assert "opponent_pools.NAME.nash_games" in told
 
 
@@ -42,7 +42,7 @@ def test_examples_keep_the_schema(path):
     [
         {},
         {"algorithm": {"learning_rate": 1e-3}},
-        {"updates": {"strategy": "federated", "weighting": "scores", "temperature": 2.0}},
+        {"updates": {"strategy": "federated", "mix": 0.5}},
         {"opponent_pools": {"past": {"keep": 2}}, "seats": {"agent_0": "past"}},
         to_tree(RunConfig()),
     ],

@@ -61,7 +61,7 @@ FULL = RunConfig(
     ),
     seats={"agent_3": "tit_for_tat"},
     mode=HierarchicalConfig(leader="agent_1"),
-    updates=FederatedConfig(groups=(("model_0", "model_1"),), weighting="scores", temperature=2.0),
+    updates=FederatedConfig(groups=(("model_0", "model_1"),), mix=0.5),
     algorithm=PpoConfig(learning_rate=1e-5, schedule="linear", warmup_steps=2),
     algorithms={"model_1": GrpoConfig(trl={"epsilon_high": 0.28})},
     seed=2**31,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from srl_agents.episode import AgentStep, Decision, End, Episode, ModelVersion, Tokens
-from srl_train.returns import actions_of, generalized_advantages
+from srl_train.returns import generalized_advantages
 from srl_train.samples import TokenSample, per_token, sample_of, samples_for
 from srl_train.trajectory import shaped_game
 
@@ -122,8 +122,8 @@ def test_turns_without_being_asked_leave_their_rewards_to_the_turn_before():
     assert sample.rewards == (1 + 2 / 2 + 4 / 4, 8 + 16 / 2)
     assert sample.episode_return == 64 + 1 / 2 + 2 / 4 + 4 / 8 + 8 / 16 + 16 / 32
     # From the first turn on, GAE without a critic comes to the same.
-    actions = actions_of(sample, "turn", 0.5)
-    worth = generalized_advantages(actions.rewards, [0.0] * 3, actions.discounts, 1.0)
+    discounts = [0.5**steps for steps in sample.elapsed]
+    worth = generalized_advantages(sample.rewards, [0.0] * 3, discounts, 1.0)
     assert 64 + 0.5 * worth[0] == sample.episode_return
     assert sample.advantages == (1.0, 2.0)
     assert sample.states == ((1.0,), (4.0,))

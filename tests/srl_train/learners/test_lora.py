@@ -78,11 +78,10 @@ def test_target_modules_may_be_a_regular_expression():
 @pytest.mark.parametrize(
     "targets, told",
     [
-        ("q_proj", "target_modules: 'q_proj' .*q_proj"),  # PEFT matches a text with whole paths
-        ("[", r"target_modules: '\['"),
-        ((), "target_modules is empty"),
-        (("q_proj", "v_prjo"), "target_modules: 'v_prjo'"),
-        (("embed_tokens",), "target_modules: 'embed_tokens'"),
+        ("q_proj", "models.adapters: .*q_proj"),  # PEFT matches a text with whole paths
+        ((), "target_modules: the list is empty"),
+        (("q_proj", "v_prjo"), "'v_prjo' fits no linear"),
+        (("embed_tokens",), "'embed_tokens' fits no linear"),
     ],
 )
 def test_target_modules_that_are_not_there(targets, told):

@@ -27,8 +27,9 @@ from tests.srl_train.learners.reference.grpo import (
 from tests.srl_train.learners.small_learner import EXACT, equal, first_gradients, learner, update
 
 
-@pytest.mark.parametrize("scale", ["group", "batch", "none"])
-@pytest.mark.parametrize("loss", ["dapo", "grpo"])
+@pytest.mark.parametrize(
+    ("loss", "scale"), [("dapo", "group"), ("grpo", "batch"), ("dapo", "none")]
+)
 def test_the_gradient_is_that_of_the_formula(loss, scale):
     model = small_model()
     exact = double(model)
@@ -43,7 +44,7 @@ def test_the_gradient_is_that_of_the_formula(loss, scale):
     assert one.end_update()["loss"] == pytest.approx(loss_value, abs=1e-5)
 
 
-@pytest.mark.parametrize("shift, clip", [(0.05, 0.2), (0.5, 0.2), (0.5, 0.9), (0.05, 0.01)])
+@pytest.mark.parametrize("shift, clip", [(0.05, 0.2), (0.5, 0.2)])
 def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled(shift, clip):
     model = small_model()
     exact = double(model)
@@ -89,8 +90,7 @@ def test_an_engine_too_far_from_the_trainer_is_refused():
         first_gradients(learner(model, max_divergence=0.04), broken, version=5)
 
 
-@pytest.mark.parametrize("correction", ["tis", "mis"])
-@pytest.mark.parametrize("steps", [{}, {"num_iterations": 2}], ids=["one step", "two steps"])
+@pytest.mark.parametrize(("correction", "steps"), [("tis", {"num_iterations": 2}), ("mis", {})])
 def test_the_loss_of_each_token_is_weighed_by_its_ratio(correction, steps):
     model, samples = sampled_by_another_engine(0.3)
     exact = double(model)

@@ -26,9 +26,6 @@ from tests.srl_train.learners.small_learner import (
     update,
 )
 
-KINDS = [("shared", "turn"), ("shared", "token"), ("separate", "turn"), ("separate", "token"),
-         ("central", "turn")]  # fmt: skip
-
 
 def parts(gradients):
     critic = {n: g for n, g in gradients.items() if n.startswith("critic.")}
@@ -36,9 +33,9 @@ def parts(gradients):
 
 
 @pytest.mark.parametrize("build", [small_model, adapter_model], ids=["full", "adapter"])
-@pytest.mark.parametrize("critic, level", KINDS)
-def test_policy_and_value_gradients_are_those_of_the_formula(critic, level, build):
-    one = ppo_learner(build(), critic=critic, level=level, gae_lambda=0.8)
+@pytest.mark.parametrize("critic", CRITICS)
+def test_policy_and_value_gradients_are_those_of_the_formula(critic, build):
+    one = ppo_learner(build(), critic=critic, gae_lambda=0.8)
     samples = played()
     reference = Reference(one).remember(samples)
     expected, loss = reference.gradients(samples)
@@ -49,7 +46,7 @@ def test_policy_and_value_gradients_are_those_of_the_formula(critic, level, buil
     metrics = one.end_update()
     assert metrics["loss"] == pytest.approx(loss, abs=1e-5)
     assert metrics["value_loss"] == pytest.approx(reference.loss(samples)[1].item(), rel=1e-5)
-    assert metrics["approx_kl"] == 0.0 and metrics["stopped_early"] == 0.0
+    assert metrics["approx_kl"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -72,8 +69,9 @@ def test_every_setting_of_the_loss_does_what_it_says(settings):
     assert relative_error(found, first_gradients(ppo_learner(), samples)) > 0.01
 
 
-@pytest.mark.parametrize("value_clip", [None, 0.02, 10.0])
-@pytest.mark.parametrize("critic", CRITICS)
+@pytest.mark.parametrize(
+    ("critic", "value_clip"), [("shared", 0.02), ("separate", None), ("central", 10.0)]
+)
 def test_a_second_pass_is_weighed_against_the_first(critic, value_clip):
     samples = played()
     one = ppo_learner(critic=critic, num_iterations=2, learning_rate=0.02, value_clip=value_clip)
@@ -110,7 +108,7 @@ def scaled_learner(mean=2.0, variance=9.0, **settings):
     return one
 
 
-@pytest.mark.parametrize("critic", CRITICS)
+@pytest.mark.parametrize("critic", ["shared", "central"])
 def test_normalised_values_learn_by_the_formula(critic):
     samples = played()
     one = scaled_learner(critic=critic, gae_lambda=0.8)
@@ -133,15 +131,13 @@ def test_returns_of_any_size_are_learned_as_deviations_alone(kind, factor, learn
 
 
 @pytest.mark.parametrize(
-    "split",
+    ("critic", "split"),
     [
-        {"minibatches": 2},
-        {"minibatches": 4},
-        {"gradient_accumulation_steps": 2},
-        {"minibatches": 2, "gradient_accumulation_steps": 2},
+        ("shared", {"minibatches": 2, "gradient_accumulation_steps": 2}),
+        ("separate", {"gradient_accumulation_steps": 2}),
+        ("central", {"minibatches": 4}),
     ],
 )
-@pytest.mark.parametrize("critic", CRITICS)
 def test_parts_make_up_the_whole(critic, split):
     samples = played()
     whole = first_gradients(ppo_learner(critic=critic), samples)
@@ -176,29 +172,6 @@ def test_the_value_loss_reaches_the_backbone_of_a_shared_critic_only():
 
 
 # ---- a learner among others ----------------------------------------------------------------------
-
-
-def test_an_update_stops_when_the_policy_has_moved_too_far():
-    samples = played()
-    free = ppo_learner(num_iterations=6, learning_rate=0.003)
-    seen = []
-    for _ in range(free.begin_update(samples, 3, 0)):
-        free.apply_gradients(free.compute_gradients())
-        sums, tokens = free._trainer.divergence[0]
-        seen.append(sums / tokens)
-    target = seen[2] / 1.6  # the third step is the first beyond 1.5 targets
-    assert max(seen[:2]) <= 1.5 * target
-    one = ppo_learner(num_iterations=6, learning_rate=0.003, target_kl=target)
-    given = []
-    for _ in range(one.begin_update(samples, 3, 0)):
-        given.append(one.compute_gradients())
-        one.apply_gradients(given[-1])
-    assert [g is None for g in given] == [False, False, True, True, True, True]
-    assert one.counters()["global_step"] == 2
-    assert one.end_update()["stopped_early"] == 1.0
-    assert all(p.grad is None for p in one._parameters.values())
-    one.begin_update(samples, 4, 0)
-    assert one.compute_gradients() is not None, "a new update starts anew"
 
 
 def test_policy_and_critic_are_clipped_apart_and_stepped_at_their_own_rates():
@@ -250,7 +223,7 @@ def test_joint_states_say_who_asks():
         joint_states([dataclasses.replace(played()[0], states=((1.0,), (1.0, 2.0)))], AGENTS)
 
 
-@pytest.mark.parametrize("critic", CRITICS)
+@pytest.mark.parametrize("critic", ["separate", "central"])
 def test_a_restored_learner_goes_on_to_the_bit(critic):
     settings = {"critic": critic, "minibatches": 2, "num_iterations": 2, "schedule": "linear",
                 "value_normalisation": "running"}  # fmt: skip
@@ -271,9 +244,8 @@ def test_a_restored_learner_goes_on_to_the_bit(critic):
     assert equal(optimizer_tensors(whole), optimizer_tensors(restored))
 
 
-@pytest.mark.parametrize("critic", CRITICS)
-def test_a_saved_model_is_the_policy_without_its_critic(critic, tmp_path):
-    one = ppo_learner(critic=critic)
+def test_a_saved_model_is_the_policy_without_its_critic(tmp_path):
+    one = ppo_learner(critic="separate")
     update(one, played())
     one.save_model(tmp_path)
     assert [p.name for p in tmp_path.glob("*.safetensors")] == ["model.safetensors"]

@@ -86,6 +86,3 @@ def test_a_pass_visits_every_sample_once_in_an_order_of_its_seed():
     assert all(sorted(map(id, own)) == sorted(map(id, LESSONS)) for own in seen)
     assert seen[0] == seen[1]
     assert len({tuple(map(id, own)) for own in seen}) > 1
-
-
-# ---- the seams in TRL ----------------------------------------------------------------------------

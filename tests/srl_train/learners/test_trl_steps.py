@@ -105,16 +105,9 @@ def test_without_a_gradient_nothing_moves():
 # ---- failures ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "count, grpo, says",
-    [
-        (0, {}, "model_0 has 0 samples.*rollout.group_size"),
-        (6, {}, r"model_0 has 6 samples.*multiple of rollout.group_size \(4\)"),
-    ],
-)
-def test_samples_that_make_no_update(count, grpo, says):
-    with pytest.raises(TrainingError, match=says):
-        learner(**grpo).begin_update(some_samples()[:count], 0, 0)
+def test_samples_that_make_no_update():
+    with pytest.raises(TrainingError, match=r"model_0 has 6 samples.*rollout.group_size \(4\)"):
+        learner().begin_update(some_samples()[:6], 0, 0)
 
 
 def test_a_loss_that_is_no_number_stops_the_run():
@@ -166,16 +159,6 @@ def test_the_schedule_spans_the_planned_updates():
         one.apply_gradients({n: torch.zeros_like(w) for n, w in one.weights().items()})
         rates.append(one.end_update()["learning_rate"])
     assert rates == pytest.approx([1.0, 0.75, 0.5, 0.25])
-
-
-def test_metrics_are_means_over_the_update_and_then_forgotten():
-    one = learner(minibatches=2)
-    metrics = update(one, some_samples())
-    assert metrics["reward"] == pytest.approx(9.25 / 8)
-    assert {"loss", "grad_norm", "learning_rate", "entropy", "clip_ratio/region_mean"} <= set(
-        metrics
-    )
-    assert one.end_update() == {}
 
 
 @pytest.mark.parametrize("kind", ["grpo", "grpo adapters", "ppo adapters"])

@@ -7,12 +7,12 @@ from dataclasses import replace
 from srl_envs.errors import EnvError
 from srl_envs.games.coop_compete import CoopCompete
 from srl_envs.wrappers import CustomRewards
+from srl_extensions.pages.document import Notes
+from srl_extensions.pages.headline import in_words
 from srl_extensions.pages.report import notes
+from srl_extensions.pages.run_folder import load
 from srl_train.metrics import read_metrics
-from srl_train.metrics.document import Notes
-from srl_train.metrics.headline import in_words
 from srl_train.metrics.round_warnings import _all_equal
-from srl_train.metrics.run_folder import load
 from srl_train.samples import TokenSample
 from srl_train.trainer import Trainer
 

@@ -117,11 +117,6 @@ class Reference:
         critic = {f"critic.{n}": p for n, p in self.critic.named_parameters() if p.requires_grad}
         return own | critic
 
-    def spans(self, one):
-        if self.config.level == "turn":
-            return one.turns
-        return [(t, t + 1) for start, stop in one.turns for t in range(start, stop)]
-
     def values(self, one):
         if self.config.critic == "central":
             seat = [float(name == one.group[2]) for name in AGENTS]
@@ -135,18 +130,12 @@ class Reference:
             hidden = self.model(input_ids=ids, output_hidden_states=True).hidden_states[-1]
         else:
             hidden = self.critic.backbone(input_ids=ids).last_hidden_state
-        before = [len(one.prompt_ids) + start - 1 for start, _ in self.spans(one)]
+        before = [len(one.prompt_ids) + start - 1 for start, _ in one.turns]
         return hidden[0, before] @ self.critic.head.weight[0] + self.critic.head.bias
 
     def returns_and_advantages(self, one, values):
         """By the definition: sums of discounted surprises over what is to come."""
-        if self.config.level == "turn":
-            rewards, gammas = list(one.rewards), [self.discount] * len(one.rewards)
-        else:
-            rewards, gammas = [], []
-            for (start, stop), reward in zip(one.turns, one.rewards, strict=True):
-                rewards += [0.0] * (stop - start - 1) + [reward]
-                gammas += [1.0] * (stop - start - 1) + [self.discount]
+        rewards, gammas = list(one.rewards), [self.discount] * len(one.rewards)
         now, after = values.tolist(), [*values[1:].tolist(), 0.0]
         steps = zip(rewards, gammas, after, now, strict=True)
         surprises = [r + g * later - v for r, g, later, v in steps]
@@ -179,11 +168,7 @@ class Reference:
         flat = torch.cat(advantages)
         shifted = flat - flat.mean()
         if self.config.normalize_advantages == "group":
-            turns = [
-                next((one.group, t) for t, (a, b) in enumerate(one.turns) if a <= start < b)
-                for one in samples
-                for start, _ in self.spans(one)
-            ]
+            turns = [(one.group, t) for one in samples for t in range(len(one.turns))]
             for number, turn in enumerate(turns):
                 alike = [a for a, other in zip(flat, turns, strict=True) if other == turn]
                 if len(alike) > 1:
@@ -210,7 +195,7 @@ class Reference:
         for one, value, target, advantage, old in zip(samples, *self.old, strict=True):
             now = log_probs(self.model, one)
             ratio = (now - old).exp()
-            for (start, stop), a in zip(self.spans(one), advantage, strict=True):
+            for (start, stop), a in zip(one.turns, advantage, strict=True):
                 part = ratio[start:stop]
                 clip = part.clamp(1 - self.config.clip_range, 1 + self.config.clip_range)
                 gains.append(torch.minimum(part * a, clip * a).sum())
