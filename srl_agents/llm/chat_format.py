@@ -17,37 +17,11 @@ from srl_agents.errors import BackendError, PolicyError
 from srl_envs.untrusted import read_bytes
 
 TEMPLATES = {
-    # Plain paragraphs: for a model that has read texts and no conversations.
-    "plain": (
-        "{{ bos_token }}"
-        "{% for m in messages %}"
-        "{% if m['role'] == 'assistant' %}Answer:\n{{ m['content'] }}{{ eos_token }}\n\n"
-        "{% elif m['role'] == 'system' %}{{ m['content'] }}\n\n"
-        "{% else %}{{ m['content'] }}\n{% endif %}"
-        "{% endfor %}"
-        "{% if add_generation_prompt %}Answer:\n{% endif %}"
-    ),
-    # ChatML, as Qwen's: control tokens around messages.
-    "chatml": (
-        "{% for m in messages %}"
-        "<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
-        "{% endfor %}"
-        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-    ),
-    # Gemma's, without a system role: the rules open the first user message.
-    "gemma": (
-        "{{ bos_token }}"
-        "{% for m in messages %}"
-        "{% if m['role'] == 'system' %}"
-        "{{ raise_exception('System role not supported') }}"
-        "{% endif %}"
-        "<start_of_turn>{{ 'model' if m['role'] == 'assistant' else m['role'] }}\n"
-        "{{ m['content'] }}<end_of_turn>\n"
-        "{% endfor %}"
-        "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
-    ),
+    name: (Path(__file__).parent / "chat_templates" / f"{name}.jinja").read_bytes().decode()
+    for name in ("plain", "chatml", "gemma")
 }
-"""Name -> the template, in Jinja."""
+"""Name -> template: plain paragraphs, for a model that has read texts and no conversations; ChatML,
+as Qwen's; Gemma's, without a system role: the rules open the first user message."""
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from srl_agents.errors import PolicyError
-from srl_agents.evaluation.progress import LongWork, watched
+from srl_agents.evaluation.progress import LongWork
 from srl_agents.llm.backends.token_backend import answer_trie
-from srl_agents.llm.chat_format import ChatFormat, ChatTurn
+from srl_agents.llm.chat_format import TEMPLATES, ChatFormat, ChatTurn
 from srl_agents.llm.model_folders import cache_folder
 from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_envs.loading import needed_by
@@ -161,12 +161,6 @@ def _heard(env: Any, view: TextView, agent: str, rng: np.random.Generator) -> st
 
 
 START, END, PAD = "<|im_start|>", "<|im_end|>", "<|pad|>"
-CHAT_TEMPLATE = (
-    "{% for message in messages %}"
-    f"{START}{{{{ message['role'] }}}}\n{{{{ message['content'] }}}}{END}\n"
-    "{% endfor %}{% if add_generation_prompt %}"
-    f"{START}assistant\n{{% endif %}}"
-)
 LONGEST_TOKEN = 24  # characters; frequent phrases become tokens, so conversations stay short
 LISTED_ANSWERS = 500  # up to so many usual answers, each is to be one token
 VOCABULARY = 640  # at most: 256 bytes, 3 special tokens, the rest words and phrases
@@ -207,7 +201,7 @@ def build_tokenizer(dialogues: Sequence[Dialogue]) -> Any:
         extra_special_tokens=[START],
         padding_side="left",
     )
-    fast.chat_template = CHAT_TEMPLATE
+    fast.chat_template = TEMPLATES["chatml"]
     return fast
 
 
@@ -313,8 +307,7 @@ def _build(
     )
     model = LlamaForCausalLM(config)
     chat = ChatFormat(tokenizer)
-    games = watched("embedded model, preparing its games", dialogues)
-    lessons = [_lesson(dialogue, chat) for dialogue in games]
+    lessons = [_lesson(dialogue, chat) for dialogue in dialogues]
     rng = np.random.default_rng(seed)
     for number in range(ROUNDS):
         work = LongWork(f"embedded model, warm start {number + 1} of at most {ROUNDS}")

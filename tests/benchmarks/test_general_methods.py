@@ -20,7 +20,7 @@ def test_an_update_of_exp3_by_hand():
 
 
 def test_fictitious_play_responds_to_what_the_partner_replies():
-    # This partner does the opposite of our last action: only changing sides meets it.
+    # This partner does the opposite of our last action: only alternation matches it.
     player, last = FictitiousPlayRuns([3]), np.zeros(1, np.int8)
     for _ in range(6):
         moves = []

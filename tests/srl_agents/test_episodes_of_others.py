@@ -88,7 +88,7 @@ def changed(record, rng):
 
 def test_whatever_a_line_holds_only_episode_errors_come_out():
     rng, record, read = random.Random(0), json.loads(to_json(written())), 0
-    for _ in range(1000):
+    for _ in range(300):
         line = changed(record, rng)
         try:
             episode = from_json(line)
@@ -97,19 +97,19 @@ def test_whatever_a_line_holds_only_episode_errors_come_out():
         read += 1
         episode.returns()
         assert to_json(from_json(to_json(episode))) == to_json(episode)
-    assert read > 25  # so that not everything is refused for one reason
+    assert read > 5  # so that not everything is refused for one reason
 
 
 def test_whatever_a_record_holds_it_is_replayed_or_refused():
     rng, record, same = random.Random(1), json.loads(to_json(played())), 0
-    for _ in range(500):
+    for _ in range(150):
         try:
             episode = from_json(changed(record, rng))
             list(replay(episode, remade(episode, render_mode=None)))
         except (EpisodeError, EnvError):
             continue
         same += 1
-    assert same > 5
+    assert same > 1
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from srl_agents.baselines.solutions import best_plan, plan_value, shares_met
+from srl_agents.baselines.solutions import best_plan, shares_met
 from srl_agents.scripted.memory_one import distributions
 
 GAME = np.array([[0.9, 0.6], [0.6, 0.75]])  # own action, other's: competing together pays more
@@ -36,16 +36,6 @@ def test_no_plan_is_better():
             for first, *second in product((0, 1), repeat=5)
         ]
         assert best.value_N[0] == pytest.approx(max(values))
-
-
-def test_the_plan_is_worth_what_it_says():
-    generator = np.random.default_rng(1)
-    replies, payoff = generator.random((4, 5)), generator.random((4, 2, 2))
-    best = best_plan(distributions(replies), payoff, 5)
-    again = plan_value(best.action_NTC, distributions(replies), payoff)
-    assert again == pytest.approx(best.value_N)
-    for n in range(4):
-        assert value(best.action_NTC[n], replies[n], payoff[n], 5) == pytest.approx(best.value_N[n])
 
 
 def test_against_tit_for_tat():

@@ -79,20 +79,6 @@ def test_types_left_out_are_never_believed():
     assert np.isfinite(only.replies()).all()
 
 
-def test_runs_do_not_mix():
-    generator = np.random.default_rng(3)
-    own, other = generator.integers(0, 2, (2, 3, 5, ROUNDS)).astype(np.int8)
-    together = PartnerModel(3, 0.9, TYPES)
-    alone = [PartnerModel(1, 0.9, TYPES) for _ in range(3)]
-    for episode in range(5):
-        together.add(own[:, episode], other[:, episode])
-        for n, model in enumerate(alone):
-            model.add(own[n : n + 1, episode], other[n : n + 1, episode])
-    for n, model in enumerate(alone):
-        assert together.replies()[n] == pytest.approx(model.replies()[0])
-        assert together.led()[n] == pytest.approx(model.led()[0])
-
-
 def test_doubt_falls_with_what_was_seen():
     unseen, seen = PartnerModel(1, 0.9, TYPES), watched(coin(0.5), 30)
     assert unseen.doubt(8)[0] == pytest.approx(np.full(5, np.sqrt(0.25 / 2)))

@@ -11,14 +11,12 @@ from srl_agents.evaluation.matrix_game import (
     SCRIPTED,
     Coin,
     PlaysAhead,
-    Scripted,
     best_response,
     maker,
     oracle,
     payoffs,
     play_match,
 )
-from srl_agents.scripted import TitForTat
 from srl_envs import coop_compete_v0
 
 SETTINGS = [(level, difficulty) for level in (0.0, 0.2, 0.55, 1.0) for difficulty in (0.3, 0.6)]
@@ -85,18 +83,6 @@ def test_playing_ahead_changes_nothing():
     ahead = play_match(*makers, GAME, **settings)
     stepped = play_match(*map(step_by_step, makers), GAME, **settings)
     assert np.array_equal(ahead.rewards_2NE, stepped.rewards_2NE)
-
-
-def test_a_scripted_player_is_its_policy():
-    seeds = [np.random.SeedSequence([0, run]) for run in range(3)]
-    player, generator = Scripted(seeds, TitForTat().chances), np.random.default_rng(0)
-    for _ in range(2):
-        before = np.ones(3, np.int8)
-        for _ in range(9):
-            assert np.array_equal(player.act()[0], before)
-            before = generator.integers(0, 2, 3).astype(np.int8)
-            player.observe_opponent(before)
-        player.update(np.zeros((3, 9), np.int8), np.zeros((3, 9)))
 
 
 def test_a_match_is_what_the_documented_classes_play():

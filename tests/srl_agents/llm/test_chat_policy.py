@@ -6,19 +6,17 @@ from pathlib import Path
 import pytest
 
 from srl_agents.episode import from_json, to_json
-from srl_agents.errors import BackendError, PolicyError
+from srl_agents.errors import PolicyError
 from srl_agents.event_loop import run
 from srl_agents.llm.backends.chat_backend import ChatAnswer, Usage
 from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.chat_policy import ChatPolicy
-from srl_agents.llm.judge import ASKED, RULES, LLMJudge
 from srl_agents.llm.opponent_notes import notes_for
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation
 from srl_agents.rollout import play_many
 from srl_envs import registry
-from srl_envs.tasks.debate.judging import CON, PRO, Debate, JudgeError, Speech
 from srl_envs.wrappers import with_text
 from tests.fakes import ScriptedBackend, Vote
 from tests.servers.chat_server import chat_server
@@ -109,12 +107,6 @@ def test_it_is_told_the_very_words_that_a_model_with_tokens_is_told():
     assert "Others cooperating so far" in rendered
 
 
-def test_what_the_mask_forbids_is_not_read():
-    policy = ChatPolicy(Scripted(["go"]), Vote())
-    decision, _ = one_turn(policy, policy.start(0), action_mask=[1, 0, 1])
-    assert (decision.action, decision.parse_failure) == (2, "that choice is not allowed now")
-
-
 def test_an_unread_answer_that_was_cut_says_so():
     policy = ChatPolicy(Scripted(["I think that...", "", "go"]), Vote())
     cut, state = one_turn(policy, policy.start(0))
@@ -123,20 +115,6 @@ def test_an_unread_answer_that_was_cut_says_so():
     assert cut.parse_failure.endswith("(it ended by 'length')") and cut.text == "I think that..."
     assert empty.parse_failure and "ended by" not in empty.parse_failure
     assert read.parse_failure is None
-
-
-def test_seeds_are_a_seats_own_and_the_same_again():
-    def seeds(batch):
-        model = Scripted(["go"] * 9)
-        policy = ChatPolicy(model, Vote())
-        states = [policy.start(number) for number in batch]
-        for _ in range(2):
-            _, states = run(policy.act([AgentObservation("a", "rain")] * len(batch), states))
-        found = [request.seed for request in model.requests]
-        return {n: (found[i], found[i + len(batch)]) for i, n in enumerate(batch)}
-
-    together, alone = seeds([0, 1]), seeds([1])
-    assert together[1] == alone[1] and len({*together[0], *together[1]}) == 4
 
 
 def test_no_seed_where_the_api_has_none():
@@ -187,33 +165,6 @@ def test_an_api_that_fails_spoils_the_episodes_and_no_more(server):
     assert episode.failure.startswith("RejectedError: openai:m: BadRequestError: ")
 
 
-DEBATE = Debate("Tea is best.", (Speech(PRO, 1, "It warms."), Speech(CON, 1, "Coffee wakes.")))
-
-
-def test_an_api_judges_debates(server):
-    server.answer = lambda body: (
-        "Verdict: A" if "A speaks for" in body["messages"][-1]["content"] else "Verdict: B"
-    )
-    verdict = LLMJudge(api_model("openai:m")).judge(DEBATE)
-    assert (verdict.pro, verdict.info["agreed"]) == (1.0, True)
-    for body in server.bodies:
-        assert body["messages"][0] == {"role": "system", "content": RULES}
-        assert ASKED in body["messages"][1]["content"] and body["temperature"] == 0.0
-    server.trouble = [400, 400]
-    with pytest.raises(JudgeError, match="judge openai:m: openai:m: BadRequestError"):
-        LLMJudge(api_model("openai:m")).judge(DEBATE)
-
-
-def test_a_judge_is_told_at_once_what_its_api_does_not_know(server):
-    model = api_model("anthropic:m")
-    with pytest.raises(PolicyError, match=r"temperature is 0\.0"):
-        LLMJudge(model)
-    with pytest.raises(PolicyError, match="adapter is 'red'"):
-        LLMJudge(model, sampling=Sampling(max_new_tokens=64), adapter="red")
-    verdict = LLMJudge(model, sampling=Sampling(max_new_tokens=64)).judge(DEBATE)
-    assert verdict.info["unreadable"] == 2 and server.bodies[0]["max_tokens"] == 64
-
-
 def test_the_guide_is_true(server, capsys):
     docs = Path(__file__).parents[3] / "docs"
     guide = (docs / "agents" / "api_models.md").read_text(encoding="utf-8")
@@ -223,16 +174,6 @@ def test_the_guide_is_true(server, capsys):
     assert (
         names["policy"].name == "openai:gpt-5-mini" and "prompt_tokens=0" in capsys.readouterr().out
     )
-
-
-def test_backend_errors_come_through():
-    class Broken(Scripted):
-        async def answer(self, request):
-            raise BackendError("gone")
-
-    policy = ChatPolicy(Broken([]), Vote())
-    with pytest.raises(BackendError, match="gone"):
-        one_turn(policy, policy.start(0))
 
 
 def test_what_was_really_played_is_recorded_and_told():

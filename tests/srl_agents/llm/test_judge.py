@@ -2,12 +2,10 @@
 
 import pytest
 
-from srl_agents.episode import Decision
 from srl_agents.llm.judge import ASKED, RULES, LLMJudge, named
-from srl_agents.rollout import play
 from srl_envs.tasks.debate.env import parallel_env
 from srl_envs.tasks.debate.judging import CON, PRO, TIE, Debate, Speech
-from tests.fakes import BrokenBackend, ScriptedBackend
+from tests.fakes import ScriptedBackend
 
 DEBATE = Debate("Tea is best.", (Speech(PRO, 1, "It warms."), Speech(CON, 1, "Coffee wakes.")))
 
@@ -81,19 +79,3 @@ def test_judges_the_environments_debates():
     _, rewards, _, _, infos = env.step({"pro_0": "a", "con_0": "b"})
     assert rewards == {"pro_0": 1.0, "con_0": -1.0}
     assert infos["con_0"]["judge_agreed"] is True and infos["con_0"]["judge_unreadable"] == 0
-
-
-def test_a_backend_that_fails_spoils_the_episode_and_no_more():
-    env = parallel_env(judge=LLMJudge(BrokenBackend()), debate_rounds=1)
-    episode = play(env, dict.fromkeys(env.possible_agents, Says()), 0)
-    assert episode.failure == "JudgeError: judge scripted: the machine is on fire"
-
-
-class Says:
-    """A policy that always says the same."""
-
-    def start(self, seed):
-        return None
-
-    def act(self, seen, states):
-        return [Decision("Tea.") for _ in seen], states

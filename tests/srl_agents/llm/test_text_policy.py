@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from srl_agents.errors import BackendError
 from srl_agents.event_loop import run
 from srl_agents.llm.backends.token_backend import answer_trie
 from srl_agents.llm.sampling import Sampling
@@ -84,17 +83,6 @@ def test_seats_may_differ_in_sampling_and_adapter():
     assert (policy.name, TextPolicy(backend, Vote()).name) == ("pair", "scripted")
 
 
-def test_randomness_is_from_the_seed_alone():
-    backend = ScriptedBackend(["go"] * 9)
-    policy = TextPolicy(backend, Vote(), sampling=Sampling(max_new_tokens=7))
-    for seed in (5, 5, 6):
-        _, state = one_turn(policy, policy.start(seed))
-        one_turn(policy, state)
-    drawn = [(request.seed, request.draws_before) for request in backend.requests]
-    assert drawn == [(5, 0), (5, 7), (5, 0), (5, 7), (6, 0), (6, 7)]
-    assert len({request.conversation for request in backend.requests}) == 3
-
-
 def test_a_conversation_is_released_when_its_game_ends_however_it_ends():
     make_env, seats = game()
     view = make_env().unwrapped.text_view
@@ -115,24 +103,6 @@ def test_a_constrained_seat_may_only_write_what_is_allowed_now():
     assert masked.allowed == encode("g")
     go = masked.children[encode("g")[0]].children[encode("o")[0]]
     assert go.allowed == (end, *encode(" "))  # "go" may stop here, or become "go home"
-
-
-def test_a_choice_that_is_not_allowed_now_is_a_parse_failure():
-    mask = np.array([0, 1, 1], np.int8)
-    policy = TextPolicy(ScriptedBackend(["stay", "go"]), Vote())
-    refused, state = one_turn(policy, policy.start(0), action_mask=mask)
-    taken, _ = one_turn(policy, state, action_mask=mask)
-    assert (refused.action, refused.parse_failure) == (2, "that choice is not allowed now")
-    assert (taken.action, taken.parse_failure) == (1, None)
-
-
-def test_a_broken_backend_spoils_the_episode_and_not_the_run():
-    make_env, seats = game()
-    policy = TextPolicy(BrokenBackend(), make_env().unwrapped.text_view)
-    [episode] = play_many(make_env, dict.fromkeys(seats, policy), [0])
-    assert episode.failure == "BackendError: the machine is on fire"
-    with pytest.raises(BackendError, match="fire"):
-        one_turn(TextPolicy(BrokenBackend(), Vote()), policy.start(0))
 
 
 def game():
@@ -167,8 +137,7 @@ HOSTILE = st.one_of(
 )
 
 
-# 100 games of 5 rounds and 4 seats: 2,000 answers.
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(HOSTILE, min_size=20, max_size=20))
 def test_no_answer_whatever_raises(answers):
     make_env, seats = game()

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from srl_agents.llm import tiny as tiny_model
-from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.llm.tiny import random_dialogues
@@ -57,12 +56,6 @@ def test_answers_are_single_tokens_and_digits_stand_alone(backend):
     situation = "Round 1 of 8. Cooperation level 0.60, difficulty 0.30."
     pieces = [backend.tokenizer.decode([token]) for token in backend.chat.answer(situation)]
     assert [piece for piece in pieces if set(piece) & set("0123456789")] == list("18060030")
-
-
-def loaded(folder, known={}):  # noqa: B006  # kept across hypothesis examples
-    if folder not in known:
-        known[folder] = HuggingFaceBackend.load(folder, device="cpu").tokenizer
-    return known[folder]
 
 
 def test_the_same_inputs_give_the_same_bytes(cache, monkeypatch):
@@ -132,30 +125,6 @@ def test_dialogues_show_mistakes_hearsay_and_every_seat():
         for before, after in zip(dialogue.lines, dialogue.lines[1:], strict=False):
             assert after.words.startswith("Your last answer was not read") is not before.readable
     assert json.dumps([line.legal for line in lines])
-
-
-def test_masked_choices_are_not_taught():
-    class Masked:
-        possible_agents = ("a",)
-
-        def __init__(self):
-            from tests.fakes import Vote
-
-            self.agents, self.unwrapped, self.text_view = ["a"], self, Vote()
-
-        def close(self):
-            pass
-
-        def reset(self, seed):
-            return {"a": 0}, {"a": {"action_mask": np.array([1, 0, 1])}}
-
-        def step(self, actions):
-            self.agents = []
-            return {}, {}, {}, {}, {}
-
-    lines = [line for d in random_dialogues(Masked, 30, 4, seed=0) for line in d.lines]
-    assert {line.legal for line in lines} == {("stay", "go home")}
-    assert {line.answer for line in lines if line.readable} == {"stay", "go home"}
 
 
 @pytest.mark.parametrize(

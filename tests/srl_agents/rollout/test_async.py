@@ -82,24 +82,6 @@ def test_games_that_are_not_over_in_time_are_stopped():
     assert play_many(lambda: Ledger({"a": 1}), {"a": Waiting("p")}, [1], timeout=600.0)
 
 
-def test_nobody_waits_for_a_slow_episode():
-    """The slow agent of one episode holds up none of the others."""
-    over = []
-
-    class Noting(Ledger):
-        def close(self):
-            over.append(self.seed)
-
-    class Slow(Waiting):
-        async def act(self, seen, states):
-            for _ in range(50 if seen[0].observation[0] == 1 else 0):
-                await asyncio.sleep(0)
-            return await super().act(seen, states)
-
-    play_many(lambda: Noting({"a": 3}), {"a": Slow("p")}, [1, 2, 3])
-    assert over == [2, 3, 1]
-
-
 def test_a_failing_call_spoils_its_episode_only_and_every_memory_is_given_back():
     flaky = Waiting("flaky", fails_at_call=1)
     made = []
@@ -140,26 +122,6 @@ def test_a_fault_or_an_interrupt_ends_all_and_closes_what_was_opened(error, at, 
     with pytest.raises(type(error)):
         play_many(make, {"a": Struck(error, at), "b": others("p")}, [1, 2, 3])
     assert made and [env.closed for env in made] == [1] * len(made)
-
-
-def test_a_cancelled_play_closes_its_environments():
-    made, stuck = [], Waiting("p", turns=10**9)
-
-    def make():
-        made.append(Ledger())
-        return made[-1]
-
-    async def cancelled():
-        playing = asyncio.create_task(play_many_async(make, dict.fromkeys("ab", stuck), [1, 2]))
-        for _ in range(9):
-            await asyncio.sleep(0)
-        playing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await playing
-
-    run(cancelled())
-    assert [env.closed for env in made] == [1, 1]
-    assert stuck.left == [0] * 4 and stuck.now == 0
 
 
 def test_play_many_may_be_called_where_an_event_loop_runs():

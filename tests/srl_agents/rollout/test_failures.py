@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from srl_agents.episode import from_json, to_json
-from srl_agents.errors import BackendError
 from srl_agents.rollout import play, play_many
 from tests.srl_agents.rollout.test_rollout import Ledger, Scribe
 
@@ -24,38 +22,6 @@ def test_a_failing_environment_spoils_its_own_episode_only():
     assert episodes[1] == replace(
         whole[1], turns=whole[1].turns[:1], ends={}, failure="EnvError: it broke"
     )
-
-
-def test_an_environment_that_fails_in_its_reset_spoils_its_own_episode_only():
-    seats = {"a": Scribe("p"), "b": Scribe("q")}
-    whole = [play(Ledger(), seats, seed) for seed in (1, 2, 3)]
-    make = games(Ledger(), Ledger(breaks_in_reset=True), Ledger())
-    first, spoilt, last = play_many(make, seats, [1, 2, 3], reset_options=[{"level": 4}] * 3)
-    assert [first.turns, last.turns] == [whole[0].turns, whole[2].turns]
-    assert spoilt.failure == "EnvError: it did not start" and spoilt.turns == ()
-    assert (spoilt.seed, spoilt.reset_options) == (2, {"level": 4})
-    assert spoilt.seats == {"a": "p", "b": "q"}
-    assert from_json(to_json(spoilt)) == spoilt
-
-
-def test_a_backend_that_fails_at_a_games_start_spoils_that_game_only():
-    class Late(Scribe):
-        def start(self, seed):
-            self.started = getattr(self, "started", 0) + 1
-            if self.started == 2:
-                raise BackendError("no connection")
-            return super().start(seed)
-
-    episodes = play_many(Ledger, {"a": Late("p"), "b": Scribe("q")}, [1, 2, 3])
-    assert [one.failure for one in episodes] == [None, "BackendError: no connection", None]
-    assert [len(one.turns) for one in episodes] == [2, 0, 2]
-
-
-def test_every_environment_that_was_made_is_closed_once():
-    seats = {"a": Scribe("p"), "b": Scribe("q")}
-    made = [Ledger(), Ledger(breaks_at=1), Ledger(breaks_in_reset=True)]
-    play_many(games(*made), seats, [1, 2, 3])
-    assert [env.closed for env in made] == [1, 1, 1]
 
 
 def test_environments_are_closed_where_a_game_ends_in_an_error():

@@ -47,7 +47,7 @@ def alone(**options):
 
 def test_it_keeps_the_contract_of_environments():
     def partly():
-        env = make("coop_compete_v0", num_agents=4)
+        env = make("coop_compete_v0", num_agents=4, max_cycles=4)
         return WithPartners(
             env, dict.fromkeys(("agent_1", "agent_3"), classic_policy("tit_for_tat", env))
         )

@@ -115,27 +115,6 @@ def actions(episode):
     return [[step.decision.action for step in turn] for turn in episode.turns]
 
 
-def test_a_group_shares_its_start_and_not_its_course():
-    policy = Scribe("p")
-    lives = {"a": 8, "b": 8}
-    seats = {"a": policy, "b": policy}
-    group = play_many(lambda: Ledger(lives), seats, [4] * 3, policy_seeds=[1, 2, 1])
-    assert [episode.seed for episode in group] == [4, 4, 4]
-    assert group[0].turns[0][0].observation == group[1].turns[0][0].observation
-    assert actions(group[0]) != actions(group[1])
-    assert actions(group[0]) == actions(group[2])
-
-
-@pytest.mark.parametrize("policy_seed", [None, 9])
-def test_play_is_play_many_of_one(policy_seed):
-    seats = {"a": Scribe("p"), "b": Scribe("q", 3)}
-    one = play(Ledger(), seats, 6, policy_seed=policy_seed)
-    [many] = play_many(
-        Ledger, seats, [6], policy_seeds=None if policy_seed is None else [policy_seed]
-    )
-    assert one == many
-
-
 def test_the_same_seeds_give_the_same_episodes_of_a_noisy_game():
     class Coin:
         def start(self, seed):

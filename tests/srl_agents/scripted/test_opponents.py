@@ -112,21 +112,16 @@ def test_thompson_sampling_finds_the_arm_that_got_better():
 
 @pytest.mark.parametrize("options", [{}, {"loop_share": 0.3}, {"width": 12, "view_radius": 2}])
 def test_explorers_reach_the_goal_of_every_unseen_maze(options):
-    played = games("maze_v0", "explorer", 80, split="test", max_cycles=400, **options)
+    played = games("maze_v0", "explorer", 30, split="test", max_cycles=400, **options)
     assert all(last(episode)["success"] for episode in played)
     detour = np.mean([last(e)["steps"] / last(e)["shortest_path"] for e in played])
     assert detour < 2.0
 
 
-def test_wall_followers_come_by_every_cell_of_a_maze_without_loops():
-    played = games("maze_v0", "wall_follower", 100, split="test", max_cycles=400)
-    assert all(last(episode)["success"] for episode in played)
-
-
 # ---- trading -------------------------------------------------------------------------------------
 
 
-def surplus_share(seats, count=30, **options):
+def surplus_share(seats, count=15, **options):
     played = games("social_trading_v0", seats, count, **options)
     shares = [last(e)["surplus_share"] for e in played]
     return np.mean([share for share in shares if share is not None]), played
@@ -165,19 +160,13 @@ def test_late_defaulters_keep_their_word_until_late():
     assert owed[True] and all(done == {market.PASS} for done in owed[True])
 
 
-def test_hard_bargainers_take_the_larger_part():
-    played = games("social_trading_v0", ["hard_bargainer", "truthful_trader"], 60, num_agents=2)
-    gains = np.array([[step.info["gain"] for step in e.turns[-1]] for e in played])
-    assert gains[:, 0].mean() > 1.3 * gains[:, 1].mean() > 0
-
-
 # ---- negotiation ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{}, {"offers": "simultaneous"}, {"conflict": 1.0}])
 @pytest.mark.parametrize(("who", "least"), [("conceder", 0.9), ("reciprocator", 0.7)])
 def test_conceders_and_reciprocators_come_to_agree(who, least, options):
-    played = games("social_negotiation_v0", who, 60, **options)
+    played = games("social_negotiation_v0", who, 30, **options)
     assert np.mean([last(e)["outcome"] == "agreement" for e in played]) > least
     assert all(all(last(e)["individually_rational"].values()) for e in played)
 

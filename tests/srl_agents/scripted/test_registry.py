@@ -4,7 +4,6 @@ lists them."""
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
@@ -110,20 +109,6 @@ def test_uniform_plays_games_whose_seats_have_different_actions_and_no_masks():
     env.action_spaces = dict.fromkeys(env.possible_agents, Box(0.0, 1.0, (2,)))
     with pytest.raises(PolicyError, match="uniform cannot play my_own_v0, only any game of disc"):
         classic_policy("uniform", env)
-
-
-def test_uniform_draws_among_the_legal_actions_alike():
-    env = registry.make("social_negotiation_v0")
-    uniform = classic_policy("uniform", env)
-    observations, infos = env.reset(seed=0)
-    seat = env.possible_agents[env.bargain.mover]
-    mask = infos[seat]["action_mask"]
-    seen = [AgentObservation(seat, observations[seat], mask)] * 6000
-    decisions, _ = uniform.act(seen, [uniform.start(seed) for seed in range(6000)])
-    counts = np.bincount([d.action for d in decisions], minlength=len(mask))
-    assert (counts[mask == 0] == 0).all()
-    assert counts[mask == 1] == pytest.approx(6000 / mask.sum(), rel=0.35)
-    assert decisions[0].logprob == pytest.approx(-np.log(mask.sum()))
 
 
 def test_the_page_lists_all_partners():

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from srl_agents.errors import BackendError
 from srl_agents.event_loop import run, together
 from srl_agents.llm.backends.token_backend import Batcher, Completion, Request
@@ -78,19 +76,3 @@ def test_event_loops_have_batches_of_their_own():
 
     run(outer())
     assert recorder.batches == [[2], [1]]
-
-
-def test_an_interrupt_leaves_the_batcher_usable():
-    recorder = Recorder()
-
-    async def interrupted():
-        asyncio.get_running_loop().call_soon(interrupt)
-        await recorder.ask(0)
-
-    def interrupt():
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(interrupted())
-    run(recorder.ask(1))
-    assert recorder.batches[-1] == [1]

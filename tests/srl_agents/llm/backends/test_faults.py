@@ -18,7 +18,6 @@ from srl_agents.llm.backends.token_backend import Request
 from srl_agents.llm.chat_policy import ChatPolicy
 from srl_agents.llm.sampling import Sampling
 from srl_agents.rollout import play_many
-from srl_extensions.vllm import backend as backends
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.routing import Router
@@ -60,30 +59,6 @@ def test_every_request_to_an_api_has_its_own_answer_once(name, count):
         assert [answer.text for answer in answers] == [f"echo {n}" for n in range(count)]
         assert model.usage.answers == count
         assert set(server.faults.struck) == set(FAULTS)
-
-
-@pytest.mark.parametrize("count", COUNTS)
-def test_every_request_to_vllm_has_its_own_answer_once(tiny_folder, monkeypatch, count):
-    monkeypatch.setattr(backends, "PROMPTS_PER_CALL", 4)
-    here = HuggingFaceBackend.load(tiny_folder, device="cpu")
-    rng = np.random.default_rng(3)
-    greedy = Sampling(temperature=0.0, max_new_tokens=3)
-    contexts = [tuple(rng.integers(5, 200, size=12).tolist()) for _ in range(count)]
-    requests = [Request(context, greedy, 0, conversation=n) for n, context in enumerate(contexts)]
-    expected = [completion.ids for completion in here.sample(requests)]
-    with stub_server(tiny_folder) as stub:
-        strike(stub, count // 4)
-        endpoint = VLLMClient(stub.url, timeout=TIMEOUT, retries=PATIENT)
-        backend = served_by(endpoint, here)
-
-        async def ask():
-            return await asyncio.gather(*map(backend.complete, requests))
-
-        assert [answer.ids for answer in run(ask())] == expected
-        assert set(stub.faults.struck) == set(FAULTS)
-        [owner] = backend._router.owners.values()
-        assert owner.done == count // 4 and owner.failed == 0
-        background_loop.run(endpoint.close())
 
 
 def served_by(endpoint, here, **settings):

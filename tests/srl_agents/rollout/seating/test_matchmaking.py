@@ -11,7 +11,6 @@ from srl_agents.matchmaking import Matchmaking
 FIVE = tuple(f"m{number}" for number in range(5))
 PAIR = ("row", "column")
 FOUR = ("red_0", "red_1", "blue_0", "blue_1")
-TEAMS = {agent: agent[:-2] for agent in FOUR}
 
 
 def placed(seatings):
@@ -22,16 +21,6 @@ def placed(seatings):
 def game(returns, seats):
     steps = tuple(AgentStep(a, None, Decision(0), float(r)) for a, r in returns.items())
     return Episode("game", 0, seats, (steps,))
-
-
-def test_nothing_is_drawn_unless_asked():
-    made = Matchmaking(FOUR, FIVE[:2], {"blue_1": "scripted"})
-    assert (
-        made.seatings(range(3))
-        == [{"red_0": "m0", "red_1": "m1", "blue_0": "m0", "blue_1": "scripted"}] * 3
-    )
-    assert made.agents_of("m0") == ("red_0", "blue_0") and made.most_held("m0") == 2
-    assert not made.draws
 
 
 def test_rotated_models_are_in_each_place_equally_often():
@@ -74,15 +63,6 @@ def test_uniform_draws_are_uniform_over_models_and_places():
     assert len(counts) == 20 and spread < 43.8, "chi-square with 19 degrees of freedom, .001"
     few = Matchmaking(FOUR, FIVE[:3], {}, "uniform").seatings(range(300))
     assert all(sorted(Counter(seats.values()).values()) == [1, 1, 2] for seats in few)
-
-
-def test_what_is_drawn_depends_on_seed_and_group_alone():
-    for name in ("uniform", "round_robin"):
-        made = Matchmaking(PAIR, FIVE, {}, name, seed=2)
-        whole = made.seatings(range(40))
-        assert made.seatings(range(20, 40)) == whole[20:]
-        assert Matchmaking(PAIR, FIVE, {}, name, seed=4).seatings(range(40)) != whole
-        assert made.evaluated(7) == made.evaluated(9)[:7]
 
 
 def test_models_that_are_named_keep_their_agents_and_are_not_drawn():

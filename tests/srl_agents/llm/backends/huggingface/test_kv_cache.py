@@ -105,10 +105,6 @@ def test_a_cache_that_no_longer_fits_is_not_used(backend, passes):
     assert_same(last_turn(model, mixed), last_turn(model, seeds_again(mixed), **FRESH))
 
 
-def fail(*_, **__):
-    raise RuntimeError("out of memory")
-
-
 def test_new_weights_make_the_cache_invalid(backend):
     model = wild(backend)
     _, requests = converse(model, rows=3, turns=3)
