@@ -15,23 +15,7 @@ MOST_RANK = 65_536
 """Upper bound of the rank of adapters: the widest layer of any model."""
 
 
-def at_least(name: str, value: float, low: float) -> None:
-    """Raise unless value >= low."""
-    if not value >= low:
-        raise ConfigError(f"{name} is {value}: give {_told(low)} or more")
-
-
-def above(name: str, value: float, low: float) -> None:
-    """Raise unless value > low."""
-    if not value > low:
-        raise ConfigError(f"{name} is {value}: give more than {_told(low)}")
-
-
 def within(name: str, value: float, low: float, high: float) -> None:
     """Raise unless low <= value <= high."""
     if not low <= value <= high:
-        raise ConfigError(f"{name} is {value}: give {_told(low)} to {_told(high)}")
-
-
-def _told(bound: float) -> str:
-    return str(bound) if isinstance(bound, int) else f"{bound:g}"
+        raise ConfigError(f"{name} is {value}: give {low} to {high}")
