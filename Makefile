@@ -91,7 +91,7 @@ test-slow: $(VENV)/.installed-dev
 test-browser: $(VENV)/.installed-dev
 	$(call installing,the packages that drive a browser)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[browser]"
-	$(BIN)/python -m pytest -m browser tests/srl_extensions/pages tests/srl_train/metrics tests/core_srl/monitoring
+	$(BIN)/python -m pytest -m browser tests/srl_extensions/pages
 
 test-ray: $(VENV)/.installed-dev
 	$(call installing,Ray)

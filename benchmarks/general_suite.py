@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.general_methods import EXP3Runs, FictitiousPlayRuns, SPlusPlusRuns
 from benchmarks.records import Check, table
-from srl_agents.baselines.learners import EXP3Runs, FictitiousPlayRuns, SimplePGRuns
+from srl_agents.baselines.learners import SimplePGRuns
 from srl_agents.baselines.our_method import OurMethodRuns
-from srl_agents.baselines.s_plus_plus import SPlusPlusRuns
 from srl_agents.baselines.solutions import best_plan, maximin, product_of_gains
 from srl_agents.evaluation.matrix_game import NOISE, Player, Seeds
 from srl_agents.scripted.memory_one import START, STRATEGIES, distributions

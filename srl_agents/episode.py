@@ -20,6 +20,7 @@ from srl_envs.records import as_record, checked, read_record
 from srl_envs.untrusted import MAX_BYTES, read_json
 
 SCHEMA_VERSION = 4
+_DAMAGE = (LookupError, TypeError, ValueError, ArithmeticError)
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,6 @@ class Episode:
         return {agent: tuple(steps) for agent, steps in found.items()}
 
     def steps_of(self, agent: str) -> tuple[AgentStep, ...]:
-        """Return an agent's steps in order."""
         return self._steps.get(agent, ())
 
     def steps_before(self, agent: str, turn: int) -> int:
@@ -142,7 +142,6 @@ class Episode:
         return sum(step.agent == agent for step in chain.from_iterable(self.turns[:turn]))
 
     def agents_of(self, player: str) -> tuple[str, ...]:
-        """Return the agents of a player, in order."""
         return tuple(agent for agent, who in self.seats.items() if who == player)
 
     def asked_of(self, agent: str) -> tuple[AgentStep, ...]:
@@ -156,9 +155,8 @@ class Episode:
     def returns(self) -> dict[str, float]:
         """Return agent -> sum of raw rewards."""
         totals = dict.fromkeys(self.seats, 0.0)
-        for turn in self.turns:
-            for step in turn:
-                totals[step.agent] = totals.get(step.agent, 0.0) + step.reward
+        for step in chain.from_iterable(self.turns):
+            totals[step.agent] = totals.get(step.agent, 0.0) + step.reward
         return totals
 
 
@@ -186,7 +184,7 @@ def from_json(line: str) -> Episode:
             for word in (made["name"], *checked(dict, made["options"])):
                 checked(str, word)
         return episode
-    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+    except _DAMAGE as error:
         raise EpisodeError(
             f"an episode record lacks or mistypes a field: {type(error).__name__}: {error!s:.200}"
         ) from error
@@ -202,7 +200,7 @@ def turn_from_json(line: str) -> tuple[AgentStep, ...]:
     try:
         steps = checked(list, read_json(line, constants=True))
         return tuple(read_record(AgentStep, step) for step in steps)
-    except (DocumentError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+    except (DocumentError, *_DAMAGE) as error:
         raise EpisodeError(f"not a turn: {type(error).__name__}: {error!s:.200}") from error
 
 

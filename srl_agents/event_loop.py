@@ -18,7 +18,11 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     An interrupt (Ctrl-C) cancels all tasks.
     """
     loop = asyncio.new_event_loop()
-    if not _is_running():
+    try:
+        is_running = asyncio.get_running_loop() is not None
+    except RuntimeError:
+        is_running = False
+    if not is_running:
         return _run_in(loop, coroutine)
     with ThreadPoolExecutor(1, "coroutine") as thread:
         result = thread.submit(_run_in, loop, coroutine)
@@ -86,14 +90,6 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
         return result
     coroutine.close()
     raise RuntimeError(f"{coroutine} waits for something: run it in an event loop")
-
-
-def _is_running() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _run_in(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:

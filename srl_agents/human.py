@@ -43,9 +43,7 @@ class Human:
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[bool]
     ) -> tuple[list[Decision], list[bool]]:
-        decisions = [
-            self._move(one, told_rules) for one, told_rules in zip(seen, states, strict=True)
-        ]
+        decisions = [self._move(one, told) for one, told in zip(seen, states, strict=True)]
         return decisions, [True] * len(decisions)
 
     def _move(self, seen: AgentObservation, told_rules: bool) -> Decision:
@@ -54,14 +52,15 @@ class Human:
         for speaker, said in seen.messages:
             self._tell(f"{speaker} says: {said}")
         self._tell(_wrapped(self._view.describe(seen.agent, seen.observation)))
-        legal = self._legal(seen)
+        answers, mask = self._view.answers(seen.agent), seen.action_mask
+        legal = [words for action, words in enumerate(answers) if mask is None or mask[action]]
         if not legal:
             self._tell(f"You answer in your own words, on one line; {HELP} shows the rules.")
         elif len(legal) <= LISTED:
             self._tell(f"You may answer: {', '.join(legal)}")
         else:
             self._tell(f"There are {len(legal)} legal answers; {HELP} shows them.")
-        known = {answer.casefold() for answer in self._view.answers(seen.agent)}
+        known = {answer.casefold() for answer in answers}
         words: list[str] = []
         while True:
             line = self._ask(f"{seen.agent}> ")
@@ -78,33 +77,24 @@ class Human:
                         self._tell(_wrapped(f"Legal now: {', '.join(legal)}"))
                     continue
                 if legal and plain.casefold().startswith(SAY):
-                    self._keep(plain[len(SAY) :].strip(), words)
+                    if self._hears_words:
+                        words.append(plain[len(SAY) :].strip())
+                        self._tell("It will be heard with your move. Now your move:")
+                    else:
+                        self._tell("Nobody hears words in this game.")
                     continue
             answer = "\n".join([*words, plain])
             action = read_answer(self._view, seen.agent, seen.observation, answer, seen.action_mask)
             if not isinstance(action, ParseFailure):
                 return Decision(action, text=answer)
-            answers = self._view.answers(seen.agent)
             instead = f"played {answers[action.instead]!r} now" if answers else "lost its turn"
             self._tell(
                 f"That was not read: {action.reason}. A model would have {instead}; "
                 f"you may try again ({HELP} shows the rules and the legal answers)."
             )
 
-    def _keep(self, said: str, words: list[str]) -> None:
-        if self._hears_words:
-            words.append(said)
-            self._tell("It will be heard with your move. Now your move:")
-        else:
-            self._tell("Nobody hears words in this game.")
-
-    def _legal(self, seen: AgentObservation) -> list[str]:
-        answers, mask = self._view.answers(seen.agent), seen.action_mask
-        return [words for action, words in enumerate(answers) if mask is None or mask[action]]
-
     def _tell_rules(self, seen: AgentObservation) -> None:
-        rules = view_for(self._view, seen.observation).rules(seen.agent)
-        self._tell(_wrapped(rules))
+        self._tell(_wrapped(view_for(self._view, seen.observation).rules(seen.agent)))
         say = f" '{SAY}...' before your answer is heard by others." if self._hears_words else ""
         self._tell(f"({HELP} shows this again, {QUIT[0]} leaves the game.{say})\n")
 

@@ -7,13 +7,10 @@ group.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 from srl_agents import seeding
-
-Deal = Callable[[int], list[str]]
-"""Number of a group -> models of the free agents, in order."""
 
 
 def assign_agents(
@@ -42,47 +39,6 @@ def assign_agents(
     return dealt
 
 
-def in_turn(dealt: Sequence[str], *, rotate: bool) -> Deal:
-    """Return the same models for all groups; `rotate` shifts them by one from group to group."""
-
-    def deal(group: int) -> list[str]:
-        first = group % len(dealt) if rotate else 0
-        return [*dealt[first:], *dealt[:first]]
-
-    return deal
-
-
-def uniform(models: Sequence[str], agents: int, seed: int) -> Deal:
-    """Draw models and places uniformly; numbers of agents per model differ by at most one."""
-
-    def deal(group: int) -> list[str]:
-        rng = seeding.generator(seed, "matchmaking", group)
-        order = rng.permutation(len(models))
-        drawn = [models[order[place % len(models)]] for place in range(agents)]
-        return [drawn[place] for place in rng.permutation(agents)]
-
-    return deal
-
-
-def round_robin(models: Sequence[str], agents: int, seed: int) -> Deal:
-    """Return a schedule in which all models meet equally often in all places.
-
-    In every M groups from a multiple of M, the number of models, each model is each agent
-    equally often. In M (M - 1) groups each model is the first agent once with each other model
-    as each other agent.
-    """
-    count = len(models)
-
-    def deal(group: int) -> list[str]:
-        cycle, block = divmod(group // count, max(1, count - 1))
-        others = seeding.generator(seed, "round_robin", cycle).permutation(range(1, count))
-        turned = [*others[block:], *others[:block]]
-        apart = [0, *map(int, turned)]
-        return [models[(group + apart[place % count]) % count] for place in range(agents)]
-
-    return deal
-
-
 class Matchmaking:
     """Assignment of players to agents: by `seats`, and models for the remaining agents.
 
@@ -100,33 +56,28 @@ class Matchmaking:
     ) -> None:
         """Create an assignment.
 
-        `name` is fixed (see assign_agents), rotating, uniform or round_robin. Raises
-        ValueError if an agent is unknown, agents are too few, or no agent or opponent can be
-        drawn.
+        `name` is fixed (see assign_agents), rotating (the same, shifted by one agent from group to
+        group), uniform or round_robin. Raises ValueError if an agent is unknown, agents are too
+        few, or no agent or opponent can be drawn.
         """
         self.agents = tuple(agents)
-        self._fixed = dict(seats)
+        self._fixed, self._name, self._seed = dict(seats), name, seed
         self._free = [agent for agent in agents if agent not in seats]
         self._models = [model for model in models if model not in seats.values()] or list(models)
         self.draws = name not in ("fixed", "rotating")
         """True if models are drawn, so that some may be absent from a group."""
-        free = len(self._free)
         if not self.draws:
-            rotate = name == "rotating"
             dealt = assign_agents(agents, models, seats)
-            self._deal = in_turn([dealt[agent] for agent in self._free], rotate=rotate and free > 1)
-            self._evaluated = self._deal
-            self.varies = rotate and free > 1
+            self._dealt = [dealt[agent] for agent in self._free]
+            self.varies = name == "rotating" and len(self._free) > 1
             return
         assign_agents(agents, [], {**seats, **dict.fromkeys(self._free, "")})  # unknown agents
-        if not free:
+        if not self._free:
             raise ValueError(
                 f"models are drawn ({name}) for agents that have no player, and all have one: name "
                 "fewer in seats, or leave matchmaking out"
             )
         self.varies = True
-        self._evaluated = round_robin(self._models, free, seed)
-        self._deal = uniform(self._models, free, seed) if name == "uniform" else self._evaluated
 
     @property
     def usual(self) -> dict[str, str]:
@@ -135,7 +86,8 @@ class Matchmaking:
 
     def seatings(self, groups: range) -> list[dict[str, str]]:
         """Return agent -> player of each group."""
-        return [self._seated(self._deal(group)) for group in groups]
+        deal = self._uniform if self._name == "uniform" else self._evaluated
+        return [self._seated(deal(group)) for group in groups]
 
     def evaluated(self, groups: int) -> list[dict[str, str]]:
         """Return agent -> player of each group of an evaluation."""
@@ -144,21 +96,49 @@ class Matchmaking:
     def agents_of(self, player: str) -> tuple[str, ...]:
         """Return the agents that a player may be, in order."""
         if self.varies:
-            drawn = self._models if self.draws else self._deal(0)
-            own = self._free if player in drawn else ()
+            own = self._free if player in (self._models if self.draws else self._dealt) else ()
             return tuple(a for a in self.agents if self._fixed.get(a) == player or a in own)
         return tuple(agent for agent, who in self.usual.items() if who == player)
 
     def mean_held(self, player: str) -> float:
         """Return the mean number of agents of a player per episode."""
-        named = sum(who == player for who in self._fixed.values())
         if self.draws and player in self._models:
+            named = sum(who == player for who in self._fixed.values())
             return named + len(self._free) / len(self._models)
         return float(sum(who == player for who in self.usual.values()))
 
     def most_held(self, player: str) -> int:
         """Return the largest number of agents of a player per episode."""
         return math.ceil(self.mean_held(player))
+
+    def _evaluated(self, group: int) -> list[str]:
+        if self.draws:
+            return self._round_robin(group)
+        first = group % len(self._dealt) if self.varies else 0
+        return [*self._dealt[first:], *self._dealt[:first]]
+
+    def _uniform(self, group: int) -> list[str]:
+        # Numbers of agents per model differ by at most one.
+        rng = seeding.generator(self._seed, "matchmaking", group)
+        order = rng.permutation(len(self._models))
+        places = range(len(self._free))
+        drawn = [self._models[order[place % len(order)]] for place in places]
+        return [drawn[place] for place in rng.permutation(len(places))]
+
+    def _round_robin(self, group: int) -> list[str]:
+        """Return the models of a schedule in which all meet equally often in all places.
+
+        In every M groups from a multiple of M, the number of models, each model is each agent
+        equally often. In M (M - 1) groups each model is the first agent once with each other model
+        as each other agent.
+        """
+        count = len(self._models)
+        number, block = divmod(group // count, max(1, count - 1))
+        others = seeding.generator(self._seed, "round_robin", number).permutation(range(1, count))
+        apart = [0, *map(int, [*others[block:], *others[:block]])]
+        return [
+            self._models[(group + apart[place % count]) % count] for place in range(len(self._free))
+        ]
 
     def _seated(self, dealt: Sequence[str]) -> dict[str, str]:
         players = self._fixed | dict(zip(self._free, dealt, strict=True))

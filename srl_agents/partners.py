@@ -115,8 +115,6 @@ class Mixture:
     """Mixed strategy: in each episode one of several policies plays all agents."""
 
     def __init__(self, name: str, policies: Mapping[str, AsyncPolicy], chances: Sequence[float]):
-        """Draw from `policies` with probabilities `chances`; raise ValueError if their numbers
-        differ."""
         if len(policies) != len(chances) or not policies:
             raise ValueError(f"{len(policies)} policies and {len(chances)} chances: give as many")
         self.name = name

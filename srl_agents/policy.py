@@ -49,32 +49,25 @@ class SyncPolicy(Protocol):
 class AsyncPolicy(Protocol):
     """Policy that waits for its decisions, such as a language model."""
 
-    def start(self, seed: int) -> Any:
-        """Return the initial memory of an agent; all its randomness is from `seed`."""
-        ...
+    def start(self, seed: int) -> Any: ...
 
     async def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Any]
-    ) -> tuple[list[Decision], list[Any]]:
-        """Return one decision and one new memory per entry, in order."""
-        ...
+    ) -> tuple[list[Decision], list[Any]]: ...
 
     def leave(self, state: Any) -> None:
         """Release a memory at the end of its episode."""
-        ...
 
 
 class PerAgentPolicy:
     """SyncPolicy that decides for one agent at a time; a subclass implements `decide`."""
 
     def start(self, seed: int) -> Any:
-        """Return a generator as memory."""
         return np.random.default_rng(seed)
 
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Any]
     ) -> tuple[list[Decision], list[Any]]:
-        """Return one decision per entry, in order."""
         decisions = [self.decide(one, state) for one, state in zip(seen, states, strict=True)]
         return decisions, list(states)
 

@@ -57,7 +57,6 @@ class Game:
         self.waiting = {agent: policy for agent, policy in self.seats.items() if waits(policy)}
 
     async def play(self) -> Episode:
-        """Play from the reset to the end."""
         try:
             self.begin()
             self.show()
@@ -87,7 +86,6 @@ class Game:
                 self.waiting[agent].leave(memory)
 
     def show(self, *, over: bool = False) -> None:
-        """Call the spectator."""
         if self.spectator is not None:
             self.spectator(self.episode(), over)
 
@@ -124,22 +122,18 @@ class Game:
         return Decision(int(np.argmax(mask)), asked=False)
 
     def see(self, agent: str, messages: Messages) -> AgentObservation:
-        """Return the current observation of an agent."""
         mask = self.infos.get(agent, {}).get("action_mask")
         return AgentObservation(agent, self.observations[agent], mask, messages)
 
     def advance(self, decisions: Mapping[str, Decision]) -> None:
-        """Step the environment."""
         before, state = self.observations, self.state()
         self.observations, rewards, terminations, truncations, self.infos = self.env.step(
             {agent: played_action(decision) for agent, decision in decisions.items()}
         )
-        over = {agent: is_truncated(terminations, truncations, agent) for agent in decisions}
-        self.ends |= {
-            agent: self.cut_off(agent) if cut else End(False)
-            for agent, cut in over.items()
-            if cut is not None
-        }
+        for agent in decisions:
+            cut = is_truncated(terminations, truncations, agent)
+            if cut is not None:
+                self.ends[agent] = self.cut_off(agent) if cut else End(False)
         if self.states is not None and state is not None:
             self.states.append(state)
         self.turns.append(
@@ -157,11 +151,9 @@ class Game:
         )
 
     def state(self) -> np.ndarray | None:
-        """Return the state of the environment if states are recorded."""
         return None if self.states is None else np.asarray(self.env.state(), np.float32).ravel()
 
     def cut_off(self, agent: str) -> End:
-        """Return the end of a truncated agent."""
         seen, policy = self.see(agent, ()), self.seats[agent]
         ids = None
         if isinstance(policy, Closing):
@@ -169,7 +161,6 @@ class Game:
         return End(True, seen.observation, ids, None if ids is None else self.state())
 
     def episode(self) -> Episode:
-        """Return the record so far."""
         return Episode(
             environment=self.env.metadata["name"],
             seed=self.seed,
@@ -191,14 +182,12 @@ def started(policies: Mapping[str, Policy], seeds: Mapping[str, int]) -> dict[st
     """Return the initial memory of each agent in `policies`."""
     memories: dict[str, Any] = {}
     for agent, policy in policies.items():
-        if agent in memories:
-            continue
-        if isinstance(policy, StartsTogether):
+        if not isinstance(policy, StartsTogether):
+            memories[agent] = policy.start(seeds[agent])
+        elif agent not in memories:
             own = [other for other, one in policies.items() if one is policy]
             begun = policy.start_together([seeds[other] for other in own])
             memories |= zip(own, begun, strict=True)
-        else:
-            memories[agent] = policy.start(seeds[agent])
     return memories
 
 
@@ -228,10 +217,15 @@ async def asked(
 
 def messages_to(agent: str, said: Mapping[str, Decision], speaks_first: SpeaksFirst) -> Messages:
     """Return the (speaker, words) pairs that an agent reads before it decides."""
-    return tuple(
-        (leader, _words(said[leader]))
+    heard = (
+        (leader, said[leader])
         for leader, hearers in speaks_first.items()
-        if agent in hearers and leader in said and said[leader].asked
+        if agent in hearers and leader in said
+    )
+    return tuple(
+        (leader, str(one.action) if one.text is None else one.text)
+        for leader, one in heard
+        if one.asked
     )
 
 
@@ -249,10 +243,6 @@ def is_truncated(
     if terminations.get(agent):
         return False
     return True if truncations.get(agent) else None
-
-
-def _words(decision: Decision) -> str:
-    return decision.text if decision.text is not None else str(decision.action)
 
 
 def _made_as(env: Any) -> Mapping[str, Any] | None:
@@ -325,17 +315,8 @@ def play_many(
 
     Every environment is closed at the end. A BackendError or EnvError ends only its own episode,
     whose `failure` is set. Inside a running event loop, as in a notebook, the loop is blocked
-    meanwhile.
-
-    Args:
-        make_env: Constructor of an environment.
-        seats: Agent -> policy, of all episodes or of each.
-        seeds: Seeds of the environments' resets.
-        settings: See PlaySettings.
-
-    Raises:
-        ValueError: If an agent has no policy.
-        EpisodeTimeout: After `timeout` seconds.
+    meanwhile. Raises ValueError if an agent has no policy, and EpisodeTimeout after `timeout`
+    seconds.
     """
     waiting = _waits(_by_episode(seats, len(seeds)))
     return _from_sync(play_many_async(make_env, seats, seeds, **settings), waiting)
@@ -398,8 +379,7 @@ async def play_many_async(
             raise
         raise EpisodeTimeout(
             f"Episode timeout: {len(seeds)} games were not all over after {seconds:g} seconds; "
-            "give more time (rollout.timeout, or MultiModelConfig's episode_timeout), or "
-            "fewer turns or games"
+            "raise rollout.timeout (episode_timeout of MultiModelConfig), or play less"
         ) from error
     finally:
         for episode in episodes:

@@ -42,9 +42,6 @@ STREAMS: Mapping[str, Stream] = {
     # Games of cross-play, and the order in which ratings take their matches.
     "cross_play": Stream((4,)),
     "rating": Stream((5,)),
-    # Which other actions are tried, and whose messages stand for whose, where interactions of
-    # agents are measured.
-    "interactions": Stream((6,)),
     # Which other actions are tried where credit is assigned by playing games again.
     "credit": Stream((7, "round")),
     # Who plays a group of games, and in which order models meet over a cycle of groups.

@@ -2,8 +2,7 @@
 
     check_environment(lambda: MyEnvironment())
 
-What it holds an environment to is the list of points in POINTS. It plays a few full episodes with
-random legal actions; it needs nothing but the constructor.
+POINTS lists the contract. The checker plays a few full episodes with random legal actions.
 """
 
 from __future__ import annotations
@@ -47,10 +46,14 @@ def check_environment(
     max_turns: int = 10_000,
     text: bool = True,
 ) -> None:
-    """Raise ConformanceError, naming the point, unless the environments `make` gives keep them all.
+    """Raise ConformanceError with the point that the environments of `make` break.
 
-    `options` go to every reset; `max_turns` is when an episode counts as endless; `text=False`
-    leaves the text view out, for environments that only vectors are played in.
+    Args:
+        make: Constructor of the environment.
+        seed: Seed of the episodes.
+        options: Options of every reset.
+        max_turns: Number of turns after which an episode counts as endless.
+        text: Check the text view.
     """
     before = _global_state()
     env, twin = make(), make()

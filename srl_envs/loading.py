@@ -20,20 +20,12 @@ from srl_envs.errors import DocumentError, EnvConfigError, UntrustedError
 from srl_envs.untrusted import MAX_BYTES, MAX_NESTING, read_json
 
 LARGEST_RECORDED = 1000
-"""Whole numbers in a record's options, agents and sides of mazes among them, added up; every other
-entry counts as one. What only says when something happens (OF_TIME) costs nothing."""
+"""Limit of the sum of all whole numbers in a record's options, such as agents and sides of mazes.
+Every other entry counts as one, and so does a number of OF_TIME."""
 OF_TIME = frozenset(
-    {
-        "debate_rounds",
-        "episode",
-        "history",
-        "level_seed",
-        "max_cycles",
-        "problem_seed",
-        "switch_pull",
-        "warmup_episodes",
-    }
-)
+    ("debate_rounds", "episode", "history", "level_seed", "max_cycles", "problem_seed",
+     "switch_pull", "warmup_episodes")
+)  # fmt: skip
 WAY_OUT = "give --trust (trusted=True) if you trust whoever wrote it"
 
 _closed: ContextVar[Collection[str] | None] = ContextVar("closed", default=None)
@@ -41,8 +33,7 @@ _closed: ContextVar[Collection[str] | None] = ContextVar("closed", default=None)
 
 @contextmanager
 def closed(allowing: Collection[str] = ()) -> Iterator[None]:
-    """While this lasts, `code` and `place` raise UntrustedError, but for the code that the user's
-    own settings name: `allowing`, each a 'module:function'."""
+    """Let `code` and `place` raise UntrustedError, but for the names of code in `allowing`."""
     before = _closed.set(allowing)
     try:
         yield
@@ -98,9 +89,11 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
 
 
 def place(path: str | os.PathLike[str], option: str) -> Path:
-    """The file or folder that the `option` names.
+    """Return the file or folder that the `option` names.
 
-    Raises EnvConfigError for what names none, and UntrustedError within `closed`.
+    Raises:
+        EnvConfigError: `path` is no path.
+        UntrustedError: A record names the path (`closed`).
     """
     if not isinstance(path, str | os.PathLike):
         raise EnvConfigError(f"{option} must name a file or folder, got {path!r:.200}")
@@ -113,7 +106,7 @@ def place(path: str | os.PathLike[str], option: str) -> Path:
 
 
 def at_most(value: float, most: float, option: str) -> float:
-    """`value`; within `closed` it raises UntrustedError for more than `most`."""
+    """Return `value`; raise UntrustedError if a record (`closed`) has more than `most`."""
     if is_closed() and value > most:
         raise UntrustedError(
             f"{option}: a record asks for {value:g}, up to {most:g} is given: {WAY_OUT}"
@@ -188,7 +181,7 @@ def missing(extras: Iterable[str]) -> list[str]:
 
 
 def install_line(error: ImportError, what: str) -> str | None:
-    """The pip line that makes `what` work; None for an import error of another cause."""
+    """Return the pip line that makes `what` work; None for another import error."""
     if "core-srl[" in str(error):  # the message has the line already
         return str(error)
     package = (error.name or "").split(".")[0]
@@ -303,7 +296,7 @@ class _StrictLoader(yaml.SafeLoader):
         return entries, nesting
 
 
-# YAML 1.1 reads 1e-3 as text, for want of a point; YAML 1.2 and its readers say a number.
+# YAML 1.1 reads 1e-3 as text; YAML 1.2 reads a number.
 _StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
@@ -344,7 +337,7 @@ def read_rows(
 
 
 def text_of(row: Mapping[str, Any], name: str) -> str:
-    """The text that a row holds under a name; raises EnvConfigError where it is none, or blank."""
+    """Return the text of a row under a name; raise EnvConfigError if it is none, or blank."""
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
         raise EnvConfigError(f"{name} must be a text, got {value!r:.40}")

@@ -16,7 +16,7 @@ _TAG = "__numpy__"
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a record can hold the value and give an equal one back."""
+    """Return True if a record can contain the value and restore an equal one."""
     if isinstance(value, Mapping):
         return all(is_plain(key) and is_plain(entry) for key, entry in value.items())
     if isinstance(value, (list, tuple)):
@@ -27,7 +27,7 @@ def is_plain(value: Any) -> bool:
 
 
 def encode(value: Any) -> Any:
-    """The value as JSON holds it; what `is_plain` refuses is left for json to refuse."""
+    """Return the value as JSON data; json refuses values that are not `is_plain`."""
     if isinstance(value, np.ndarray):
         data = value.ravel().tolist()
         return {_TAG: "array", "dtype": value.dtype.str, "shape": value.shape, "data": data}
@@ -77,7 +77,7 @@ _DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
 
 
 def _array(data: list[Any], dtype: Any) -> np.ndarray:
-    """The data in one dimension: no larger than they are in the record."""
+    """Return the data in one dimension, no larger than in the record."""
     known = _DTYPE.fullmatch(checked(str, dtype))
     if known is None:
         raise ValueError(f"arrays of {dtype!r:.40} are not read")
@@ -92,12 +92,12 @@ def _array(data: list[Any], dtype: Any) -> np.ndarray:
 
 
 def whole_numbers(value: Any) -> tuple[int, ...]:
-    """A list of whole numbers, as a tuple."""
+    """Return a list of whole numbers as a tuple."""
     return tuple(checked(int, each) for each in checked(list, value))
 
 
 def number(value: Any) -> float:
-    """A number as it was written, whole ones too, that a float can hold."""
+    """Return a number within the range of a float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r:.80} is no number")
     float(value)
@@ -105,7 +105,7 @@ def number(value: Any) -> float:
 
 
 def checked(kind: type[Any], value: Any) -> Any:
-    """The value, which is of the type; TypeError where it is not."""
+    """Return the value; raise TypeError if it has another type."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise TypeError(f"{value!r:.80} is no {kind.__name__}")
     return value

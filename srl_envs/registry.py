@@ -1,8 +1,8 @@
 """Registry of environments: name, constructor and one line about each.
 
-Importing this module makes them known to PettingZoo's registry too, where it has one (1.27 on):
-`pettingzoo.make("parallel", "srl/coop_compete-v0")`, and those for one agent to Gymnasium's:
-`gymnasium.make("srl_envs:srl/Maze-v0")`. No game is imported before it is asked for.
+Importing this module registers them with PettingZoo (from 1.27): `pettingzoo.make("parallel",
+"srl/coop_compete-v0")`, and games for one agent with Gymnasium:
+`gymnasium.make("srl_envs:srl/Maze-v0")`. A game is imported when it is made.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from srl_envs.tables import Plugin, PluginTable
 from srl_envs.validation import nearest, refuse_unknown
 
 HANDED_OVER = "custom"
-"""'custom:...' in a recorded configuration was an object, which no name brings back."""
+"""Scheme of recorded environments that were objects, which no name restores."""
 
 SERVED = "grpc://"
 ENV_SCHEMES = PluginTable(
     "core_srl.env_schemes",
     {"grpc": Plugin("srl_extensions.remote.client:from_url", "an environment on a server")},
 )
-"""Scheme of a name -> function of the name and the environment's keyword arguments."""
+"""Scheme of a name -> function of the name and of keyword arguments."""
 
 
 @dataclass(frozen=True)
@@ -192,11 +192,7 @@ ENVS = PluginTable("core_srl.envs", OWN)
 
 
 def as_module(name: str) -> ModuleType:
-    """The entry as a module with `parallel_env`, `env` and `raw_env`, its defaults filled in.
-
-    This is what `import srl_envs.maze_race_v0` and `from srl_envs import maze_race_v0` give, as
-    in PettingZoo.
-    """
+    """Return the entry as a module with `parallel_env`, `env` and `raw_env`, as in PettingZoo."""
     module = ModuleType(f"srl_envs.{name}", entry(name).summary)
     module.__dict__.update(
         parallel_env=functools.partial(make, name),
@@ -207,7 +203,7 @@ def as_module(name: str) -> ModuleType:
 
 
 def array_form(name: str) -> Any | None:
-    """The class with the rules of `name` on arrays; None where only single ones are stepped."""
+    """Return the class with the rules of `name` on arrays, or None."""
     found = ENVS.get(name)
     if found is None or found.array_form is None:
         return None
@@ -215,29 +211,31 @@ def array_form(name: str) -> Any | None:
 
 
 def names() -> tuple[str, ...]:
-    """All names, in the registry's order."""
+    """Return all names, in the registry's order."""
     return tuple(ENVS)
 
 
 def entry(name: str) -> Entry:
-    """The entry of `name`; raises EnvConfigError with the nearest for an unknown one."""
+    """Return the entry of `name`; raise EnvConfigError with the nearest for an unknown one."""
     if not isinstance(name, str) or name not in ENVS:
         raise EnvConfigError(f"there is no environment {name!r}{nearest(name, ENVS)}")
     return ENVS[name]
 
 
 def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, with a `max_cycles` that a language model can read to the end where they give
-    none and the game's own would be longer; those of the members of multitask_v0 likewise."""
+    """Return the options with a `max_cycles` that a language model can read, if they have none.
+
+    Options of the members of multitask_v0 are treated likewise.
+    """
     members = options.get("environments")
     if isinstance(members, Mapping) and "max_cycles" not in options:
-        told = {
+        shorter = {
             label: {**one, "options": as_conversations(one["name"], one.get("options") or {})}
             if isinstance(one, Mapping) and _turns(one.get("name")) is not None
             else one
             for label, one in members.items()
         }
-        return {**options, "environments": told}
+        return {**options, "environments": shorter}
     turns = _turns(name)
     return dict(options) if turns is None else {"max_cycles": turns, **options}
 
@@ -248,11 +246,16 @@ def _turns(name: Any) -> int | None:
 
 
 def make(name: str, /, **parameters: Any) -> Any:
-    """The environment `name` as a PettingZoo ParallelEnv.
+    """Return the environment `name` as a PettingZoo ParallelEnv.
 
-    `parameters` override the entry's defaults. 'module:function' names a user's function that
-    returns one; the scheme of 'grpc://host:port/name' is in ENV_SCHEMES. Raises EnvConfigError
-    for an unknown name or parameter or a value that is not allowed, or EnvError of a server.
+    Args:
+        name: A name of the registry, 'module:function' of a user's function that returns a
+            ParallelEnv, or a name with a scheme of ENV_SCHEMES, such as 'grpc://host:port/name'.
+        **parameters: Keyword arguments, which override the entry's defaults.
+
+    Raises:
+        EnvConfigError: The name or a parameter is unknown, or a value is not allowed.
+        EnvError: A server refuses.
     """
     constructor: Callable[..., Any]
     defaults: dict[str, Any] = {}
@@ -282,13 +285,13 @@ def make(name: str, /, **parameters: Any) -> Any:
 
 
 def served_name(name: str) -> str:
-    """What a server calls the environment that 'grpc://host:port/name' is; others as they are."""
+    """Return the server's name of 'grpc://host:port/name'; other names are returned unchanged."""
     is_served = isinstance(name, str) and name.startswith(SERVED)
     return name.removeprefix(SERVED).partition("/")[2] if is_served else name
 
 
 def make_aec(name: str, /, **parameters: Any) -> AECEnv:
-    """As `make`, as a PettingZoo AECEnv (turn by turn) with its usual checks around it."""
+    """Return the environment as a PettingZoo AECEnv with its usual checks; see `make`."""
     return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(_unchecked_aec(name, **parameters)))
 
 
@@ -304,13 +307,21 @@ def remake(
     allowing: Collection[str] = (),
     **ours: Any,
 ) -> Any:
-    """The environment that a record names, made as `make` does; `ours` go over its options.
+    """Return the environment that a record names.
 
-    A record may be anybody's. Unless it is `trusted`, it names no code but what the user's own
-    settings are `allowing`, neither here nor deeper in `options`, no file and no folder, and asks
-    for no more than loading.LARGEST_RECORDED: raises UntrustedError otherwise, and
-    EnvConfigError as `make` does. A server that it names is not asked: the environment is made
-    here.
+    Unless it is `trusted`, a record may name no code but `allowing`, no file and no folder, also
+    deeper in `options`, and at most loading.LARGEST_RECORDED. A server's environment is made here.
+
+    Args:
+        name: Name in the record, as for `make`.
+        options: Options in the record.
+        trusted: Allow everything that `make` allows.
+        allowing: Names of code in the user's own settings.
+        **ours: Options that override those of the record.
+
+    Raises:
+        UntrustedError: The record names more than is allowed.
+        EnvConfigError: As `make`.
     """
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise EnvConfigError(f"{name}: options are {options!r:.200}: give names with their values")
@@ -336,14 +347,8 @@ def _register_with_gymnasium() -> None:
     for name, found in OWN.items():
         identity = found.gymnasium_id
         if identity is not None and identity not in gymnasium.registry:
-            vector = "srl_envs.vector.make_vector:single_agent_vector"
-            gymnasium.register(
-                identity,
-                entry_point="srl_envs.wrappers:single_agent_env",
-                # Texts are no arrays: there, make_vec steps single environments.
-                vector_entry_point=None if "free text" in found.tags else vector,
-                kwargs={"name": name},
-            )
+            entry_point = "srl_envs.wrappers:single_agent_env"
+            gymnasium.register(identity, entry_point, kwargs={"name": name})
 
 
 _register_with_pettingzoo()

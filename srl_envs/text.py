@@ -17,8 +17,8 @@ from pettingzoo.utils import BaseParallelWrapper
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.validation import Reset, Step, asks_nothing, shown, whole_number
 
-# Around a choice we take off white space, quotes, Markdown and punctuation. Left on are marks that
-# turn a choice into its opposite or another number: leading '!', '-' and '.', and '~' (struck out).
+# Removed around a choice: white space, quotes, Markdown and punctuation. Marks that turn a choice
+# into its opposite or another number stay: leading '!', '-' and '.', and '~' (struck out).
 _QUOTES = "\"'`\u00b4\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
 _BEFORE = string.whitespace + _QUOTES + "*_#>([{:,;"
 _AFTER = string.whitespace + _QUOTES + "*_)]}.,:;!?\u2026\u3002\uff01"
@@ -149,11 +149,6 @@ class TextAction(int):
         return spoken
 
 
-def action_with_text(action: Any, text: str) -> Any:
-    """Return the action with the answer from which it was parsed; a text stays unchanged."""
-    return TextAction(action, str(text)) if isinstance(action, int) else action
-
-
 class TextView(Protocol):
     """Prompts and answers of one environment, without state.
 
@@ -163,28 +158,22 @@ class TextView(Protocol):
     @property
     def default_action(self) -> Any:
         """Action for an answer that could not be parsed (see `fallback_action`)."""
-        ...
 
     @property
     def parse_penalty(self) -> float:
         """Penalty for an answer that could not be parsed, 0 or more."""
-        ...
 
     def rules(self, agent: str) -> str:
         """Return the system message: the game, the agent's role and the form of an answer."""
-        ...
 
     def describe(self, agent: str, observation: Any) -> str:
         """Return the agent's current situation, from its own observation."""
-        ...
 
     def answers(self, agent: str) -> tuple[str, ...]:
         """Return one answer per discrete action, in action order; none in free-text games."""
-        ...
 
     def parse(self, agent: str, answer: str) -> Any | ParseFailure:
         """Return the action that an answer names. Never raises."""
-        ...
 
 
 class FixedChoices:
@@ -312,53 +301,47 @@ def read_answer(
 LARGEST = 256  # numbers: more are a picture
 
 
-def check_readable(space: spaces.Space[Any], where: str = "the observation") -> None:
-    """Raise EnvConfigError, naming `where`, for spaces that `in_words` does not describe."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        for key, part in _parts(space).items():
-            check_readable(part, f"{where}[{key!r}]")
-    elif isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary):
-        if (size := int(np.prod(space.shape))) > LARGEST:
-            raise EnvConfigError(
-                f"{where} is {size} numbers, more than the {LARGEST} that read as words: give "
-                "describe="
-            )
-    elif not isinstance(space, spaces.Discrete | spaces.Text):
-        raise EnvConfigError(f"{where} is {space}, which does not read as words: give describe=")
+def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation") -> str:
+    """Describe an observation, to follow a label: a space and one line, or several new lines.
 
+    Numbers are rounded to hundredths, matrices are written by rows, and parts by name.
 
-def in_words(space: spaces.Space[Any], value: Any) -> str:
-    """Describe an observation: numbers rounded to hundredths, matrices by rows, parts by name."""
+    Raises:
+        EnvConfigError: The space has too many numbers, or numbers that do not read as words. The
+            message names `where`.
+    """
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        return "\n".join(
-            f"{str(key).replace('_', ' ')}:{beside(in_words(part, value[key]))}"
-            for key, part in _parts(space).items()
+        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        words = "\n".join(
+            f"{str(key).replace('_', ' ')}:{in_words(part, value[key], f'{where}[{key!r}]')}"
+            for key, part in parts
         )
-    return str(value) if isinstance(space, spaces.Text) else _rows(value)
+    elif isinstance(space, spaces.Text):
+        words = str(value)
+    elif isinstance(
+        space, spaces.Discrete | spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary
+    ):
+        array = np.asarray(value)
+        if array.size > LARGEST:
+            raise EnvConfigError(
+                f"{where} is {array.size} numbers, more than the {LARGEST} that read as words: "
+                "give describe="
+            )
+        words = _rows(array)
+    else:
+        raise EnvConfigError(f"{where} is {space}, which does not read as words: give describe=")
+    return f"\n{words}" if "\n" in words else f" {words}"
 
 
-def _parts(space: spaces.Dict | spaces.Tuple[Any]) -> dict[Any, spaces.Space[Any]]:
-    return dict(space.spaces) if isinstance(space, spaces.Dict) else dict(enumerate(space.spaces))
-
-
-def _rows(value: Any) -> str:
+def _rows(array: np.ndarray) -> str:
     """Write a vector on one line, a matrix by rows, other arrays by planes of the last axis."""
-    array = np.asarray(value)
     if array.ndim < 2:
-        return " ".join(map(_number, array.reshape(-1)))
+        # + 0.0 turns -0 into 0
+        return " ".join(f"{round(float(value), 2) + 0.0:g}" for value in array.reshape(-1))
     if array.ndim == 2:
         return "\n".join(map(_rows, array))
     planes = np.moveaxis(array, -1, 0)
     return "\n".join(f"plane {number}:\n{_rows(plane)}" for number, plane in enumerate(planes, 1))
-
-
-def _number(value: Any) -> str:
-    return f"{round(float(value), 2) + 0.0:g}"  # + 0.0 turns -0 into 0
-
-
-def beside(words: str) -> str:
-    """Return the words after a label: on the same line, or below it if they have several lines."""
-    return f"\n{words}" if "\n" in words else f" {words}"
 
 
 ANSWER_SHOWN = 500  # characters: the end of an earlier answer, which contains the choice
@@ -453,7 +436,8 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
                 said[agent] = feedback(view_for(view, seen), agent, failures[agent]) + "\n"
             played[agent] = action
         spoken = {
-            agent: action_with_text(action, actions[agent]) for agent, action in played.items()
+            agent: TextAction(action, str(actions[agent])) if isinstance(action, int) else action
+            for agent, action in played.items()
         }
         observations, rewards, terminations, truncations, infos = self.env.step(spoken)
         for agent, answer in actions.items():

@@ -1,8 +1,7 @@
-"""Untrusted input: limits for documents, and text made safe to show.
+"""Limits for documents of others, and text made safe to show.
 
-Every parser of what comes from outside (episodes, metrics, manifests, configurations, tool calls,
-mathematics, data files, replies of servers) takes its limits on size and nesting from here, and
-every text from outside passes `printable` before it reaches a terminal or a page.
+Every parser of outside input takes its limits on size and nesting from here, and every outside text
+passes `printable` before it reaches a terminal or a page.
 """
 
 from __future__ import annotations
@@ -17,20 +16,24 @@ from typing import Any, NoReturn
 from srl_envs.errors import DocumentError
 
 MAX_NESTING = 64
-"""Containers within containers, or brackets within brackets, in anything that is parsed."""
+"""Maximum nesting of containers or brackets in anything that is parsed."""
 MAX_DIGITS = 4300
-"""Of a whole number; Python's own limit, where nobody has changed it."""
+"""Maximum digits of a whole number: Python's own default limit."""
 MAX_BYTES = 64 * 2**20
-"""Of one document: a line of JSON Lines, a JSON file, a YAML file."""
+"""Maximum bytes of one document: a line of JSON Lines, a JSON file, a YAML file."""
 
 
 def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, constants: bool = False) -> Any:
-    """The value of a JSON document.
+    """Return the value of a JSON document.
 
-    Raises DocumentError for anything that is not JSON as RFC 8259 has it (NaN and Infinity are
-    not; with `constants` they are read all the same, as Python writes them), numbers beyond a
-    float's range or of more than 4,300 digits, more than `max_bytes` bytes, and more than
-    MAX_NESTING containers within each other.
+    Args:
+        text: The document.
+        max_bytes: Maximum length.
+        constants: Read NaN and Infinity, as Python writes them.
+
+    Raises:
+        DocumentError: The text is not JSON (RFC 8259), too long, nested too deep, or has a number
+            beyond a float's range or of too many digits.
     """
     if len(text) > max_bytes:
         raise DocumentError(f"{len(text)} bytes, at most {max_bytes} are read")
@@ -43,7 +46,7 @@ def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, constants: bool 
 
 
 def read_json_at(text: str, start: int) -> tuple[Any, int]:
-    """The JSON value that begins at `start` of a text that goes on after it, and where it ends.
+    """Return the JSON value that begins at `start` of a longer text, and its end.
 
     Raises DocumentError as `read_json` does.
     """
@@ -66,10 +69,12 @@ def _one_kind_of_error() -> Iterator[None]:
 
 
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES, *, pipes: bool = False) -> bytes:
-    """A file's bytes.
+    """Return a file's bytes.
 
-    Raises DocumentError for more than `max_bytes` and for folders, devices and, without `pipes`,
-    named pipes, which may never end or begin; OSError as the system.
+    Raises:
+        DocumentError: The file has more than `max_bytes`, or is a folder, a device or, without
+            `pipes`, a named pipe, which may never end.
+        OSError: The system's error.
     """
     if path.exists() and not path.is_file() and not (pipes and path.is_fifo()):
         raise DocumentError("not a plain file")
@@ -81,10 +86,9 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES, *, pipes: bool = False) -
 
 
 def check_nesting(value: Any) -> None:
-    """Raise DocumentError where mappings and lists stand more than MAX_NESTING deep in `value`.
+    """Raise DocumentError if mappings and lists are nested deeper than MAX_NESTING in `value`.
 
-    A container is looked at once a level, so that a document whose parts are shared (YAML's
-    aliases) costs little more than what it holds, and one that holds itself is refused.
+    Each container is examined once per level, so that shared parts (YAML's aliases) cost little.
     """
     level: dict[int, Any] = {0: value}
     for _ in range(MAX_NESTING):
@@ -105,10 +109,7 @@ def _holds_others(value: Any) -> bool:
 
 
 def check_brackets(text: str) -> None:
-    """Raise DocumentError where `text` opens more than MAX_NESTING brackets without closing them.
-
-    For recursive parsers, before they start: it counts, and does not match kinds.
-    """
+    """Raise DocumentError if `text` has more than MAX_NESTING open brackets, before parsing it."""
     depth = 0
     for sign in text:
         if sign in "([{":
@@ -120,12 +121,11 @@ def check_brackets(text: str) -> None:
 
 
 def printable(text: object, *, multiline: bool = True) -> str:
-    """`text` as a terminal or a page may show it.
+    """Return `text` as a terminal or a page may show it.
 
-    Control characters (ESC and BEL among them), C1 controls, bidirectional and invisible format
-    characters, private-use and unassigned ones and lone surrogates become escapes such as `\\x1b`
-    and `\\u202e`; spaces of other widths become a plain one. Line feed and tab stay where
-    `multiline`; a carriage return before a line feed is dropped.
+    Control, format, private-use and unassigned characters and lone surrogates become escapes such
+    as `\\x1b`; spaces of other widths become a plain one. Line feed and tab stay if `multiline`; a
+    carriage return before a line feed is dropped.
     """
     said = str(text)
     if multiline:
@@ -143,10 +143,9 @@ def cut(text: str, length: int) -> str:
 
 
 def framed(tag: str, text: str) -> str:
-    """`text` between `<tag>` and `</tag>`, which it cannot close or open itself.
+    """Return `text` between `<tag>` and `</tag>`, neither of which it can contain.
 
-    Where it names the tag, whatever its letters' case and width and whatever stands between them,
-    its brackets become `(` and `)`; it stays as long as it was.
+    If the text names the tag in any spelling, its brackets become `(` and `)`.
     """
     if _letters(tag) in _letters(text):
         text = text.translate(_BRACKETS)
@@ -154,7 +153,7 @@ def framed(tag: str, text: str) -> str:
 
 
 _BRACKETS = str.maketrans("<>\u226e\u226f\ufe64\ufe65\uff1c\uff1e", "()()()()")
-"""All signs that are `<` or `>` once a text is normalised, if only in part."""
+"""All signs that are `<` or `>` after normalization, at least in part."""
 
 
 def _letters(text: str) -> str:

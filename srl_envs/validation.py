@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import ipaddress
-import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
@@ -24,51 +22,46 @@ MOST_PLAYERS = 10_000
 """Upper bound of the agents of a game, for all of which it allocates."""
 
 Reset = tuple[dict[str, Any], dict[str, dict[str, Any]]]
-"""What a reset of a ParallelEnv gives: observations and infos, by agent."""
+"""Result of `ParallelEnv.reset`: observations and infos, by agent."""
 Step = tuple[
     dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
 ]
-"""What a step of a ParallelEnv gives."""
+"""Result of `ParallelEnv.step`."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> float:
-    """`value` as a float in [low, high]; raises EnvConfigError otherwise."""
-    number = math.nan
-    if isinstance(value, Real) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if low <= number <= high:
-            return number
-    open_above = high == LARGEST and not number > high
-    allowed = f"at least {low:g}" if open_above else f"between {low:g} and {high:g}"
+    """Return `value` as a float in [low, high]; raise EnvConfigError otherwise."""
+    is_real = isinstance(value, Real) and not isinstance(value, bool)
+    if is_real and low <= value <= high:
+        return float(value)
+    allowed = f"between {low:g} and {high:g}"
+    if high == LARGEST and not (is_real and value > high):
+        allowed = f"at least {low:g}"
     raise EnvConfigError(f"{name} must be a number {allowed}, got {shown(value)}")
 
 
 def whole_number(name: str, value: Any, low: int, high: float = LARGEST_WHOLE) -> int:
-    """`value` as an int in [low, high]; raises EnvConfigError otherwise."""
+    """Return `value` as an int in [low, high]; raise EnvConfigError otherwise."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if whole and low <= int(value) <= high:
         return int(value)
+    allowed = f"from {low} to {high:g}" if whole and value > high else f"of at least {low}"
     if high < LARGEST_WHOLE:
         allowed = f"from {low} to {high}"
-    else:
-        allowed = f"from {low} to {high:g}" if whole and value > high else f"of at least {low}"
     raise EnvConfigError(f"{name} must be a whole number {allowed}, got {shown(value)}")
 
 
 def true_or_false(name: str, value: Any) -> bool:
-    """`value` if it is a bool; raises EnvConfigError otherwise."""
+    """Return `value` if it is a bool; raise EnvConfigError otherwise."""
     if isinstance(value, bool):
         return value
     raise EnvConfigError(f"{name} must be True or False, got {shown(value)}")
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
-    """`value` if it is among `allowed`; raises EnvConfigError otherwise."""
+    """Return `value` if it is among `allowed`; raise EnvConfigError otherwise."""
     choices = tuple(allowed)
     if (value is None or isinstance(value, str)) and value in choices:
         return value
@@ -78,8 +71,7 @@ def check_choice(name: str, value: Any, allowed: Iterable[str | None]) -> Any:
 
 
 def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
-    """`value` as a tuple where it is one or lists some of `allowed`, at least one; all of them for
-    None. Raises EnvConfigError otherwise."""
+    """Return `value`, a text or list of texts among `allowed`, as a tuple; all for None."""
     choices = tuple(allowed)
     if value is None:
         return choices
@@ -95,59 +87,42 @@ def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
 
 
 def entries_of(name: str, value: Any) -> tuple[Any, ...]:
-    """The entries of `value`, a list or the like; raises EnvConfigError otherwise."""
+    """Return the entries of a list, tuple or set; raise EnvConfigError otherwise."""
     if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes):
         return tuple(value)
     raise EnvConfigError(f"{name} must be a list, got {shown(value)}")
 
 
 def set_fields(record: object, **checked: Any) -> None:
-    """Give a frozen dataclass, in its `__post_init__`, the values that the checks gave back."""
+    """Set fields of a frozen dataclass in its `__post_init__`."""
     for name, value in checked.items():
         object.__setattr__(record, name, value)
 
 
 def shown(value: Any) -> str:
-    """A refused value as an error shows it: in one line."""
-    if isinstance(value, int) and value.bit_length() > 1024:
-        return f"a number of {value.bit_length()} binary digits"  # Python does not write it out
+    """Return a refused value as one line of an error."""
     try:
         said = repr(value)
-    except ValueError:  # nor one that is held within
-        return f"a {type(value).__name__} of numbers that are too large to be written"
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return "a number of too many digits"
     return " ".join(line.strip() for line in said.splitlines())
 
 
 def reset_arguments(seed: Any, options: Any) -> tuple[int | None, Mapping[str, Any]]:
-    """The arguments of `reset`, no options as an empty mapping; raises EnvConfigError otherwise."""
+    """Return the arguments of `reset`, no options as an empty mapping; raise EnvConfigError."""
     if options is not None and not isinstance(options, Mapping):
         raise EnvConfigError(f"options must be a mapping of names to values, got {shown(options)}")
     return None if seed is None else whole_number("seed", seed, low=0), options or {}
 
 
-@contextmanager
-def unchanged_if_refused(env: Any, *others: str) -> Iterator[None]:
-    """While an environment begins an episode: where it raises EnvConfigError, these attributes are
-    what they were, and its generator, which it may have drawn from before, where it was."""
-    before = {name: getattr(env, name) for name in ("_np_random", *others)}
-    generator = env._np_random  # None before its first draw
-    state = None if generator is None else generator.bit_generator.state
-    try:
-        yield
-    except EnvConfigError:
-        for name, value in before.items():
-            setattr(env, name, value)
-        if generator is not None:
-            generator.bit_generator.state = state
-        raise
-
-
 def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
-    """Whether a step has nothing to do: no actions after an episode's end.
+    """Return True for a step without actions after the end of an episode.
 
-    As in PettingZoo's own games it brings five empty dicts; wrappers that make up the actions of
-    agents that have left rely on it. Raises EnvError where no episode is running, and where a step
-    is not given one action for each of `agents` and nobody else.
+    As in PettingZoo's own games this step returns five empty dicts. Wrappers that add the actions
+    of agents that have left rely on it.
+
+    Raises:
+        EnvError: No episode is running, or `actions` are not one for each of `agents`.
     """
     if begun and not agents and isinstance(actions, Mapping) and not actions:
         return True
@@ -167,9 +142,9 @@ def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
 def parallel_form(
     constructor: Callable[P, T], passes_on_to: Callable[..., Any] | None = None
 ) -> Callable[P, T]:
-    """A module's `parallel_env`: `constructor`, with EnvConfigError for arguments it has not.
+    """Return a module's `parallel_env`: `constructor`, with EnvConfigError for wrong arguments.
 
-    Where it has `**settings` it `passes_on` to another, that one's named arguments are its own too.
+    If it has `**settings` for another function, that is `passes_on_to`.
     """
     takes = inspect.signature(constructor)
     if passes_on_to is not None:
@@ -193,7 +168,7 @@ def parallel_form(
 
 
 def refuse_unknown(name: str, takes: Mapping[str, inspect.Parameter], given: Iterable[str]) -> None:
-    """Raise EnvConfigError, naming the nearest, for an argument that environment `name` has not."""
+    """Raise EnvConfigError, naming the nearest, for an unknown argument of environment `name`."""
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
         return  # what is handed on is checked there
     for argument in given:
@@ -202,7 +177,7 @@ def refuse_unknown(name: str, takes: Mapping[str, inspect.Parameter], given: Ite
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the host."""
+    """Return True if only this machine reaches the host."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -240,12 +215,12 @@ def _is_address(name: str) -> bool:
 
 
 def nearest(asked: object, known: Iterable[str]) -> str:
-    """The end of an error about a name that is not known: the nearest one, and all."""
+    """Return the end of an error about an unknown name: the nearest name, and all."""
     there = tuple(known)
     return f"{likely(asked, there)}; there are: {', '.join(there)}"
 
 
 def likely(asked: object, known: Iterable[str]) -> str:
-    """The name among those known that may have been meant, as a question; nothing for none."""
+    """Return the nearest known name as a question, or nothing."""
     close = get_close_matches(str(asked), list(known), n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -31,8 +31,6 @@ from srl_envs.text import (
     SpacesOfAgents,
     TextAction,
     any_of,
-    beside,
-    check_readable,
     cost_of_unread,
     in_words,
     parse_choice,
@@ -52,7 +50,7 @@ PASS = "pass"
 MASK = "action_mask"
 
 Describe = Callable[[str, Any], str]
-"""(agent, what it observes in the game with text) -> how that reads."""
+"""Function (agent, observation in the game with text) -> description."""
 
 
 def with_text(
@@ -83,39 +81,41 @@ def with_text(
     Raises:
         EnvConfigError: An argument does not fit the game, or an answer cannot be read back.
     """
-    game = _parallel(env)
-    agents = list(game.possible_agents)
+    if not isinstance(env, AECEnv | ParallelEnv):
+        raise EnvConfigError(f"{env!r} is no PettingZoo game: give a ParallelEnv or an AECEnv")
+    game = env
+    if isinstance(env, AECEnv):
+        in_cycles = env.metadata.get("is_parallelizable", False)
+        game = aec_to_parallel(env) if in_cycles else turn_based_aec_to_parallel(env)
     in_turns = _takes_turns(game)
     if in_turns and default_action is not None:
         raise EnvConfigError(
             f"default_action is {default_action!r}: in a turn-based game a pass is the default"
         )
-    if describe is not None and not callable(describe):
-        raise EnvConfigError(
-            f"describe is {shown(describe)}: give a function (agent, observation) -> text"
-        )
+    agents = list(game.possible_agents)
     penalty = number_between("parse_penalty", parse_penalty, 0.0)
-    said, named = _for_each(agents, "rules", rules), _for_each(agents, "answers", answers)
-    choices = {
-        agent: _choices(game.action_space(agent), agent, named[agent], in_turns) for agent in agents
-    }
-    fewest = min(map(len, choices.values()))
-    observed = {
-        agent: _observed(game.observation_space(agent), len(choices[agent]), in_turns)
-        for agent in agents
-    }
+    rules_of, answers_of = _for_each(agents, "rules", rules), _for_each(agents, "answers", answers)
+    said, choices, describers, observed = {}, {}, {}, {}
+    for agent in agents:
+        choices[agent] = _choices(game.action_space(agent), agent, answers_of[agent], in_turns)
+        introduction = _introduction(agent, rules_of[agent], choices[agent], in_turns)
+        said[agent] = introduction + cost_of_unread(penalty)
+        space = game.observation_space(agent)
+        masked = isinstance(space, spaces.Dict) and MASK in space.spaces
+        if masked or in_turns:
+            parts = space.spaces if isinstance(space, spaces.Dict) else {"observation": space}
+            mask = spaces.Box(0, 1, (len(choices[agent]),), np.int8)
+            space = spaces.Dict({**parts, MASK: mask})
+        observed[agent] = space
+        if describe is None:
+            _seen(space, agent, space.sample())  # raises for a space that has no description
+        describers[agent] = describe or partial(_seen, space)
     view = ThirdPartyView(
-        said={
-            agent: _introduction(agent, said[agent], choices[agent], in_turns)
-            + cost_of_unread(penalty)
-            for agent in agents
-        },
+        said=said,
         choices=choices,
-        describers={
-            agent: describe or _from_space(space, agent) for agent, space in observed.items()
-        },
+        describers=describers,
         default_action=whole_number(
-            "default_action", 0 if default_action is None else default_action, 0, fewest - 1
+            "default_action", default_action or 0, 0, min(map(len, choices.values())) - 1
         ),
         parse_penalty=penalty,
         in_turns=in_turns,
@@ -135,15 +135,13 @@ class ThirdPartyView:
     parse_penalty: float
     in_turns: bool
     tells_time: bool
-    """Whether situations tell how long the game still goes on (see
-    srl_envs.text.tells_time)."""
 
     def rules(self, agent: str) -> str:
-        """The agent's name, the rules as given, and how to answer."""
+        """Return the agent's name, the rules as given, and the form of an answer."""
         return self.said[agent]
 
     def describe(self, agent: str, observation: Any) -> str:
-        """The observation in words, and which answers are legal where it says so."""
+        """Return the observation in words, with the legal answers if it contains a mask."""
         words = self.describers[agent](agent, observation)
         if not isinstance(observation, Mapping) or MASK not in observation:
             return words
@@ -156,16 +154,15 @@ class ThirdPartyView:
         return words
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        """In action order."""
+        """Return the answers in action order."""
         return self.choices[agent]
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """The action an answer names. Never raises."""
+        """Return the action that an answer names. Never raises."""
         return parse_choice(answer, self.choices[agent])
 
     def legal(self, action: int, mask: Any) -> int:
-        """What the game plays for an action under an action mask: the action itself, the default
-        action where that is forbidden, or the first legal one where both are."""
+        """Return the action, the default action, or the first legal one that the mask allows."""
         allowed = next((act for act in (action, self.default_action) if mask[act]), None)
         return int(np.argmax(mask)) if allowed is None else allowed
 
@@ -174,17 +171,18 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
     """A third party's game with a `text_view`; `env` is the game, as a ParallelEnv. See with_text.
 
     Actions count from 0. Every info has an int8 "action_mask", which is also in the observation
-    where the game puts one there. An action that the mask forbids counts as the default action, or
-    as the first legal one where that is forbidden too; `infos[agent]["illegal"]` says so.
+    if the game has one there. An action that the mask forbids counts as the default action, or
+    as the first legal one if that is forbidden too; `infos[agent]["illegal"]` is then True.
 
     In a game in which agents take turns, action 0 is a pass and the game's own actions follow. An
-    agent that is not to move may only pass, and whoever is to move may not (a pass plays the first
-    move that is legal, and so does an answer that could not be read). Infos have "to_move": the
-    rollout does not ask an agent that is not, and plays its pass. Observations are
-    `{"observation": ..., "action_mask": ...}`, or the game's own Dict with that mask in it.
+    agent that is not to move may only pass, and the agent to move may not (a pass or an unread
+    answer plays the first legal move). Infos have "to_move": the rollout plays the pass of an agent
+    that is not to move without a policy. Observations are `{"observation": ..., "action_mask":
+    ...}`, or the game's own Dict with that mask in it.
 
-    Raises EnvError for a missing or unknown agent, an action outside the space, and a game that
-    leaves an agent no legal action.
+    Raises:
+        EnvError: An agent is missing or unknown, an action is outside the space, or the game leaves
+            an agent no legal action.
     """
 
     def __init__(
@@ -215,10 +213,16 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return self._outgoing(observations, infos)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round with one action per agent; see the class for those that are forbidden."""
+        """Play one round with one action per agent."""
         if asks_nothing(bool(self._masks), self.agents, actions):
             return {}, {}, {}, {}, {}
-        chosen = self._chosen(actions)
+        chosen = {}
+        for agent, action in actions.items():
+            if not self.action_spaces[agent].contains(action):
+                raise EnvError(
+                    f"action {action!r} of {agent} is outside {self.action_spaces[agent]}"
+                )
+            chosen[agent] = index(action)
         played = {
             agent: self.text_view.legal(action, self._masks[agent])
             for agent, action in chosen.items()
@@ -245,7 +249,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
     def _outgoing(
         self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]
     ) -> Reset:
-        """Copies with masks in their places: games hand out what they go on changing, or share."""
+        """Return copies with masks: games return objects that they change later, or share."""
         seen: dict[str, Any] = {}
         told: dict[str, dict[str, Any]] = {}
         for agent, given in observations.items():
@@ -275,31 +279,12 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         if not mask.any():
             if agent in self.agents:
                 raise EnvError(f"{agent} is to act, and the game's mask leaves no legal action")
-            mask[:] = 1  # the agent's episode is over: nothing is asked of it any more
+            mask[:] = 1  # the agent's episode is over
         return mask
-
-    def _chosen(self, actions: Mapping[str, Any]) -> dict[str, int]:
-        for agent, action in actions.items():
-            if not self.action_spaces[agent].contains(action):
-                raise EnvError(
-                    f"action {action!r} of {agent} is outside {self.action_spaces[agent]}"
-                )
-        return {agent: index(action) for agent, action in actions.items()}
-
-
-def _parallel(env: Any) -> Any:
-    if not isinstance(env, AECEnv | ParallelEnv):
-        raise EnvConfigError(f"{env!r} is no PettingZoo game: give a ParallelEnv or an AECEnv")
-    if not getattr(env, "possible_agents", None):
-        raise EnvConfigError(f"{env} does not say who plays: it needs possible_agents")
-    if isinstance(env, ParallelEnv):
-        return env
-    in_cycles = env.metadata.get("is_parallelizable", False)
-    return aec_to_parallel(env) if in_cycles else turn_based_aec_to_parallel(env)
 
 
 def _takes_turns(game: Any) -> bool:
-    """Whether PettingZoo's conversion of a game in turns stands anywhere under the wrappers."""
+    """Return True if PettingZoo's conversion of a turn-based game is under the wrappers."""
     while game is not None and not isinstance(game, turn_based_aec_to_parallel_wrapper):
         game = vars(game).get("env")
     return game is not None
@@ -317,7 +302,7 @@ def _for_each(agents: Sequence[str], what: str, given: Any) -> Mapping[str, Any]
 def _choices(
     space: spaces.Space[Any], agent: str, answers: Sequence[str], in_turns: bool
 ) -> tuple[str, ...]:
-    """The agent's answers in action order, a pass first where agents take turns."""
+    """Return the agent's answers in action order, a pass first if agents take turns."""
     if not isinstance(space, spaces.Discrete):
         raise EnvConfigError(f"{agent} acts in {space}: only Discrete actions can be answers")
     listed = isinstance(answers, Sequence) and not isinstance(answers, str)
@@ -336,9 +321,6 @@ def _choices(
 
 
 def _introduction(agent: str, rules: str, choices: Sequence[str], in_turns: bool) -> str:
-    """What is said once. When to pass is said where it is due: mostly nobody is asked then."""
-    if not isinstance(rules, str):
-        raise EnvConfigError(f"rules for {agent} are {shown(rules)}: give a text")
     moves = choices[1:] if in_turns else choices
     named = "" if len(moves) > LISTED else f": {any_of(moves) if len(moves) > 1 else moves[0]}"
     said = f"You are {agent}. {rules.strip()}\nWrite your choice alone on the last line{named}."
@@ -350,51 +332,34 @@ def _introduction(agent: str, rules: str, choices: Sequence[str], in_turns: bool
     )
 
 
-def _observed(space: spaces.Space[Any], choices: int, in_turns: bool) -> spaces.Space[Any]:
-    """What an agent observes here where it observes `space` in the game itself."""
-    masked = isinstance(space, spaces.Dict) and MASK in space.spaces
-    if not masked and not in_turns:
-        return space
-    parts = space.spaces if isinstance(space, spaces.Dict) else {"observation": space}
-    return spaces.Dict({**parts, MASK: spaces.Box(0, 1, (choices,), np.int8)})
-
-
-def _from_space(space: spaces.Space[Any], whose: str) -> Describe:
-    """Return a function that describes observations of `space` without their mask."""
-    alone = False
+def _seen(space: spaces.Space[Any], agent: str, observation: Any) -> str:
+    """Describe an observation of `space` without its mask."""
     if isinstance(space, spaces.Dict) and MASK in space.spaces:
         parts = {key: part for key, part in space.spaces.items() if key != MASK}
-        alone = list(parts) == ["observation"]
-        space = parts["observation"] if alone else spaces.Dict(parts)
-    check_readable(space, f"the observation of {whose}")
-    return partial(_seen, space, alone)
-
-
-def _seen(space: spaces.Space[Any], alone: bool, agent: str, observation: Any) -> str:
-    return (
-        f"You see:{beside(in_words(space, observation['observation'] if alone else observation))}"
-    )
+        space = spaces.Dict(parts)
+        if list(parts) == ["observation"]:
+            space, observation = parts["observation"], observation["observation"]
+    return f"You see:{in_words(space, observation, f'the observation of {agent}')}"
 
 
 class RewardContext(TypedDict):
     """Context of the output that a reward function rewards."""
 
     environment: str
-    """The environment's metadata name, or its type's where it has none."""
     agent: str
     round: int
     """Counted from 0 in every episode."""
     observation: Any
     """Copy of the observation before the action."""
     reward: float
-    """The environment's own for this step."""
+    """The environment's reward of this step."""
     info: Mapping[str, Any]
-    """The agent's info after the step, a copy."""
+    """Copy of the agent's info after the step."""
 
 
 RewardFunction = Callable[[Any, RewardContext], float]
-"""(model_output, context) -> reward. `model_output` is the answer as written where there is one
-(a text environment's action, or the words an action carries), else the action."""
+"""Function (model_output, context) -> reward. `model_output` is the answer as written if there is
+one (a text environment's action, or the words of an action), else the action."""
 
 
 class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
@@ -418,7 +383,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
     @property
     def reward_function(self) -> RewardFunction | None:
-        """The source of the rewards; None for the environment's own."""
+        """Source of the rewards; None for the environment's own."""
         return self._reward_function
 
     @reward_function.setter
@@ -451,32 +416,22 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
                     reward=float(own[agent]),
                     info=dict(infos[agent]),
                 )
-                rewards[agent] = _finite(
-                    self.reward_function(_output(actions[agent]), context), agent
-                )
+                action = actions[agent]
+                output = action.text if isinstance(action, TextAction) else action
+                reward = self.reward_function(output, context)
+                if not isinstance(reward, Real) or not math.isfinite(reward):
+                    raise EnvError(
+                        f"reward_function gave {shown(reward)} for {agent}: it must give a finite "
+                        "number"
+                    )
+                rewards[agent] = float(reward)
             infos[agent]["environment_reward"] = float(own[agent])
         self._observations, self._round = _copied(observations), self._round + 1
         return observations, rewards, terminations, truncations, infos
 
 
-def _output(action: Any) -> Any:
-    return action.text if isinstance(action, TextAction) else action
-
-
-def _finite(reward: Any, agent: str) -> float:
-    try:
-        number = float(reward) if isinstance(reward, Real) else math.nan
-    except OverflowError:  # a whole number beyond all floats
-        number = math.inf
-    if math.isfinite(number):
-        return number
-    raise EnvError(
-        f"reward_function gave {shown(reward)} for {agent}: it must give a finite number"
-    )
-
-
 def _copied(seen: Any) -> Any:
-    """A copy of an observation; deepcopy alone would cost more than a round of a small game."""
+    # deepcopy alone would take longer than a round of a small game.
     if isinstance(seen, np.ndarray) and seen.dtype != object:
         return seen.copy()
     if isinstance(seen, str):
@@ -487,10 +442,10 @@ def _copied(seen: Any) -> Any:
 
 
 class SingleAgentEnv(gymnasium.Env[Any, Any]):
-    """The only agent of a PettingZoo ParallelEnv, as Gymnasium wants it.
+    """Gymnasium environment of the only agent of a PettingZoo ParallelEnv, `game`.
 
-    Observations, actions and infos are the agent's; `game` is the environment itself. Raises
-    EnvConfigError for a game of several agents.
+    Raises:
+        EnvConfigError: The game has several agents.
     """
 
     def __init__(self, game: Any) -> None:
@@ -530,5 +485,5 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
 
 
 def single_agent_env(name: str, **parameters: Any) -> SingleAgentEnv:
-    """The environment `name` of the registry for one agent; `parameters` as for `make`."""
+    """Return the environment `name` of the registry for one agent; see registry.make."""
     return SingleAgentEnv(registry.make(name, **parameters))

@@ -116,10 +116,7 @@ class Recorder:
             sink.write_episodes(number, result.episodes)
         due = number % logging.episodes_every == 0 or run.next_round == run.config.rounds
         if self._writes and logging.episodes and due:
-            samples = result.episodes[: logging.episodes]
-            self._files.write_episodes(number, samples)
-            for configured in self._configured or ():
-                configured.write_samples(number, samples, run.view)
+            self._files.write_episodes(number, result.episodes[: logging.episodes])
 
     def evaluation(self, run: Run, when: str) -> None:
         """Record a new evaluation."""

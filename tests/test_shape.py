@@ -57,7 +57,7 @@ PLACES = dict.fromkeys(
         "srl_extensions/*",
         "srl_agents/policy.py",
     ),  # which pydantic brings
-    "matplotlib": ("srl_extensions/pages/plots.py", "benchmarks/*"),
+    "matplotlib": ("benchmarks/*",),
     # Weights are safetensors, the rest is JSON; only torch's refusal of others' files is caught.
     "pickle": ("srl_train/adapters.py",),
     # A generator per owner, from a seed. The process's own are put aside for TRL, which draws from

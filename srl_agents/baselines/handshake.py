@@ -170,7 +170,4 @@ def in_question(
 
 
 def _number(bits: Sequence[int]) -> int:
-    number = 0
-    for bit in bits:
-        number = 2 * number + bit
-    return number
+    return int("".join(map(str, bits)), 2)

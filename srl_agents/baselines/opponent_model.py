@@ -36,12 +36,8 @@ class PayoffTable:
         self._squares = np.zeros(self._shape)
 
     def add(
-        self,
-        own_NT: NDArray[np.int8],
-        other_NT: NDArray[np.int8],
-        reward_NT: NDArray[np.float64],
+        self, own_NT: NDArray[np.int8], other_NT: NDArray[np.int8], reward_NT: NDArray[np.float64]
     ) -> None:
-        """Add one episode."""
         runs, actions = self._shape[:2]
         cell_NT = np.arange(runs)[:, None] * self._cells + own_NT * actions + other_NT
         flat = cell_NT.ravel()
@@ -69,7 +65,10 @@ class PayoffTable:
         """Return standard errors of `mean`; an unseen joint action has the spread of all
         rewards."""
         seen = self.noise()[:, None, None] / np.sqrt(np.maximum(self.count, 1.0))
-        return np.asarray(np.where(self.count > 0, seen, self._spread()[:, None, None]))
+        rounds = np.maximum(self.count.sum(axis=(1, 2)), 1.0)
+        square = self._squares.sum(axis=(1, 2)) / rounds
+        spread = np.sqrt(np.maximum(square - np.square(self._overall()), 0.0))
+        return np.asarray(np.where(self.count > 0, seen, spread[:, None, None]))
 
     def noise(self) -> NDArray[np.float64]:
         """Return the pooled standard deviation of rewards: (N,)."""
@@ -81,12 +80,6 @@ class PayoffTable:
     def _overall(self) -> NDArray[np.float64]:
         rounds = np.maximum(self.count.sum(axis=(1, 2)), 1.0)
         return np.asarray(self._total.sum(axis=(1, 2)) / rounds)
-
-    def _spread(self) -> NDArray[np.float64]:
-        """Standard deviation of all rewards seen: (N,)."""
-        rounds = np.maximum(self.count.sum(axis=(1, 2)), 1.0)
-        square = self._squares.sum(axis=(1, 2)) / rounds
-        return np.asarray(np.sqrt(np.maximum(square - np.square(self._overall()), 0.0)))
 
 
 COUNTED = ("stationary", "changing", "conditional", "reactive")
@@ -117,8 +110,11 @@ class PartnerModel:
         self._log_evidence = np.zeros((runs, len(kinds)))
 
     def add(self, own_NT: NDArray[np.int8], other_NT: NDArray[np.int8]) -> None:
-        """Add one episode."""
-        counts_NCK = self._counted(own_NT, other_NT)
+        runs, kinds, actions = self._all_NCK.shape
+        place_NT = situations(own_NT, other_NT, actions) + kinds * np.arange(runs)[:, None]
+        flat = (place_NT * actions + other_NT).ravel()
+        counts = np.bincount(flat, minlength=self._all_NCK.size).astype(np.float64)
+        counts_NCK = counts.reshape(self._all_NCK.shape)
         fits = []
         for fades, looks_back in zip(FADING, LOOKS_BACK, strict=True):
             kept_NCK = self._recent_NCK if fades else self._all_NCK
@@ -161,14 +157,6 @@ class PartnerModel:
         weight_NF = self._weights()[:, len(COUNTED) :]
         weight_NF = weight_NF / np.maximum(weight_NF.sum(axis=1, keepdims=True), 1e-300)
         return self._learner.led(weight_NF)
-
-    def _counted(self, own_NT: NDArray[np.int8], other_NT: NDArray[np.int8]) -> NDArray[np.float64]:
-        """Return counts of each action after each situation: (N, C, K)."""
-        runs, kinds, actions = self._all_NCK.shape
-        place_NT = situations(own_NT, other_NT, actions) + kinds * np.arange(runs)[:, None]
-        flat = (place_NT * actions + other_NT).ravel()
-        counts = np.bincount(flat, minlength=self._all_NCK.size).astype(np.float64)
-        return counts.reshape(self._all_NCK.shape)
 
     def _counts(self) -> list[NDArray[np.float64]]:
         """Return the counts of each type: (N, C, K) each."""

@@ -51,9 +51,7 @@ class Player(Protocol):
     """N independent runs of one policy, stepped together."""
 
     def act(self) -> tuple[Actions, Floats]: ...
-
     def observe_opponent(self, other_N: Actions) -> None: ...
-
     def update(self, own_NT: Actions, reward_NT: Floats) -> None: ...
 
 
@@ -112,8 +110,7 @@ class MatchOutcome:
 def payoffs(coop_level: float, difficulty: float) -> Floats:
     """Return mean rewards by (own action, opponent's action) of coop_compete_v0's "pair" variant.
 
-    Raises:
-        EnvConfigError: If the level or the difficulty is outside [0, 1].
+    Raises EnvConfigError if the level or the difficulty is outside [0, 1].
     """
     rules = CoopCompeteRules(2, coop_level, difficulty, variant="pair")
     return np.array(
@@ -129,10 +126,7 @@ def oracle(payoff_22: Floats) -> float:
 def best_response(payoff_22: Floats, opponent_C: Sequence[float], horizon: int) -> float:
     """Return the exact mean reward per round of the best response to a memory-one opponent.
 
-    Args:
-        payoff_22: Mean reward by (own action, opponent's action).
-        opponent_C: Probability of cooperation in each situation, from the opponent's perspective.
-        horizon: Number of rounds.
+    `opponent_C` are its probabilities of cooperation in each situation, from its own perspective.
     """
     reply_CK = distributions(mirrored(opponent_C))
     return float(best_plan(reply_CK[None], payoff_22[None], horizon).value_N[0])
@@ -174,7 +168,6 @@ def play_match(
 
 
 def _play_episode(a: Player, b: Player, runs: int, horizon: int) -> tuple[Actions, Actions]:
-    """Return the actions of both players in an episode: (N, horizon) each."""
     if isinstance(a, PlaysAhead) and isinstance(b, PlaysAhead):
         return a.act_ahead(horizon), b.act_ahead(horizon)
     a_TN, b_TN = np.empty((2, horizon, runs), np.int8)
@@ -201,12 +194,8 @@ def run_benchmark(
 ) -> dict[str, Any]:
     """Play all players against each other at one setting.
 
-    Returns:
-        "params" (the arguments), and the results of `cross_play`.
-
-    Raises:
-        ValueError: If runs, episodes or horizon is below 1, the seed is below 0, or the level or
-            difficulty is outside [0, 1].
+    Returns "params" (the arguments), and the results of `cross_play`. Raises ValueError for
+    counts below 1, a seed below 0, and a level or difficulty outside [0, 1].
     """
     check_counts(runs, episodes, horizon, seed)
     params: dict[str, Any] = {"runs": runs, "episodes": episodes, "horizon": horizon}
@@ -276,28 +265,23 @@ def cross_play(
         for name in players
         if name in SCRIPTED or {"AC", "AP"} <= set(players)
     }
-    own = {name: (outcome.of(0), outcome.of(1)) for name, outcome in mirrors.items()}
+    metrics: dict[str, dict[str, float]] = {}
+    self_play: dict[str, dict[str, float]] = {}
+    for name, outcome in mirrors.items():
+        a, b = outcome.of(0), outcome.of(1)
+        metrics[name] = {"avg_A": float(a.mean()), "avg_B": float(b.mean())}
+        metrics[name] |= {"std_A": float(a.std()), "std_B": float(b.std())}
+        self_play[name] = {
+            "worst": float(min(a.min(), b.min())),
+            "runs_in_the_worse_agreement": runs_in_the_worse_agreement(outcome, payoff_22),
+        }
     return {
-        "metrics": {
-            name: {
-                f"avg_{side}": float(mean_N.mean()) for side, mean_N in zip("AB", pair, strict=True)
-            }
-            | {f"std_{side}": float(mean_N.std()) for side, mean_N in zip("AB", pair, strict=True)}
-            for name, pair in own.items()
-        },
+        "metrics": metrics,
         "oracle": oracle(payoff_22),
         "references": references,
         "cross_play": cells,
         "tuning": {"rate": rate, "grid": grid},
-        "self_play": {
-            name: {
-                "worst": float(min(a.min(), b.min())),
-                "runs_in_the_worse_agreement": runs_in_the_worse_agreement(
-                    mirrors[name], payoff_22
-                ),
-            }
-            for name, (a, b) in own.items()
-        },
+        "self_play": self_play,
         "curves": {
             name: mirrors[name].rewards_2NE.mean(axis=(0, 1)).round(5).tolist()
             for name in LEARNERS
@@ -313,10 +297,8 @@ def tuned_rate(
     values = {}
     for rate in RATES:
         make = partial(SimplePGRuns, lr=rate)
-        outcome = play_match(
-            make, make, payoff_22,
-            runs=runs, episodes=episodes, horizon=horizon, seed=(seed, TUNING),
-        )  # fmt: skip
+        counts = {"runs": runs, "episodes": episodes, "horizon": horizon}
+        outcome = play_match(make, make, payoff_22, seed=(seed, TUNING), **counts)
         values[rate] = float(outcome.rewards_2NE.mean())
     best = max(RATES, key=values.__getitem__)
     return best, {f"{rate:g}": value for rate, value in values.items()}

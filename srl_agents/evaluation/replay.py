@@ -21,6 +21,7 @@ from srl_envs.text import fallback_action
 
 SAME = 1e-9
 """Relative and absolute: rewards may differ in their last digits from machine to machine."""
+CHANGED = "the record was changed, or another version of the game made it"
 _ENDED = {None: "never ended", False: "was terminated", True: "was truncated"}
 
 
@@ -29,10 +30,7 @@ def remade(
 ) -> Any:
     """Return the environment of a recorded episode.
 
-    Args:
-        episode: The record.
-        render_mode: Render mode of the environment.
-        trusted: Allow a record that names code or files (srl_envs.registry.remake).
+    `trusted` allows a record that names code or files (srl_envs.registry.remake).
 
     Raises:
         EpisodeError: The record is not trusted, or does not contain the constructor's arguments.
@@ -82,7 +80,12 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
         except EnvError as error:
             raise EpisodeError(f"turn {number} cannot be played again: {error}") from error
         for step in turn:
-            _compare(number, step, float(rewards[step.agent]))
+            reward = float(rewards[step.agent])
+            if not math.isclose(reward, step.reward, rel_tol=SAME, abs_tol=SAME):
+                raise EpisodeError(
+                    f"turn {number}, {step.agent}: the recorded reward is {step.reward!r}, the "
+                    f"replayed one {reward!r}; {CHANGED}"
+                )
             over = is_truncated(terminations, truncations, step.agent)
             if over is not None:
                 ends[step.agent] = over
@@ -96,18 +99,8 @@ def replay(episode: Episode, env: Any) -> Iterator[Any]:
         if ends.get(agent) != recorded.get(agent):
             raise EpisodeError(
                 f"the record says that {agent} {_ENDED[recorded.get(agent)]}, played again it "
-                f"{_ENDED[ends.get(agent)]}; the record was changed, or another version of the "
-                "game made it"
+                f"{_ENDED[ends.get(agent)]}; {CHANGED}"
             )
-
-
-def _compare(number: int, step: AgentStep, reward: float) -> None:
-    if not math.isclose(reward, step.reward, rel_tol=SAME, abs_tol=SAME):
-        raise EpisodeError(
-            f"turn {number}, {step.agent}: the record says that it earned {step.reward!r}, played "
-            f"again it earns {reward!r}; the record was changed, or another version of the game "
-            "made it"
-        )
 
 
 def _shown(env: Any) -> Any:
@@ -146,22 +139,18 @@ class Watched:
         return agents
 
     def reset(self, seed: int, options: Mapping[str, Any]) -> Any:
-        """Reset the environment."""
         observations, self.infos = self.env.reset(seed=seed, options=options)
         return observations, self.infos
 
     def step(self, actions: Mapping[str, Any]) -> Any:
-        """Step the environment."""
         outcome = self.env.step(actions)
         self.infos = outcome[-1]
         return outcome
 
     def copied(self) -> Watched:
-        """Return a copy; raise EnvError if that is impossible."""
         return Watched(copied(self.env), self.infos)
 
     def mask(self, agent: str) -> Any:
-        """Return the agent's action mask, or None."""
         return self.infos.get(agent, {}).get("action_mask")
 
     def others(self, step: AgentStep) -> list[int]:

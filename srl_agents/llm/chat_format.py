@@ -121,10 +121,9 @@ class ChatFormat:
         stop_ids: Iterable[int] = (),
         template_kwargs: Mapping[str, Any] | None = None,
     ):
-        """Read the template of a Hugging Face `tokenizer`.
+        """Read the template of a Hugging Face `tokenizer`; raise BackendError if that is missing.
 
         `stop_ids` are more ids that end an answer; `template_kwargs` are passed to the template.
-        Raises BackendError for a missing template, or one that rewrites earlier turns.
         """
         if not tokenizer.chat_template:
             raise BackendError(
@@ -143,7 +142,6 @@ class ChatFormat:
         special = {token for token, entry in added.items() if entry.special}
         self._special = frozenset(special)
         self._own_controls: dict[str, int] = {}
-        self._count((self._head, self._joint, self._tail, self._between, self._next_tail))
         stops = {int(token) for token in stop_ids}
         if tokenizer.eos_token_id is not None:
             stops.add(tokenizer.eos_token_id)
@@ -172,15 +170,13 @@ class ChatFormat:
             )
         except UndefinedError as error:  # a special token that the tokenizer has not, most often
             raise BackendError(
-                f"the chat template uses what nothing gives it: {error}. A token, such as "
-                "bos_token, is set in the folder's tokenizer_config.json; anything else that the "
-                "template is to be told goes into models.chat_template_kwargs"
+                f"the chat template uses an undefined name: {error}. Set tokens in "
+                "tokenizer_config.json, and other names in models.chat_template_kwargs"
             ) from error
         except (TemplateError, *_OF_PROGRAMS) as error:
             roles = ", ".join(role for role, _ in messages)
-            raise BackendError(
-                f"the chat template fails on messages of {roles}: {error}"
-            ) from error
+            message = f"the chat template fails on messages of {roles}: {error}"
+            raise BackendError(message) from error
         return str(rendered)
 
     def prompts(self, turns: Sequence[ChatTurn]) -> list[tuple[int, ...]]:
@@ -204,11 +200,7 @@ class ChatFormat:
         return self._known_answers[text]
 
     def answers(self, texts: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-        """Return the tokens of each legal answer.
-
-        Raises:
-            PolicyError: An answer has no tokens, or two answers have the same tokens.
-        """
+        """Return the tokens of each answer; raise PolicyError for no tokens, or the same."""
         known: dict[tuple[int, ...], str] = {}
         for text in texts:
             ids = self.answer(text)
@@ -228,10 +220,11 @@ class ChatFormat:
         """Return the text of an answer without its end of turn; other special tokens stay
         visible."""
         said = ids[:-1] if ids and ids[-1] in self.stop_ids else ids
-        text: str = self._tokenizer.decode(
-            list(said), skip_special_tokens=False, clean_up_tokenization_spaces=False
+        return str(
+            self._tokenizer.decode(
+                list(said), skip_special_tokens=False, clean_up_tokenization_spaces=False
+            )
         )
-        return text
 
     def _pieces(self, turn: ChatTurn) -> tuple[str, ...]:
         words = turn.words.strip()
@@ -291,18 +284,20 @@ class ChatFormat:
         return ids[ids.index(last) + 1 :]
 
 
+_START = [("system", _RULES), ("user", _WORDS)]
+_START_WITHOUT_SYSTEM = [("user", f"{_RULES}\n\n{_WORDS}")]
+
+
 def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
     try:
-        text = render([("system", _RULES), ("user", _WORDS)])
-        rendered = render(
-            [("system", _RULES), ("user", _WORDS), ("assistant", _ANSWER), ("user", _MORE)]
-        )
+        text = render(_START)
+        rendered = render([*_START, ("assistant", _ANSWER), ("user", _MORE)])
         # Some templates move the system message to the newest turn: that is not append-only.
         has_system = 0 <= rendered.find(_RULES) < rendered.find(_WORDS)
     except BackendError:
         has_system = False
     if not has_system:
-        text = render([("user", f"{_RULES}\n\n{_WORDS}")])
+        text = render(_START_WITHOUT_SYSTEM)
     head, _, rest = text.partition(_RULES)
     joint, found, tail = rest.partition(_WORDS)
     if not found or _WORDS in tail:
@@ -311,17 +306,13 @@ def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
 
 
 def _continuation(render: Render, has_system: bool, opening: str) -> tuple[str, str]:
-    start = (
-        [("system", _RULES), ("user", _WORDS)]
-        if has_system
-        else [("user", f"{_RULES}\n\n{_WORDS}")]
-    )
+    start = _START if has_system else _START_WITHOUT_SYSTEM
     more = [*start, ("assistant", _ANSWER), ("user", _MORE)]
     again = [*more, ("assistant", _AGAIN), ("user", _WORDS)]
     begun, _, rest = render(more).partition(_WORDS)
     if begun != opening:
         raise BackendError(
-            "the chat template rewrites what opens a conversation, so it cannot be continued by "
+            "the chat template rewrites earlier turns, so a conversation cannot be continued by "
             f"appending: {opening!r} becomes {begun!r} after the first answer"
         )
     between, found, tail = rest.partition(_ANSWER)[2].partition(_MORE)

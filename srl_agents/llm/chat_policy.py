@@ -9,16 +9,10 @@ import numpy as np
 
 from srl_agents.episode import Decision
 from srl_agents.event_loop import together
-from srl_agents.llm.backends.chat_backend import (
-    ChatAnswer,
-    ChatModel,
-    ChatRequest,
-    Message,
-    seed_from,
-)
-from srl_agents.llm.opponent_notes import History, PartnerNotes
+from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, Message, seed_from
+from srl_agents.llm.opponent_notes import History, PartnerNotes, with_history
 from srl_agents.llm.sampling import Sampling
-from srl_agents.llm.text_policy import decided, read, rules_for, situation
+from srl_agents.llm.text_policy import decided, rules_for, situation
 from srl_agents.policy import AgentObservation
 from srl_envs.text import ParseFailure, TextView
 
@@ -39,7 +33,7 @@ class ChatPolicy:
     """Policy that plays environments with a TextView with a ChatModel.
 
     Decisions have text and no tokens. The rules are the system message, each situation is a user
-    message. Unreadable answers are data: the default action with `parse_failure`.
+    message.
     """
 
     def __init__(
@@ -68,11 +62,7 @@ class ChatPolicy:
     async def act(
         self, seen: Sequence[AgentObservation], states: Sequence[ChatConversation]
     ) -> tuple[list[Decision], list[ChatConversation]]:
-        if self._notes is not None:
-            states = [
-                replace(state, history=self._notes.after(state.history, one.observation))
-                for one, state in zip(seen, states, strict=True)
-            ]
+        states = with_history(self._notes, seen, states)
         conversations = [
             (*state.messages, *self._said(one, state))
             for one, state in zip(seen, states, strict=True)
@@ -88,15 +78,11 @@ class ChatPolicy:
         answers = await together(*map(self._model.answer, requests))
         decisions, memories = [], []
         for one, state, messages, answer in zip(seen, states, conversations, answers, strict=True):
-            action = _with_ending(read(self._view, one, answer.text), answer)
-            decisions.append(decided(answer.text, action))
-            memories.append(
-                replace(
-                    state,
-                    messages=(*messages, {"role": "assistant", "content": answer.text}),
-                    failure=action if isinstance(action, ParseFailure) else None,
-                )
-            )
+            ending = "" if answer.ended else f" (it ended by {answer.finish_reason!r})"
+            decision, failure = decided(self._view, one, answer.text, ending=ending)
+            decisions.append(decision)
+            said = (*messages, {"role": "assistant", "content": answer.text})
+            memories.append(replace(state, messages=said, failure=failure))
         return decisions, memories
 
     def leave(self, state: ChatConversation) -> None:
@@ -109,9 +95,3 @@ class ChatPolicy:
         if state.messages:
             return [turn]
         return [{"role": "system", "content": rules_for(self._view, seen).strip()}, turn]
-
-
-def _with_ending(action: object, answer: ChatAnswer) -> object:
-    if isinstance(action, ParseFailure) and not answer.ended:
-        return replace(action, reason=f"{action.reason} (it ended by {answer.finish_reason!r})")
-    return action

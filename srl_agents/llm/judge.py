@@ -56,7 +56,8 @@ class LLMJudge:
     def judge(self, debate: Debate) -> Verdict:
         firsts = (PRO, CON)
         try:
-            answers = self._answers([question(debate, first) for first in firsts])
+            # Judged inside an environment's step, which waits for the verdict.
+            answers = run(self._asked([question(debate, first) for first in firsts]))
         except BackendError as error:
             raise JudgeError(f"{self.name}: {error}") from error
         orders = [named(answer, first) for first, answer in zip(firsts, answers, strict=True)]
@@ -66,15 +67,11 @@ class LLMJudge:
         info = {"orders": orders, "agreed": agreed, "unreadable": unreadable}
         return Verdict(pro, 1.0 - pro, info)
 
-    def _answers(self, questions: Sequence[str]) -> list[str]:
+    async def _asked(self, questions: Sequence[str]) -> list[str]:
         # Seeds follow from the questions: a verdict does not depend on the debates before it.
         seeds = [
             seed_from(np.random.default_rng([self._seed, *words.encode()])) for words in questions
         ]
-        # Judged inside an environment's step, which waits for the verdict.
-        return run(self._asked(questions, seeds))
-
-    async def _asked(self, questions: Sequence[str], seeds: Sequence[int]) -> list[str]:
         backend = self._backend
         if isinstance(backend, ChatModel):
             asked = [
@@ -99,9 +96,7 @@ class LLMJudge:
 def question(debate: Debate, first: str) -> str:
     """Return the prompt of a debate in which the side `first` is speaker A."""
     letters = {first: "A", other(first): "B"}
-    by_round = sorted(debate.speeches, key=lambda speech: (speech.round, letters[speech.side]))
-    # Speeches of one round stand in the order of the letters only where neither heard the other.
-    speeches = by_round if debate.simultaneous else debate.speeches
+    speeches = sorted(debate.speeches, key=lambda speech: (speech.round, letters[speech.side]))
     lines = [
         f"Motion: {debate.motion}",
         f"{letters[PRO]} speaks for the motion, {letters[CON]} against it.",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from srl_agents.baselines.opponent_model import PartnerModel
+from srl_agents.policy import AgentObservation
 from srl_agents.scripted.entries import READERS
 from srl_agents.scripted.memory_one import START, SituationReader, situation_after
 
@@ -25,9 +28,7 @@ class PartnerNotes:
     def after(self, history: History, observation: object) -> History:
         """Return the history with the round in `observation`."""
         situation = self._reader(observation)
-        if situation == START:
-            return ()
-        return (*history, divmod(situation - 1, 2))
+        return () if situation == START else (*history, divmod(situation - 1, 2))
 
     def line(self, history: History) -> str:
         """Return cooperation rates and the predicted next action; empty without history."""
@@ -42,6 +43,21 @@ class PartnerNotes:
             if replies:
                 words += f"; after you {name}: {sum(replies)} of {len(replies)}"
         return f"{words}; chance next: {expected(history):.0%}."
+
+
+S = TypeVar("S")
+
+
+def with_history(
+    notes: PartnerNotes | None, seen: Sequence[AgentObservation], states: Sequence[S]
+) -> list[S]:
+    """Return the memories with the round of each observation in their `history`."""
+    if notes is None:
+        return list(states)
+    return [
+        replace(state, history=notes.after(state.history, one.observation))  # type: ignore
+        for one, state in zip(seen, states, strict=True)
+    ]
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -26,11 +26,11 @@ class Sampling:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise ValueError(
-                f"temperature is {self.temperature}; it must be a finite number, 0 or more"
+                f"temperature must be a finite number, 0 or more, got {self.temperature}"
             )
         if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
+            raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p}")
         if self.top_k < 0:
-            raise ValueError(f"top_k is {self.top_k}; it must be 0 (keep all) or more")
+            raise ValueError(f"top_k must be 0 (keep all) or more, got {self.top_k}")
         if self.max_new_tokens < 1:
-            raise ValueError(f"max_new_tokens is {self.max_new_tokens}; it must be 1 or more")
+            raise ValueError(f"max_new_tokens must be 1 or more, got {self.max_new_tokens}")

@@ -5,16 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from srl_agents.episode import Decision, Tokens
 from srl_agents.errors import PolicyError
 from srl_agents.event_loop import together
-from srl_agents.llm.backends.token_backend import Backend, Completion, Request
+from srl_agents.llm.backends.token_backend import Backend, Request
 from srl_agents.llm.chat_format import ChatTurn
-from srl_agents.llm.opponent_notes import History, PartnerNotes
+from srl_agents.llm.opponent_notes import History, PartnerNotes, with_history
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import AgentObservation
 from srl_envs.text import ParseFailure, TextView, feedback, read_answer, tells_time, view_for
@@ -43,20 +42,19 @@ def situation(
     return "\n".join(lines)
 
 
-def read(view: TextView, seen: AgentObservation, text: str) -> Any | ParseFailure:
-    """Return the action of an answer, or its parse failure."""
-    return read_answer(view, seen.agent, seen.observation, text, seen.action_mask)
-
-
-def decided(text: str, action: Any | ParseFailure, tokens: Tokens | None = None) -> Decision:
-    """Return the decision of a parsed answer."""
-    failure = action if isinstance(action, ParseFailure) else None
-    return Decision(
-        action=failure.instead if failure else action,
-        text=text,
-        tokens=tokens,
-        parse_failure=failure.reason if failure else None,
-    )
+def decided(
+    view: TextView,
+    seen: AgentObservation,
+    text: str,
+    tokens: Tokens | None = None,
+    ending: str = "",
+) -> tuple[Decision, ParseFailure | None]:
+    """Return the decision of an answer and its parse failure; `ending` is added to the reason."""
+    action = read_answer(view, seen.agent, seen.observation, text, seen.action_mask)
+    if not isinstance(action, ParseFailure):
+        return Decision(action, text, tokens), None
+    failure = replace(action, reason=action.reason + ending)
+    return Decision(failure.instead, text, tokens, parse_failure=failure.reason), failure
 
 
 _NUMBERS = itertools.count()
@@ -72,7 +70,6 @@ class Conversation:
     draws: int = 0
     """Number of draws so far (Request.draws_before)."""
     context: tuple[int, ...] = ()
-    """All tokens so far."""
     failure: ParseFailure | None = None
     """Reason why the last answer was unreadable, added to the next prompt."""
     history: History = ()
@@ -99,15 +96,8 @@ class TextPolicy:
     ):
         """Create a policy.
 
-        Args:
-            backend: Backend of the model.
-            view: Text view of the environment.
-            sampling: Settings of agents not in `per_agent`.
-            per_agent: Settings of single agents.
-            adapter: Adapter of all agents, or of each.
-            constrained: Restrict answers to the legal ones.
-            notes: Notes on opponents, added to each prompt.
-            name: Name in records.
+        `sampling` is for agents not in `per_agent`; `adapter` is of all agents, or of each;
+        `constrained` restricts answers to the legal ones; `notes` are added to each prompt.
         """
         self.name = name or backend.name
         self._backend, self._view = backend, view
@@ -124,7 +114,7 @@ class TextPolicy:
         self, seen: Sequence[AgentObservation], states: Sequence[Conversation]
     ) -> tuple[list[Decision], list[Conversation]]:
         chat = self._backend.chat
-        states = self._told(seen, states)
+        states = with_history(self._notes, seen, states)
         prompts = chat.prompts(
             [self._turn(one, state) for one, state in zip(seen, states, strict=True)]
         )
@@ -135,7 +125,11 @@ class TextPolicy:
                 seed=state.seed,
                 draws_before=state.draws,
                 answers=self._legal_answers(one) if self._constrained else None,
-                adapter=self._adapter_of(one.agent),
+                adapter=(
+                    self._adapter.get(one.agent)
+                    if isinstance(self._adapter, Mapping)
+                    else self._adapter
+                ),
                 conversation=state.number,
             )
             for one, state, prompt in zip(seen, states, prompts, strict=True)
@@ -145,15 +139,17 @@ class TextPolicy:
         for one, state, prompt, request, completion in zip(
             seen, states, prompts, requests, completions, strict=True
         ):
-            text = chat.text(completion.ids)
-            action = read(self._view, one, text)
-            decisions.append(decided(text, action, _tokens(prompt, completion)))
+            tokens = Tokens(
+                prompt, completion.ids, completion.logprobs, completion.model, completion.allowed
+            )
+            decision, failure = decided(self._view, one, chat.text(completion.ids), tokens)
+            decisions.append(decision)
             memories.append(
                 replace(
                     state,
                     context=request.context + completion.ids,
                     draws=state.draws + request.longest,
-                    failure=action if isinstance(action, ParseFailure) else None,
+                    failure=failure,
                 )
             )
         return decisions, memories
@@ -168,19 +164,9 @@ class TextPolicy:
     def closing(self, seen: AgentObservation, state: Conversation) -> tuple[int, ...] | None:
         if not state.context or tells_time(self._view, seen.observation):
             return None
-        [told] = self._told([seen], [state])
-        [prompt] = self._backend.chat.prompts([self._turn(seen, told)])
+        [state] = with_history(self._notes, [seen], [state])
+        [prompt] = self._backend.chat.prompts([self._turn(seen, state)])
         return prompt
-
-    def _told(
-        self, seen: Sequence[AgentObservation], states: Sequence[Conversation]
-    ) -> list[Conversation]:
-        if self._notes is None:
-            return list(states)
-        return [
-            replace(state, history=self._notes.after(state.history, one.observation))
-            for one, state in zip(seen, states, strict=True)
-        ]
 
     def _turn(self, seen: AgentObservation, state: Conversation) -> ChatTurn:
         last = state.context[-1] if state.context else None
@@ -201,11 +187,6 @@ class TextPolicy:
             self._answers[key] = self._backend.chat.answers(legal)
         return self._answers[key]
 
-    def _adapter_of(self, agent: str) -> str | None:
-        if isinstance(self._adapter, Mapping):
-            return self._adapter.get(agent)
-        return self._adapter
-
 
 def turn_of(
     view: TextView,
@@ -217,7 +198,3 @@ def turn_of(
     """Return the next turn; `last` is the final token of the last answer, None at the beginning."""
     rules = rules_for(view, seen) if last is None else None
     return ChatTurn(situation(view, seen, failure, note), rules=rules, last=last)
-
-
-def _tokens(prompt: tuple[int, ...], completion: Completion) -> Tokens:
-    return Tokens(prompt, completion.ids, completion.logprobs, completion.model, completion.allowed)

@@ -12,8 +12,8 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -76,13 +76,10 @@ def random_dialogues(
     """Return the dialogues of all agents in `games` episodes of at most `turns` turns.
 
     Choices are uniform over the legal answers, or over `sample_answers` if any text is legal.
-
-    Raises:
-        PolicyError: The environment has no text view, or neither legal nor sample answers.
+    Raises PolicyError if the environment has no text view, or neither legal nor sample answers.
     """
     rng = np.random.default_rng(seed)
-    dialogues = []
-    played = 0.0
+    dialogues, played = [], 0.0
     work = LongWork("embedded model, playing games to start from")
     while played < games:
         work.at(f"{played / games:.0%}")
@@ -123,21 +120,20 @@ def _play(
                 histories[agent] = notes.after(histories[agent], observations[agent])
                 words = f"{words}\n{notes.line(histories[agent])}".rstrip("\n")
             feedbacks[agent] = ""
-            failure = None
+            read = None
             if rng.random() < UNREADABLE_SHARE:
                 answer = UNREADABLE[rng.integers(len(UNREADABLE))]
-                failure = read_answer(view, agent, observations[agent], answer, mask)
-            if isinstance(failure, ParseFailure):
-                actions[agent] = failure.instead
+                read = read_answer(view, agent, observations[agent], answer, mask)
+            readable = not isinstance(read, ParseFailure)
+            if isinstance(read, ParseFailure):
+                actions[agent] = read.instead
                 own = view_for(view, observations[agent])
-                feedbacks[agent] = feedback(own, agent, failure) + "\n"
+                feedbacks[agent] = feedback(own, agent, read) + "\n"
             else:
-                failure = None
                 answer = answers[chosen]
                 actions[agent] = answer if free else chosen
-            lines[agent].append(
-                TextLine(words, tuple(answers[i] for i in legal), answer, failure is None)
-            )
+            choices = tuple(answers[i] for i in legal)
+            lines[agent].append(TextLine(words, choices, answer, readable))
         observations, _, _, _, infos = env.step(actions)
     return [Dialogue(rules[agent], tuple(said)) for agent, said in lines.items() if said]
 
@@ -167,12 +163,9 @@ def _heard(env: Any, view: TextView, agent: str, rng: np.random.Generator) -> st
 START, END, PAD = "<|im_start|>", "<|im_end|>", "<|pad|>"
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
-    + START
-    + "{{ message['role'] }}\n{{ message['content'] }}"
-    + END
-    + "\n{% endfor %}{% if add_generation_prompt %}"
-    + START
-    + "assistant\n{% endif %}"
+    f"{START}{{{{ message['role'] }}}}\n{{{{ message['content'] }}}}{END}\n"
+    "{% endfor %}{% if add_generation_prompt %}"
+    f"{START}assistant\n{{% endif %}}"
 )
 LONGEST_TOKEN = 24  # characters; frequent phrases become tokens, so conversations stay short
 LISTED_ANSWERS = 500  # up to so many usual answers, each is to be one token
@@ -288,9 +281,14 @@ def folder(
     digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:20]
     target = cache_folder() / "tiny" / digest
     if not target.is_dir():
-        with _alone_on_one_thread(seed):
-            model, tokenizer = _build(dialogues, size, seed, steps, learning_rate)
-            _save(target, model, tokenizer)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                _save(target, *_build(dialogues, size, seed, steps, learning_rate))
+        finally:
+            torch.set_num_threads(threads)
     return target
 
 
@@ -315,10 +313,8 @@ def _build(
     )
     model = LlamaForCausalLM(config)
     chat = ChatFormat(tokenizer)
-    lessons = [
-        _lesson(dialogue, chat)
-        for dialogue in watched("embedded model, preparing its games", dialogues)
-    ]
+    games = watched("embedded model, preparing its games", dialogues)
+    lessons = [_lesson(dialogue, chat) for dialogue in games]
     rng = np.random.default_rng(seed)
     for number in range(ROUNDS):
         work = LongWork(f"embedded model, warm start {number + 1} of at most {ROUNDS}")
@@ -327,10 +323,8 @@ def _build(
             break
     else:
         log.warning(
-            "after %d rounds of warm start %.1f%% of the embedded model's answers are illegal: "
-            "it has this to learn in training too, or, with constrained set to true (in models), "
-            "chooses among legal answers only",
-            ROUNDS,
+            "%.1f%% of the embedded model's answers are illegal after its warm start: set "
+            "models.constrained to true, or let training teach it the legal ones",
             100 * min(illegal, 1.0),
         )
     return model.eval(), tokenizer
@@ -402,37 +396,27 @@ def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Ten
     width = max(map(len, rows))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])
     mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-    places: list[int] = []
-    columns: list[int] = []
-    tokens: list[int] = []
-    shares: list[float] = []
-    answers = 0
-    for row, lesson in enumerate(lessons):
-        for wanted in lesson.targets[:turns]:
-            answers += bool(wanted)
-            for position, distribution in wanted:
-                for token, share in distribution.items():
-                    columns.append(len(places))
-                    tokens.append(token)
-                    shares.append(share)
-                places.append(row * width + position)
+    turns_wanted = [
+        (row, wanted)
+        for row, lesson in enumerate(lessons)
+        for wanted in lesson.targets[:turns]
+        if wanted
+    ]
+    answers = len(turns_wanted)
+    targets = [
+        (row * width + position, shares)
+        for row, wanted in turns_wanted
+        for position, shares in wanted
+    ]
+    places = [place for place, _ in targets]
+    columns = [number for number, (_, shares) in enumerate(targets) for _ in shares]
+    tokens = [token for _, shares in targets for token in shares]
+    wanted_shares = [share for _, shares in targets for share in shares.values()]
     hidden = model.model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
     logprobs = model.lm_head(hidden.flatten(0, 1)[places]).log_softmax(-1)
     chosen = logprobs[columns, tokens]
-    loss = -(chosen * torch.tensor(shares)).sum() / len(places)
+    loss = -(chosen * torch.tensor(wanted_shares)).sum() / len(places)
     return loss, (len(places) - float(chosen.detach().exp().sum())) / answers
-
-
-@contextmanager
-def _alone_on_one_thread(seed: int) -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _save(target: Path, model: Any, tokenizer: Any) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pkgutil import resolve_name
 from typing import Any
+
+from gymnasium.spaces import Discrete
 
 from srl_agents.errors import PolicyError
 from srl_agents.llm.backends.registry import is_api_name
@@ -17,55 +21,91 @@ from srl_envs.tables import Plugin, PluginTable
 from srl_envs.validation import likely
 
 ANY = "any game of discrete actions"
-_OWN = {
-    "uniform": "any legal action",
-    "always_cooperate": "cooperates in every round",
-    "always_compete": "competes in every round",
-    "tit_for_tat": "cooperates, then does what the others' majority did",
-    "suspicious_tit_for_tat": "the same, but competes first",
-    "mostly_compete": "competes four times in five, at random",
-    "mostly_cooperate": "cooperates four times in five, at random",
-    "grim_trigger": "cooperates until the others once compete, and never again",
-    "pavlov": "cooperates after a round in which both did the same",
-    "generous_tit_for_tat": "tit for tat that forgives one time in three",
-    "alternator": "cooperates and competes in turn",
-    "win_stay_lose_shift": "stays with an arm that won, leaves one that lost",
-    "thompson_sampling": "pulls an arm as often as it is likely the better one",
-    "random_walker": "takes any open way",
-    "greedy_walker": "takes an open way towards its goal, and remembers nothing",
-    "explorer": "remembers the walls and takes the shortest way that may be there",
-    "wall_follower": "keeps its right hand on the wall",
-    "truthful_trader": "offers and accepts what both gain from, and always delivers",
-    "defaulting_trader": "the same, but never delivers",
-    "hard_bargainer": "asks for the most, accepts no small gains, delivers",
-    "late_defaulter": "keeps its word, but not in the last two fifths of the episode",
-    "conceder": "gives way early on",
-    "reciprocator": "gives way as far as the others did",
-    "boulware": "gives way only shortly before the deadline",
-    "stubborn": "asks for its favourite deal to the end",
-}
-"""Name to description of each scripted policy. Their entries are imported when one is used."""
-POLICIES = PluginTable(
-    "core_srl.policies",
-    {
-        name: Plugin(f"srl_agents.scripted.entries:ENTRIES.{name}", description)
-        for name, description in _OWN.items()
-    },
-    PolicyError,
+BINARY = ("coop_compete_v0", "team_battle_v0", "staged_v0")
+BANDIT, MAZE = ("bandit_v0",), ("maze_v0",)
+TRADING, NEGOTIATION = ("social_trading_v0",), ("social_negotiation_v0",)
+GAMES = (*BINARY, *BANDIT, *MAZE, *TRADING, *NEGOTIATION)
+
+
+@dataclass(frozen=True)
+class PolicyEntry:
+    """Scripted policy."""
+
+    name: str
+    games: tuple[str, ...] = ()
+    """Metadata names of playable environments; empty for any game of discrete actions."""
+    holdout: bool = False
+    """Kept for evaluation."""
+    blind: bool = False
+    """Ignores observations, so that it plays any game with two actions."""
+    constructor: Callable[[Any], Policy] | None = None
+    """Constructor from an environment; by default the one of that name in MAKERS."""
+
+    def can_play(self, env: Any) -> bool:
+        """Return True if the policy can play the environment."""
+        game = env.metadata["name"]
+        if game in self.games:
+            return True
+        sizes = set(action_counts(env).values())
+        if not self.games:
+            return 0 not in sizes
+        return self.blind and game not in GAMES and sizes == {2}
+
+    def make(self, env: Any) -> Policy:
+        """Return the policy for agents of `env`."""
+        makers: Mapping[str, Callable[[Any], Policy]]
+        # The games' modules are imported when a policy is made.
+        makers = resolve_name("srl_agents.scripted.entries:MAKERS")
+        return (self.constructor or makers[self.name])(env)
+
+
+_OWN = (
+    PolicyEntry("uniform"),
+    PolicyEntry("always_cooperate", BINARY, blind=True),
+    PolicyEntry("always_compete", BINARY, blind=True),
+    PolicyEntry("tit_for_tat", BINARY),
+    PolicyEntry("suspicious_tit_for_tat", BINARY),
+    PolicyEntry("mostly_compete", BINARY, blind=True),
+    PolicyEntry("mostly_cooperate", BINARY, holdout=True, blind=True),
+    PolicyEntry("grim_trigger", BINARY, holdout=True),
+    PolicyEntry("pavlov", BINARY, holdout=True),
+    PolicyEntry("generous_tit_for_tat", BINARY, holdout=True),
+    PolicyEntry("alternator", BINARY, holdout=True),
+    PolicyEntry("win_stay_lose_shift", BANDIT),
+    PolicyEntry("thompson_sampling", BANDIT),
+    PolicyEntry("random_walker", MAZE),
+    PolicyEntry("greedy_walker", MAZE),
+    PolicyEntry("explorer", MAZE),
+    PolicyEntry("wall_follower", MAZE, holdout=True),
+    PolicyEntry("truthful_trader", TRADING),
+    PolicyEntry("defaulting_trader", TRADING),
+    PolicyEntry("hard_bargainer", TRADING, holdout=True),
+    PolicyEntry("late_defaulter", TRADING, holdout=True),
+    PolicyEntry("conceder", NEGOTIATION),
+    PolicyEntry("reciprocator", NEGOTIATION),
+    PolicyEntry("boulware", NEGOTIATION, holdout=True),
+    PolicyEntry("stubborn", NEGOTIATION, holdout=True),
 )
+POLICIES = PluginTable("core_srl.policies", {e.name: Plugin(e) for e in _OWN}, PolicyError)
 """Scripted policies by name, for configurations, scenarios and `srl eval`.
 
-Each part is an Entry, or a class as in 'module:Class', which plays any game of discrete actions.
+Each part is a PolicyEntry, or a class as in 'module:Class', which plays any game of discrete
+actions.
 """
 
 
-def entry_of(name: str) -> Any:
+def action_counts(env: Any) -> dict[str, int]:
+    """Return agent -> number of discrete actions; 0 for another kind of action."""
+    spaces = {agent: env.action_space(agent) for agent in env.possible_agents}
+    return {a: int(s.n) if isinstance(s, Discrete) else 0 for a, s in spaces.items()}
+
+
+def entry_of(name: str) -> PolicyEntry:
     """Return the entry of a name in POLICIES."""
     part = POLICIES.load(name)
-    if name in _OWN:
+    if isinstance(part, PolicyEntry):
         return part
-    kind = resolve_name("srl_agents.scripted.entries:Entry")
-    return part if isinstance(part, kind) else kind(name, (), partial(_constructed, name, part))
+    return PolicyEntry(name, constructor=partial(_constructed, name, part))
 
 
 def is_held_out(name: str) -> bool:
@@ -106,7 +146,10 @@ def classic_policy(name: str, env: Any) -> Policy:
         UntrustedError: A record names the user's class (`loading.closed`).
     """
     if is_scripted(name) and name not in POLICIES:
-        return _own_policy(name, env)
+        try:
+            return _constructed(name, loading.code(name), env)
+        except EnvConfigError as error:
+            raise PolicyError(str(error)) from error
     if name not in POLICIES:
         raise PolicyError(
             f"there is no scripted policy {name!r}{likely(name, POLICIES)}; "
@@ -118,16 +161,7 @@ def classic_policy(name: str, env: Any) -> Policy:
             f"{name} cannot play {env.metadata['name']}, only {', '.join(entry.games) or ANY}; "
             f"{env.metadata['name']} can be played by {', '.join(names(env)) or 'models only'}"
         )
-    made: Policy = entry.make(env)
-    return made
-
-
-def _own_policy(name: str, env: Any) -> Policy:
-    try:
-        make = loading.code(name)
-    except EnvConfigError as error:
-        raise PolicyError(str(error)) from error
-    return _constructed(name, make, env)
+    return entry.make(env)
 
 
 def _constructed(name: str, make: Any, env: Any) -> Policy:

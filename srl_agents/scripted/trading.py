@@ -47,7 +47,6 @@ class Trader(PerAgentPolicy):
         self,
         rules: TradingRules,
         *,
-        network: bool = False,
         name: str = "truthful_trader",
         bargains_hard: bool = False,
         least_gain: int = 1,
@@ -55,7 +54,7 @@ class Trader(PerAgentPolicy):
     ) -> None:
         self.name = name
         self._rules = rules
-        self._layout = VectorLayout(field_sizes(rules, network))
+        self._layout = VectorLayout(field_sizes(rules))
         self._hard, self._least, self._honest_until = bargains_hard, least_gain, honest_until
         self._others, self._kinds = rules.num_agents - 1, rules.goods - 1
         # A column per part of the offers, in action order.

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
 from srl_envs.games import bandit, team_battle
 from srl_envs.games.bandit import LOSS, WIN, Bandit
@@ -30,15 +29,63 @@ from srl_envs.vector.array_env import ArrayGame, Played
 from srl_envs.vector.vector_env import broadcast_to_agents, sum_over_agents
 
 
-class VectorBandit(ArrayGame):
+class ChoiceForm(ArrayGame):
+    """Array form of a game of two actions; the constants are places in an observation."""
+
+    FIRST, OWN, REWARD, TIME, WARMUP = range(5)
+    _payoffs: np.ndarray
+    """Rewards without noise, by case."""
+
+    def earned(self, case: np.ndarray, idle: np.ndarray) -> np.ndarray:
+        """Return the payoffs of these cases (N, A) plus noise, at least 0."""
+        rewards = self._payoffs.take(case)
+        rewards += self.noise(idle)
+        np.maximum(rewards, 0.0, out=rewards)
+        return rewards
+
+    def show(self, chosen: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+        """Write the fields that all games have, and return the observations."""
+        seen = self._observations
+        seen[..., self.FIRST] = 0.0
+        seen[..., self.OWN] = chosen
+        seen[..., self.REWARD] = rewards
+        self.show_time(seen[..., self.TIME])
+        return seen
+
+
+class WarmupForm(ChoiceForm):
+    """Array form of a game with warm-up episodes. Each environment counts its own episodes."""
+
+    def __init__(self, game: Staged | TeamBattle, num_envs: int) -> None:
+        super().__init__(game, num_envs)
+        self._warmup_episodes = game.warmup_episodes
+        self._warmup = np.zeros(self.num_envs, bool)
+
+    def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
+        """Write the first observations; the option "episode" sets the number of the episodes."""
+        if "episode" in options:
+            number = whole_number('options["episode"]', options["episode"], low=0)
+            self._episode[env_ids] = number
+        self._warmup[env_ids] = self._episode[env_ids] < self._warmup_episodes
+        super().begin(env_ids, options)
+        self._observations[env_ids, :, self.WARMUP] = self._warmup[env_ids, None]
+
+    def phases(self, after: str) -> np.ndarray:
+        """Return the phase of each agent's round."""
+        phases = np.full(self._shape, after, object)
+        phases[self._warmup] = "warmup"
+        return phases
+
+
+class VectorBandit(ChoiceForm):
     """Array form of the single environment."""
 
     FIRST, OWN, REWARD, OTHERS, OTHERS_REWARD, TIME, SWITCHED = range(
         len(bandit.OBSERVATION_FIELDS)
     )
 
-    def __init__(self, game: Bandit, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
-        super().__init__(game, num_envs, autoreset_mode, draw=np.random.Generator.random)
+    def __init__(self, game: Bandit, num_envs: int) -> None:
+        super().__init__(game, num_envs, draw=np.random.Generator.random)
         self._switch = game.switch_pull
         self._shows_switch = game.observe_switch
         chances = np.array(game._chances)
@@ -52,14 +99,10 @@ class VectorBandit(ArrayGame):
         self._after = self._played > self._switch
         self._case = self.per_agent(2 * self._after) + chosen
         rewards = np.where(self.rng.next(resting) < self._chances.take(self._case), WIN, LOSS)
-        seen, others = self._observations, self.num_agents - 1
-        seen[..., self.FIRST] = 0.0
-        seen[..., self.OWN] = chosen
-        seen[..., self.REWARD] = rewards
+        seen, others = self.show(chosen, rewards), self.num_agents - 1
         if others:  # a single agent's two fields keep their first values
             seen[..., self.OTHERS] = (sum_over_agents(chosen)[:, None] - chosen) / others
             seen[..., self.OTHERS_REWARD] = (sum_over_agents(rewards)[:, None] - rewards) / others
-        self.show_time(seen[..., self.TIME])
         if self._shows_switch:
             broadcast_to_agents(seen[..., self.SWITCHED], self._played >= self._switch)
         return rewards, None
@@ -69,15 +112,13 @@ class VectorBandit(ArrayGame):
         return {"phase": phases, "regret": self._regrets.take(self._case)}
 
 
-class VectorCoopCompete(ArrayGame):
+class VectorCoopCompete(ChoiceForm):
     """Array form of both variants."""
 
     FIRST, OWN, OTHERS, REWARD, TIME, _, _ = range(7)
 
-    def __init__(
-        self, game: CoopCompete, num_envs: int, autoreset_mode: AutoresetMode | str
-    ) -> None:
-        super().__init__(game, num_envs, autoreset_mode)
+    def __init__(self, game: CoopCompete, num_envs: int) -> None:
+        super().__init__(game, num_envs)
         # Looked up by 2 * number of cooperators + action.
         self._payoffs = np.array(game.rules.payoffs()).ravel()
         others = self.num_agents - 1
@@ -92,30 +133,22 @@ class VectorCoopCompete(ArrayGame):
         self._total = sum_over_agents(chosen)
         case = self.per_agent(2 * self._total)
         case += chosen
-        rewards = self._payoffs.take(case)
-        rewards += self.noise(resting)
-        np.maximum(rewards, 0.0, out=rewards)
-        seen = self._observations
-        seen[..., self.FIRST] = 0.0
-        seen[..., self.OWN] = chosen
-        seen[..., self.OTHERS] = self._others.take(case)
-        seen[..., self.REWARD] = rewards
-        self.show_time(seen[..., self.TIME])
+        rewards = self.earned(case, resting)
+        self.show(chosen, rewards)[..., self.OTHERS] = self._others.take(case)
         return rewards, None
 
     def round_infos(self) -> dict[str, Any]:
         return {"cooperation_ratio": self.per_agent(self._ratios.take(self._total))}
 
 
-class VectorStaged(ArrayGame):
-    """Array form of the single environment. Each environment counts its own episodes."""
+class VectorStaged(WarmupForm):
+    """Array form of the single environment."""
 
     FIRST, OWN, ALL, REWARD, TIME, WARMUP, RAMPED, _, _ = range(9)
 
-    def __init__(self, game: Staged, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
-        super().__init__(game, num_envs, autoreset_mode)
+    def __init__(self, game: Staged, num_envs: int) -> None:
+        super().__init__(game, num_envs)
         rules = game.rules
-        self._warmup_episodes = rules.warmup_episodes
         self._base = rules.base_reward(0.0)
         # One table for each episode of the ramp, the last for all that follow.
         stages = range(self._warmup_episodes, self._warmup_episodes + max(1, rules.warmup_episodes))
@@ -126,20 +159,13 @@ class VectorStaged(ArrayGame):
         self._adversaries = np.arange(rules.adversaries)
         self._first = np.array(game.first_rows({"episode": 0}), np.float32)
         self._stage = np.zeros(self.num_envs, np.int64)
-        self._warmup = np.zeros(self.num_envs, bool)
         self._shares = np.zeros(self.num_envs)
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """Write the first observations; the option "episode" sets the number of the episodes."""
-        if "episode" in options:
-            number = whole_number('options["episode"]', options["episode"], low=0)
-            self._episode[env_ids] = number
+        super().begin(env_ids, options)
         since = self._episode[env_ids] - self._warmup_episodes
-        self._warmup[env_ids] = since < 0
         self._stage[env_ids] = since.clip(0, len(self._ramps) - 1)
         ramps = np.where(since < 0, 0.0, self._ramps.take(self._stage[env_ids]))
-        super().begin(env_ids, options)
-        self._observations[env_ids, :, self.WARMUP] = self._warmup[env_ids, None]
         self._observations[env_ids, :, self.RAMPED] = ramps[:, None]
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
@@ -147,25 +173,16 @@ class VectorStaged(ArrayGame):
         case = self.per_agent(self._per_stage * self._stage + 4 * total)
         case += chosen
         case[:, : len(self._adversaries)] += 2
-        rewards = self._payoffs.take(case)
-        rewards += self.noise(self._warmup | resting)
-        np.maximum(rewards, 0.0, out=rewards)
+        rewards = self.earned(case, self._warmup | resting)
         rewards[self._warmup] = self._base
         self._shares = total / self.num_agents
-        seen = self._observations
-        seen[..., self.FIRST] = 0.0
-        seen[..., self.OWN] = chosen
-        broadcast_to_agents(seen[..., self.ALL], self._shares)
-        seen[..., self.REWARD] = rewards
-        self.show_time(seen[..., self.TIME])
+        broadcast_to_agents(self.show(chosen, rewards)[..., self.ALL], self._shares)
         return rewards, None
 
     def round_infos(self) -> dict[str, Any]:
-        phases = np.full(self._shape, "divergence", object)
-        phases[self._warmup] = "warmup"
         return {
             "cooperation_ratio": self.per_agent(self._shares),
-            "phase": phases,
+            "phase": self.phases("divergence"),
             "adversaries": np.tile(self._adversaries, (*self._shape, 1)),
         }
 
@@ -173,39 +190,29 @@ class VectorStaged(ArrayGame):
 WINNERS = np.array([TEAM_B, "draw", TEAM_A], object)
 
 
-class VectorTeamBattle(ArrayGame):
-    """Array form of the single environment. Each environment counts its own episodes."""
+class VectorTeamBattle(WarmupForm):
+    """Array form of the single environment."""
 
     FIRST, OWN, TEAM, RIVALS, REWARD, TIME, WARMUP, _, _ = range(
         len(team_battle.OBSERVATION_FIELDS)
     )
 
-    def __init__(
-        self, game: TeamBattle, num_envs: int, autoreset_mode: AutoresetMode | str
-    ) -> None:
-        super().__init__(game, num_envs, autoreset_mode)
+    def __init__(self, game: TeamBattle, num_envs: int) -> None:
+        super().__init__(game, num_envs)
         self._red, self._blue = game.rules.team_sizes
         self._base = game.rules.base_reward
-        self._warmup_episodes = game.warmup_episodes
         # By (red cooperators, blue cooperators), then team and action.
         payoffs = np.array(game.rules.payoffs())
         self._payoffs = payoffs.ravel()
         self._scores = _mean_of_team(payoffs, self._red, self._blue)
         self._first = np.array(game.first_rows({"episode": game.warmup_episodes}), np.float32)
-        self._warmup = np.zeros(self.num_envs, bool)
         self._lead = np.zeros(self.num_envs)  # red over blue: sum of mean rewards per member
         self._over = np.zeros(self.num_envs, bool)
         self._totals = (np.zeros(self.num_envs, np.int64),) * 2
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """Write the first observations; the option "episode" sets the number of the episodes."""
-        if "episode" in options:
-            number = whole_number('options["episode"]', options["episode"], low=0)
-            self._episode[env_ids] = number
-        self._warmup[env_ids] = self._episode[env_ids] < self._warmup_episodes
-        self._lead[env_ids] = 0.0
         super().begin(env_ids, options)
-        self._observations[env_ids, :, self.WARMUP] = self._warmup[env_ids, None]
+        self._lead[env_ids] = 0.0
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
         red = self._red
@@ -215,15 +222,11 @@ class VectorTeamBattle(ArrayGame):
         case = self.per_agent(4 * both)
         case += chosen
         case[:, red:] += 2
-        rewards = self._payoffs.take(case)
-        rewards += self.noise(self._warmup | resting)
-        np.maximum(rewards, 0.0, out=rewards)
+        rewards = self.earned(case, self._warmup | resting)
         rewards[self._warmup] = self._base
         self._lead += self._scores.take(both)
         self._over = over
-        seen = self._observations
-        seen[..., self.FIRST] = 0.0
-        seen[..., self.OWN] = chosen
+        seen = self.show(chosen, rewards)
         share_red, share_blue = of_red / red, of_blue / self._blue
         for side, own, rival in (
             (seen[:, :red], share_red, share_blue),
@@ -231,21 +234,17 @@ class VectorTeamBattle(ArrayGame):
         ):
             broadcast_to_agents(side[..., self.TEAM], own)
             broadcast_to_agents(side[..., self.RIVALS], rival)
-        seen[..., self.REWARD] = rewards
-        self.show_time(seen[..., self.TIME])
         return rewards, None
 
     def round_infos(self) -> dict[str, Any]:
         of_red, of_blue = self._totals
-        phases = np.full(self._shape, "battle", object)
-        phases[self._warmup] = "warmup"
         infos: dict[str, Any] = {
             "cooperation_ratio": self.per_agent((of_red + of_blue) / self.num_agents),
             "team_cooperation": {
                 TEAM_A: self.per_agent(of_red / self._red),
                 TEAM_B: self.per_agent(of_blue / self._blue),
             },
-            "phase": phases,
+            "phase": self.phases("battle"),
         }
         if self._over.any():
             lead = np.where(self._warmup, 0.0, self._lead / self.rounds)
@@ -257,7 +256,7 @@ class VectorTeamBattle(ArrayGame):
 
 
 def _mean_of_team(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
-    """Red's mean reward per member less blue's, noise left out, by cooperators of both (flat)."""
+    """Return red's mean reward per member less blue's by cooperators of both, without noise."""
     earned = np.nan_to_num(payoffs)  # nan has a weight of zero
     cooperate_red, cooperate_blue = np.arange(red + 1)[:, None], np.arange(blue + 1)
     of_red = earned[..., 0, 0] * (red - cooperate_red) + earned[..., 0, 1] * cooperate_red
@@ -273,24 +272,18 @@ VISITS_AS_SHOWN = np.array(SHARES, np.float32)
 
 
 class Boards(NamedTuple):
-    """M levels of C cells, and where their A agents start and go, as numbers of cells."""
+    """M levels of C cells with A agents; starts and goals are numbers of cells."""
 
-    shut: np.ndarray
-    """bool (M, C)"""
-    starts: np.ndarray
-    """(M, A)"""
-    goals: np.ndarray
-    """(M, A)"""
-    fewest: np.ndarray
-    """Rounds that each agent needs at least, (M, A)."""
-    seeds: np.ndarray
-    """Level seeds or None, objects (M,)"""
-    hashes: np.ndarray
-    """Layout hashes, objects (M,)"""
+    shut: np.ndarray  # bool (M, C)
+    starts: np.ndarray  # (M, A)
+    goals: np.ndarray  # (M, A)
+    fewest: np.ndarray  # rounds that each agent needs at least, (M, A)
+    seeds: np.ndarray  # level seeds or None, objects (M,)
+    hashes: np.ndarray  # layout hashes, objects (M,)
 
 
 def boards_of(levels: Sequence[Level], task: str, num_agents: int) -> Boards:
-    """The tables of these levels."""
+    """Return the tables of these levels."""
     seated = [seating(level, task, num_agents) for level in levels]
     starts, goals, fewest = (np.array(part) for part in zip(*seated, strict=True))
     shut = np.array([[not ways for ways in level.doors] for level in levels])
@@ -302,15 +295,12 @@ def boards_of(levels: Sequence[Level], task: str, num_agents: int) -> Boards:
 class VectorMaze(ArrayGame):
     """Array form of Maze for all tasks; each environment has its own level.
 
-    Tables of levels that episodes repeat are made once. Other levels are drawn by the single
-    environment's generator, which takes far longer than a step.
-
     Cells are numbered in a grid with a border `view_radius` wide, so the surroundings of a cell are
     always at the same distance in the array.
     """
 
-    def __init__(self, game: Maze, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
-        super().__init__(game, num_envs, autoreset_mode)
+    def __init__(self, game: Maze, num_envs: int) -> None:
+        super().__init__(game, num_envs)
         self._game = game
         self._boards = None
         if game.levels:
@@ -344,7 +334,6 @@ class VectorMaze(ArrayGame):
         self._ends = np.zeros(num_envs, bool)
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """Open the mazes; the option "level_seed" names one for all that are reset."""
         boards = self._drawn(env_ids, options.get("level_seed"))
         self._solid[env_ids[:, None], self._cell] = boards.shut
         starts = np.broadcast_to(self._cell[boards.starts], (len(env_ids), self.num_agents))
@@ -362,7 +351,6 @@ class VectorMaze(ArrayGame):
         self._look(env_ids)
 
     def _drawn(self, env_ids: np.ndarray, level_seed: Any) -> Boards:
-        """The mazes of the next episodes, one for each of these environments or one for all."""
         game, sources = self._game, self.rng.sources
         if level_seed is not None:
             return boards_of([game.named_level(level_seed)], game.task, self.num_agents)
@@ -422,7 +410,6 @@ class VectorMaze(ArrayGame):
         return infos
 
     def masks(self) -> np.ndarray:
-        """The moves that no wall blocks, with `mask_walls`; else all, also for agents that wait."""
         if not self._game.mask_walls:
             return super().masks()
         near = (self._grids + self._places)[..., None] + self._steps_to
@@ -469,13 +456,11 @@ class VectorMaze(ArrayGame):
         return np.asarray(away)
 
     def _nearest(self, places: np.ndarray) -> np.ndarray:
-        """The place of the nearest other agent, the first of several."""
         away = self._apart(places)
         away[:, range(self.num_agents), range(self.num_agents)] = len(self._x)
         return np.take_along_axis(places, away.argmin(axis=2), axis=1)
 
     def _farthest(self, places: np.ndarray) -> np.ndarray:
-        """The place of the farthest other agent, the first of several."""
         away = self._apart(places)
         away[:, range(self.num_agents), range(self.num_agents)] = -1
         return np.take_along_axis(places, away.argmax(axis=2), axis=1)

@@ -23,7 +23,14 @@ from typing import Any
 import numpy as np
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.validation import check_choice, number_between, set_fields, shown, whole_number
+from srl_envs.validation import (
+    check_choice,
+    entries_of,
+    number_between,
+    set_fields,
+    shown,
+    whole_number,
+)
 
 ISSUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -47,31 +54,22 @@ Points = tuple[tuple[int, ...], ...]
 
 
 def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The issues as tuples; raises EnvConfigError for what cannot be negotiated."""
+    """Return the issues as tuples; raise EnvConfigError for invalid ones."""
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
-    for issue, options in issues.items():
-        named = isinstance(options, Sequence) and not isinstance(options, str)
-        named = named and all(_is_name(word) for word in (issue, *options))
-        if not named or len(options) < 2 or len(set(options)) < len(options):
+    checked = tuple((issue, entries_of("options", options)) for issue, options in issues.items())
+    for issue, options in checked:
+        names = all(isinstance(word, str) and _NAME.fullmatch(word) for word in (issue, *options))
+        if not names or len(options) < 2 or len(set(options)) < len(options):
             raise EnvConfigError(
                 f"issue {issue!r} needs two or more different options, all of small letters and "
                 f"digits, got {shown(options)}"
             )
-    checked = tuple((issue, tuple(options)) for issue, options in issues.items())
-    whole_number(
-        "the number of combinations of all options",
-        math.prod(len(options) for _, options in checked),
-        low=2,
-        high=MOST_PROPOSALS,
-    )
+    combinations = math.prod(len(options) for _, options in checked)
+    whole_number("the number of combinations of all options", combinations, 2, MOST_PROPOSALS)
     letters = sum(len(word) for issue, options in checked for word in (issue, *options))
-    whole_number("the number of letters in all issues", letters, low=1, high=MOST_WORDS)
+    whole_number("the number of letters in all issues", letters, 1, MOST_WORDS)
     return checked
-
-
-def _is_name(word: Any) -> bool:
-    return isinstance(word, str) and _NAME.fullmatch(word) is not None
 
 
 @dataclass(frozen=True)
@@ -100,23 +98,22 @@ class NegotiationRules:
 
     @cached_property
     def deals(self) -> tuple[tuple[int, ...], ...]:
-        """All combinations, as one option number per issue, in the order of the proposals."""
+        """All combinations, an option number per issue, in the order of the proposals."""
         return tuple(product(*(range(len(options)) for _, options in self.issues)))
 
     @property
     def num_actions(self) -> int:
-        """Actions of an agent."""
         return FIRST_PROPOSAL + len(self.deals)
 
     def named(self, deal: int) -> dict[str, str]:
-        """A combination as issue -> option."""
+        """Return a combination as issue -> option."""
         return {
             issue: options[chosen]
             for (issue, options), chosen in zip(self.issues, self.deals[deal], strict=True)
         }
 
     def draw(self, generator: np.random.Generator) -> tuple[list[Points], list[int]]:
-        """Points and reservations, per agent.
+        """Draw points and reservations, per agent.
 
         An agent's 100 points are cut among the issues at random places. An issue's options rise
         evenly from 0 to its share, from first to last or from last to first; an agent's direction
@@ -140,17 +137,11 @@ class NegotiationRules:
 
     def checked_points(self, given: Sequence[Sequence[Sequence[int]]]) -> list[Points]:
         """Return `given` as points per agent, issue and option; raise EnvConfigError."""
+        shape = [len(options) for _, options in self.issues]
         try:
-            points = [
-                tuple(
-                    tuple(whole_number("points", entry, low=0, high=POINTS) for entry in options)
-                    for options in own
-                )
-                for own in given
-            ]
+            points = [tuple(map(_points, own)) for own in given]
         except TypeError:
             points = []
-        shape = [len(options) for _, options in self.issues]
         if [list(map(len, own)) for own in points] != [shape] * self.num_agents:
             raise EnvConfigError(
                 f"points must hold, for each of {self.num_agents} agents and each issue, the "
@@ -163,22 +154,24 @@ class NegotiationRules:
 
     def checked_reservations(self, given: Sequence[int]) -> list[int]:
         """Return `given` as points per agent; raise EnvConfigError."""
-        if isinstance(given, np.ndarray):
-            given = given.tolist()
-        listed = isinstance(given, Sequence) and not isinstance(given, str)
-        if not listed or len(given) != self.num_agents:
+        points = _points(entries_of("reservations", given))
+        if len(points) != self.num_agents:
             raise EnvConfigError(
                 f"reservations must be {self.num_agents} numbers, got {shown(given)}"
             )
-        return [whole_number("reservations", entry, low=0, high=POINTS) for entry in given]
+        return list(points)
 
     def checked_first(self, given: int) -> int:
-        """`given` as the agent that moves first; raises EnvConfigError."""
+        """Return `given` as the agent that moves first; raise EnvConfigError."""
         if self.offers != "alternating":
             raise EnvConfigError(
                 f"first is for alternating offers, got {shown(given)}: leave it out"
             )
         return whole_number("first", given, low=0, high=self.num_agents - 1)
+
+
+def _points(given: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(whole_number("points", entry, low=0, high=POINTS) for entry in given)
 
 
 def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:
@@ -203,30 +196,29 @@ class Bargain:
             tuple(sum(own[issue][option] for issue, option in enumerate(deal)) for own in points)
             for deal in rules.deals
         ]
-        """Per deal, what it is worth to each agent."""
+        """Worth of each deal to each agent."""
         self.alternating = rules.offers == "alternating"
         self.mover = int(generator.integers(size)) if self.alternating else -1
-        """Whose move it is; -1 where all move at once."""
-        self.proposals: list[int | None] = [None] * size
-        """Each agent's latest."""
+        """The agent that moves now; -1 if all move at once."""
+        self.proposals: list[int | None] = [None] * size  # the latest of each agent
         self.stands = [False] * size
-        """Whether it can be accepted now."""
+        """Per agent: its proposal can be accepted now."""
         self.consents = [False] * size
-        """Who is for the proposal that stands, its maker included (alternating)."""
+        """Per agent: it supports the current proposal, as its maker does (alternating)."""
         self.agreed: int | None = None
         self.walked_away = False
 
     def may_move(self, agent: int) -> bool:
-        """Whether the agent may do more than pass."""
+        """Return True if the agent may do more than pass."""
         return not self.alternating or agent == self.mover
 
     def may_accept(self, agent: int) -> bool:
-        """Whether somebody else's proposal stands that the agent has not accepted yet."""
+        """Return True if another agent's proposal is open that the agent has not accepted yet."""
         others = any(stands for maker, stands in enumerate(self.stands) if maker != agent)
         return self.may_move(agent) and others and not self.consents[agent]
 
     def play(self, chosen: Sequence[int]) -> list[bool]:
-        """One round: whose action was illegal, which counts as a pass."""
+        """Play one round; return which actions were illegal, and so counted as a pass."""
         illegal = [
             action != PASS
             and not (self.may_accept(agent) if action == ACCEPT else self.may_move(agent))
@@ -236,51 +228,54 @@ class Bargain:
         if WALK_AWAY in moves:
             self.walked_away = True
         elif self.alternating:
-            self._one_moves(self.mover, moves[self.mover])
-            self.mover = (self.mover + 1) % len(moves)
+            agent, move = self.mover, moves[self.mover]
+            if move == ACCEPT:
+                self.consents[agent] = True
+                if all(self.consents):
+                    self.agreed = self.proposals[self.stands.index(True)]
+            elif move >= FIRST_PROPOSAL:
+                self.proposals[agent] = move - FIRST_PROPOSAL
+                self.stands = [maker == agent for maker in range(len(moves))]
+                self.consents = self.stands.copy()
+            self.mover = (agent + 1) % len(moves)
         else:
-            self._both_move(moves)
+            accepted = [self.proposals[1 - agent] for agent in (0, 1) if moves[agent] == ACCEPT]
+            for agent, move in enumerate(moves):
+                if move >= FIRST_PROPOSAL:
+                    self.proposals[agent], self.stands[agent] = move - FIRST_PROPOSAL, True
+            if accepted:
+                # If each has accepted the other's proposal, the lot decides.
+                drawn = int(self._generator.integers(2)) if len(accepted) == 2 else 0
+                self.agreed = accepted[drawn]
+            elif None not in self.proposals and self.proposals[0] == self.proposals[1]:
+                self.agreed = self.proposals[0]
         return illegal
-
-    def _one_moves(self, agent: int, move: int) -> None:
-        size = len(self.proposals)
-        if move == ACCEPT:
-            self.consents[agent] = True
-            if all(self.consents):
-                self.agreed = self.proposals[self.stands.index(True)]
-        elif move >= FIRST_PROPOSAL:
-            self.proposals[agent] = move - FIRST_PROPOSAL
-            self.stands = [maker == agent for maker in range(size)]
-            self.consents = self.stands.copy()
-
-    def _both_move(self, moves: Sequence[int]) -> None:
-        accepted = [self.proposals[1 - agent] for agent in (0, 1) if moves[agent] == ACCEPT]
-        for agent, move in enumerate(moves):
-            if move >= FIRST_PROPOSAL:
-                self.proposals[agent], self.stands[agent] = move - FIRST_PROPOSAL, True
-        if accepted:
-            # Where each has accepted the other's, the lot decides whose it is.
-            drawn = int(self._generator.integers(2)) if len(accepted) == 2 else 0
-            self.agreed = accepted[drawn]
-        elif None not in self.proposals and self.proposals[0] == self.proposals[1]:
-            self.agreed = self.proposals[0]
 
 
 def assessment(
     utilities: Sequence[Sequence[int]], reservations: Sequence[int], agreed: int | None
 ) -> dict[str, Any]:
-    """Quality of an outcome for all, undiscounted; `utilities` and `reservations` in points.
+    """Return the quality of an outcome for all, undiscounted.
 
-    Without a deal every agent has its reservation. `pareto_efficient`: no deal is better for one
-    and worse for none. `welfare_share`: the sum of utilities over the greatest that can be had, by
-    any deal or by none.
-    `nash_product`: that of the gains over the reservations, losses counting as 0; `nash_share`:
-    over the greatest of any deal; None where no deal has one above 0. `individually_rational`: per
-    agent, whether it has at least its reservation.
+    Args:
+        utilities: Points of each agent, per deal.
+        reservations: Points of each agent without a deal.
+        agreed: The deal, None if there is none.
+
+    Returns:
+        `utilities` per agent. `pareto_efficient`: no deal is better for one and worse for none.
+        `welfare_share`: sum of utilities over the greatest of any deal or none. `nash_product`:
+        product of the gains over the reservations, losses counting as 0. `nash_share`: over the
+        greatest of any deal, None if that is 0. `individually_rational`, per agent: it has at least
+        its reservation.
     """
+
+    def product_of_gains(deal: Sequence[int]) -> int:
+        pairs = zip(deal, reservations, strict=True)
+        return math.prod(max(0, worth - least) for worth, least in pairs)
+
     ends = reservations if agreed is None else utilities[agreed]
-    products = [_gains_product(deal, reservations) for deal in utilities]
-    reached, best = _gains_product(ends, reservations), max(products)
+    reached, best = product_of_gains(ends), max(map(product_of_gains, utilities))
     greatest = max(map(sum, (*utilities, reservations)))
     dominated = any(
         all(new >= old for new, old in zip(deal, ends, strict=True)) and tuple(deal) != tuple(ends)
@@ -296,7 +291,3 @@ def assessment(
             end >= least for end, least in zip(ends, reservations, strict=True)
         ],
     }
-
-
-def _gains_product(deal: Sequence[int], reservations: Sequence[int]) -> int:
-    return math.prod(max(0, worth - least) for worth, least in zip(deal, reservations, strict=True))

@@ -24,7 +24,6 @@ from srl_envs.validation import (
     check_choice,
     number_between,
     reset_arguments,
-    unchanged_if_refused,
     whole_number,
 )
 
@@ -66,8 +65,6 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     """Observations as prompts and answers as actions."""
     teams: Mapping[str, str] | None = None
     """Agent -> team, if the game has teams."""
-    _restored: ClassVar[Sequence[str]] = ("rounds", "played", "_episode")
-    """Attributes that a refused reset leaves unchanged."""
 
     def __init__(
         self,
@@ -146,19 +143,17 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
             options: Options of the game. Unknown ones are ignored, as PettingZoo's tests require.
 
         Raises:
-            EnvConfigError: The seed, an option or `max_cycles` is invalid. Nothing has changed.
+            EnvConfigError: The seed, an option or `max_cycles` is invalid.
         """
         seed, given = reset_arguments(seed, options)
         rounds = whole_number("max_cycles", self.max_cycles, low=1)
-        viewed = self.rounds
-        with unchanged_if_refused(self, *self._restored):
-            if seed is not None:
-                self.np_random = np.random.default_rng(seed)
-            self._episode = 0 if seed is not None else self._episode + 1
-            self.rounds, self.played = rounds, 0
-            self.begin(given)
-        if rounds != viewed:
-            self.text_view = self.make_view()
+        if rounds != self.rounds:
+            self.rounds, self.text_view = rounds, self.make_view()
+        self._episode += 1
+        if seed is not None:
+            self.np_random, self._episode = np.random.default_rng(seed), 0
+        self.played = 0
+        self.begin(given)
         self.agents = list(self.possible_agents)
         self._begun = True
         first = self._first()
@@ -215,16 +210,13 @@ class SimultaneousGame(RoundGame):
     A game gives the bounds of an observation and its `reward_ceiling` (for rendering), and defines
     `first_rows`, `play_round` and `make_view`. It may read `played` (rounds so far, this one
     included) and `rounds` (of this episode), draws its noise from `noise(count)` and sets
-    `finished` in the round that decides it. It may also override `baselines`, `first_infos`,
-    `masks`, `phase`, `notes`, `drawn_in_text` and `drawn_in_pixels`.
+    `finished` in the round that decides it.
     """
-
-    _restored = (*RoundGame._restored, "finished")
 
     def __init__(
         self,
         agents: Sequence[str],
-        answers: Sequence[str],
+        answers: Sequence[Any],
         low: Row,
         high: Row,
         *,
@@ -236,7 +228,7 @@ class SimultaneousGame(RoundGame):
     ) -> None:
         self.noise_std = number_between("noise_std", noise_std, 0.0)
         self.reward_ceiling = reward_ceiling
-        self._answers = tuple(answers)
+        self._num_actions = len(answers)
         self._every_action = np.ones((len(agents), len(answers)), np.int8)
         self._noise: list[float] = []  # drawn and not yet used, the next one last
         self.finished = False
@@ -281,11 +273,9 @@ class SimultaneousGame(RoundGame):
         return self._every_action
 
     def drawn_in_text(self) -> str:
-        """Return the last round as lines of plain text."""
         return rendering.ansi(self._scene())
 
     def drawn_in_pixels(self) -> np.ndarray:
-        """Return the last round as a uint8 array (height, width, 3)."""
         return rendering.rgb_array(self._scene())
 
     # Used by games.
@@ -307,7 +297,6 @@ class SimultaneousGame(RoundGame):
     # PettingZoo's interface.
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; see RoundGame."""
         first = super().reset(seed, options)
         if seed is not None:
             self._noise = []
@@ -351,12 +340,11 @@ class SimultaneousGame(RoundGame):
         )
 
     def begin(self, options: Mapping[str, Any]) -> None:
-        """Start an episode."""
         self.finished = False
         self._rows = self.first_rows(options)
 
     def _actions(self) -> spaces.Discrete:
-        return spaces.Discrete(len(self._answers))
+        return spaces.Discrete(self._num_actions)
 
     def _first(self) -> Reset:
         nothing = [None] * len(self.agents)
@@ -378,23 +366,29 @@ class SimultaneousGame(RoundGame):
                 action = index(actions[agent])
             except TypeError:  # no whole number
                 action = -1
-            if not 0 <= action < len(self._answers):
+            if not 0 <= action < self._num_actions:
                 raise EnvError(
                     f"action {actions[agent]!r} of {agent} is outside "
-                    f"{self.action_spaces[agent]}: give an int from 0 to {len(self._answers) - 1}"
+                    f"{self.action_spaces[agent]}: give an int from 0 to {self._num_actions - 1}"
                 )
             chosen.append(action)
         return chosen
 
     def _scene(self) -> rendering.Scene:
         chosen, rewards = self._shown
+        answers = [self.text_view.answers(agent) for agent in self.possible_agents]
+        words = [
+            "-" if choice is None else said[choice]
+            for said, choice in zip(answers, chosen, strict=True)
+        ]
         return rendering.Scene(
             headline=self.headline(),
             agents=tuple(self.possible_agents),
             choices=tuple(chosen),
+            words=tuple(words),
             rewards=tuple(rewards),
-            answers=self._answers,
             ceiling=self.reward_ceiling,
+            widest=max(max(map(len, said)) for said in answers),
             notes=tuple(self.notes()),
         )
 
@@ -402,7 +396,7 @@ class SimultaneousGame(RoundGame):
         space = super()._space_of(vector)
         if not isinstance(space, spaces.Dict):
             return space
-        mask = spaces.Box(0, 1, (len(self._answers),), np.int8)
+        mask = spaces.Box(0, 1, (self._num_actions,), np.int8)
         return spaces.Dict({**space.spaces, "action_mask": mask})
 
     def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:

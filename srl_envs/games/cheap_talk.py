@@ -1,7 +1,6 @@
-"""Cheap talk: free messages beside the moves, and the documented rewards for keywords.
+"""Cheap talk: free messages in addition to the actions, and the documented rewards for keywords.
 
-Both live on the answers that actions carry (srl_envs.text.TextAction); plain numbers say
-nothing.
+Both need actions that carry the answer (srl_envs.text.TextAction).
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ SAYS = ' says: "'
 
 
 def message_in(answer: str) -> str:
-    """The text above an answer's last line, as one line of at most MESSAGE_LENGTH.
+    """Return the text above an answer's last line, as one line of at most MESSAGE_LENGTH.
 
-    Anything that could pass for something else than a player's words (line breaks, control
-    characters, double quotes) becomes a space or a single quote. Empty where only one line stands.
+    Line breaks, control characters and double quotes become spaces and single quotes, so that a
+    message cannot imitate anything else.
     """
     lines = answer.strip().splitlines()
     words = "".join(c if c.isprintable() else " " for c in " ".join(lines[:-1]))
@@ -36,13 +35,13 @@ def message_in(answer: str) -> str:
 
 
 def heard(observation: Any) -> str:
-    """The messages in an observation, a line each; empty where there are none."""
+    """Return the messages in an observation, one line each."""
     messages = observation.get("messages", "") if isinstance(observation, Mapping) else ""
     return "".join(f"\n{line}" for line in messages.splitlines())
 
 
 def spoken(observation: Any) -> list[tuple[str, str]]:
-    """The messages in an observation as (speaker, words); what is no message is left out."""
+    """Return the messages in an observation as (speaker, words)."""
     messages = observation.get("messages") if isinstance(observation, Mapping) else None
     lines = messages.splitlines() if isinstance(messages, str) else []
     parts = [line.partition(SAYS) for line in lines if line.endswith('"')]
@@ -50,7 +49,6 @@ def spoken(observation: Any) -> list[tuple[str, str]]:
 
 
 def _trading_keywords(answer: str) -> float:
-    """2.5 with 'cooperate' or 'trade' in it, else 1.5 with 'compete', else 1."""
     words = answer.casefold()
     if "cooperate" in words or "trade" in words:
         return 2.5
@@ -58,7 +56,6 @@ def _trading_keywords(answer: str) -> float:
 
 
 def _negotiation_keywords(answer: str) -> float:
-    """3 with 'compromise' or 'agree' in it, else 1.3 with 'insist', else 1."""
     words = answer.casefold()
     if "compromise" in words or "agree" in words:
         return 3.0
@@ -77,12 +74,10 @@ Only the presence of a keyword counts: "I disagree" earns the bonus for 'agree'.
 class TalkingGame(base.SimultaneousGame):
     """A game whose agents may talk, and may be paid for keywords.
 
-    With `messages`, what an answer says above its last line reaches all other agents with their
-    next observation, under `"messages"` and in the text; this needs obs_mode "llm". With
-    `keyword_rewards`, an answer in words earns what
-    KEYWORD_REWARDS says for `scenario` in place of the game's
-    reward, which stays in `infos[agent]["game_reward"]`; a move without words earns the game's. All
-    other arguments are SimultaneousGame's.
+    With `messages`, the text above the last line of an answer is in the next observation of all
+    other agents, under `"messages"` and in the text; this needs obs_mode "llm". With
+    `keyword_rewards`, an answer in words earns the reward of KEYWORD_REWARDS for `scenario`, and
+    the game's reward is in `infos[agent]["game_reward"]`.
     """
 
     scenario: str
@@ -99,12 +94,10 @@ class TalkingGame(base.SimultaneousGame):
             )
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode, in silence; see SimultaneousGame."""
         self._said = {}
         return super().reset(seed, options)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play one round; the words that actions carry are heard by all others."""
         if not (self.messages or self.keyword_rewards):
             return super().step(actions)
         words = {}

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb, isnan, nan
+from math import isnan, nan
 from typing import Any, ClassVar
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
+from srl_envs.games.choices import ChoiceRules
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     LARGEST,
@@ -38,7 +39,7 @@ MISMATCH_PENALTY = 0.1  # taken off when the two of a pair disagree
 
 
 @dataclass(frozen=True)
-class CoopCompeteRules:
+class CoopCompeteRules(ChoiceRules):
     """Rewards without noise. Raises EnvConfigError for parameters out of range."""
 
     num_agents: int = 4
@@ -65,6 +66,10 @@ class CoopCompeteRules:
             ("competition_weight", LARGEST),
         ):
             set_fields(self, **{name: number_between(name, getattr(self, name), 0.0, high)})
+
+    @property
+    def group_sizes(self) -> tuple[int, ...]:
+        return (self.num_agents,)
 
     def payoffs(self) -> tuple[tuple[float, float], ...]:
         """(competitor, cooperator) rewards before noise and floor, by how many agents cooperate.
@@ -93,27 +98,12 @@ class CoopCompeteRules:
         return tuple(table)
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Each agent's reward when the agents play `actions` (1 = cooperate)."""
         row = self.payoffs()[sum(actions)]
         return tuple(max(0.0, row[action]) for action in actions)
 
     def greatest(self) -> float:
-        """The most that one agent can earn."""
+        """Return the greatest reward of one agent, without noise."""
         return max(reward for row in self.payoffs() for reward in row if not isnan(reward))
-
-    def mean_reward(self, cooperators: int) -> float:
-        """Mean reward per agent when this many cooperate."""
-        actions = [1] * cooperators + [0] * (self.num_agents - cooperators)
-        return sum(self.expected_rewards(actions)) / self.num_agents
-
-    def uniform_value(self) -> float:
-        """Mean reward per agent when all choose independently and uniformly; exact."""
-        n = self.num_agents
-        return sum(comb(n, k) / (1 << n) * self.mean_reward(k) for k in range(n + 1))
-
-    def optimum(self) -> float:
-        """Mean reward per agent of the best joint action; exact."""
-        return max(self.mean_reward(total) for total in range(self.num_agents + 1))
 
 
 OBSERVATION_FIELDS = (

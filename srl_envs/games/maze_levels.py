@@ -6,18 +6,18 @@ right, in the order of ANSWERS; walls and the border block them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
-from operator import itemgetter
+from operator import index, itemgetter
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.validation import check_choice, number_between, set_fields, shown, whole_number
+from srl_envs.validation import check_choice, entries_of, number_between, set_fields, whole_number
 
 ANSWERS = ("up", "down", "left", "right")
 """Answers in action order."""
@@ -31,9 +31,9 @@ Cell = tuple[int, int]
 
 
 @cache
-def cells(width: int, height: int) -> Mapping[Any, Cell]:
-    """Return the cells of a grid, each with itself as the key."""
-    return {(x, y): (x, y) for y in range(height) for x in range(width)}
+def cells(width: int, height: int) -> frozenset[Cell]:
+    """Return the cells of a grid."""
+    return frozenset((x, y) for y in range(height) for x in range(width))
 
 
 @cache
@@ -67,52 +67,35 @@ class Level:
     start: Cell
     goal: Cell
     seed: int | None = field(default=None, compare=False)
-    """The level seed that it was made from; None for a drawn one."""
+    """Level seed of a generated maze, None for a drawn one."""
 
     def __post_init__(self) -> None:
         width = whole_number("width", self.width, low=1)
         height = whole_number("height", self.height, low=1)
-        set_fields(self, width=width, height=height)
-        set_fields(self, walls=frozenset(self._inside("a wall must be a cell", self.walls)))
-        for name, given in (("start", self.start), ("goal", self.goal)):
-            (cell,) = self._inside(f"{name} must be a free cell", (given,))
-            if cell in self.walls:
-                raise EnvConfigError(f"{name} must be a free cell of the maze, got {cell}: a wall")
-            set_fields(self, **{name: cell})
-        if self.start == self.goal or self.shortest_path < 0:
+        walls = frozenset((index(x), index(y)) for x, y in self.walls)
+        start, goal = (tuple(map(index, cell)) for cell in (self.start, self.goal))
+        set_fields(self, width=width, height=height, walls=walls, start=start, goal=goal)
+        if not walls | {start, goal} <= cells(width, height) or walls & {start, goal}:
             raise EnvConfigError(
-                f"the goal {self.goal} must be another cell than the start {self.start}, "
-                "with a way from there"
+                f"walls, start and goal must be different cells of a {width}x{height} maze, got "
+                f"walls {sorted(walls)}, start {start} and goal {goal}"
             )
-
-    def _inside(self, needed: str, given: Iterable[Any]) -> list[Cell]:
-        """These cells as pairs of ints; raises EnvConfigError for the first that is none."""
-        known, found, cell = cells(self.width, self.height), [], given
-        try:
-            for cell in given:
-                found.append(known[tuple(cell)])
-        except (TypeError, KeyError):
+        if start == goal or self.shortest_path < 0:
             raise EnvConfigError(
-                f"{needed} of the {self.width}x{self.height} maze, from (0, 0) to "
-                f"{(self.width - 1, self.height - 1)}, got {shown(cell)}"
-            ) from None
-        return found
+                f"the goal {goal} must be another cell than the start {start}, with a way from "
+                "there"
+            )
 
     @classmethod
     def drawn(cls, lines: Sequence[str]) -> Level:
-        """The maze that `lines` draw, the top one first: A start, G goal, # wall, . free."""
-        listed = isinstance(lines, Sequence) and not isinstance(lines, str | bytes)
-        if not listed or not all(isinstance(line, str) for line in lines):
-            raise EnvConfigError(
-                f"a maze is drawn in lines, such as ['A.', '#G'], got {shown(lines)}"
-            )
+        """Return the maze that `lines` draw, the top one first: A start, G goal, # wall, . free."""
         at: dict[str, list[Cell]] = {mark: [] for mark in "AG#."}
-        for y, line in enumerate(lines):
+        for y, line in enumerate(entries_of("layout", lines)):
+            if not isinstance(line, str) or set(line) - set(at) or len(line) != len(lines[0]):
+                raise EnvConfigError(
+                    f"a maze is drawn in equally long lines of A, G, # and ., got {line!r}"
+                )
             for x, mark in enumerate(line):
-                if mark not in at or len(line) != len(lines[0]):
-                    raise EnvConfigError(
-                        f"a maze is drawn in equally long lines of A, G, # and ., got {line!r}"
-                    )
                 at[mark].append((x, y))
         if len(at["A"]) != 1 or len(at["G"]) != 1:
             raise EnvConfigError(f"a maze needs one A and one G, got {list(lines)}")
@@ -120,15 +103,12 @@ class Level:
         return cls(len(lines[0]), len(lines), walls, at["A"][0], at["G"][0])
 
     def number(self, cell: Cell) -> int:
-        """The number of a cell."""
+        """Return the number of a cell."""
         return cell[1] * self.width + cell[0]
 
     @cached_property
     def doors(self) -> tuple[tuple[int, ...], ...]:
-        """Cell number -> where each action leads from there, -1 where it is blocked.
-
-        Empty for walls.
-        """
+        """Target of each action by cell number, -1 if it is blocked; empty for walls."""
         shut = [False] * (self.width * self.height) + [True]  # the last is for the outside
         for x, y in self.walls:
             shut[y * self.width + x] = True
@@ -145,7 +125,7 @@ class Level:
         )
 
     def distances(self, source: int) -> list[int]:
-        """Cell number -> length of the shortest path from `source`, -1 where there is none."""
+        """Return the length of the shortest path from `source` to each cell, else -1."""
         doors = self.doors
         far = [-1] * len(doors) + [0]  # the last is for blocked doors
         far[source] = 0
@@ -165,9 +145,9 @@ class Level:
         return self.distances(self.number(self.start))[self.number(self.goal)]
 
     def stations(self, count: int) -> tuple[int, ...]:
-        """The numbers of `count` free cells: start, goal, then always the farthest from the others.
+        """Return `count` free cells: start, goal, then always the farthest from the earlier ones.
 
-        Raises EnvConfigError where there are fewer cells.
+        Raises EnvConfigError for a maze with fewer cells.
         """
         places = [self.number(self.start), self.number(self.goal)]
         nearest = self.distances(places[0]) if count > 2 else []
@@ -182,17 +162,14 @@ class Level:
 
     @cached_property
     def layout_hash(self) -> str:
-        """16 hexadecimal digits for where the walls are; the same for a maze and its mirror images.
-
-        What is learnt in a maze can be used in its reflections and rotations, so they count as one.
-        """
+        """16 hexadecimal digits, equal for a maze and its reflections and rotations."""
         shut = [not ways for ways in self.doors]
-        shape, cells = min((s, turned(shut)) for s, turned in mirrors(self.width, self.height))
-        return blake2b(shape + bytes(cells), digest_size=8).hexdigest()
+        shape, turned = min((s, turned(shut)) for s, turned in mirrors(self.width, self.height))
+        return blake2b(shape + bytes(turned), digest_size=8).hexdigest()
 
     @property
     def split(self) -> str:
-        """ "train" or "test": decided by the layout alone, so no layout is in both."""
+        """Split, "train" or "test", which depends on the layout alone."""
         return SPLITS[int(self.layout_hash, 16) % TEST_SHARE == 0]
 
 
@@ -223,16 +200,13 @@ class MazeRecipe:
     From the top left corner, where the start is, a depth-first walk of random turns opens every
     cell that touches but one open cell, so that any two open cells are joined by one way; then
     `loop_share` of the walls between ways are opened too. The goal is the bottom right corner.
-    Mazes that leave it shut, or reach it in less than `min_path` moves, are thrown away. Raises
-    EnvConfigError for parameters out of range.
+    Mazes that leave it shut are thrown away. Raises EnvConfigError for parameters out of range.
     """
 
     width: int = 9
     height: int = 9
     loop_share: float = 0.0
     """Share, 0 to 1, of the walls between ways that are opened: with 0 there is only one way."""
-    min_path: int = 0
-    """Moves on the shortest path, at least."""
 
     def __post_init__(self) -> None:
         set_fields(
@@ -240,48 +214,41 @@ class MazeRecipe:
             width=whole_number("width", self.width, low=3),
             height=whole_number("height", self.height, low=3),
             loop_share=number_between("loop_share", self.loop_share, 0.0, 1.0),
-            min_path=whole_number("min_path", self.min_path, low=0),
         )
-        cells = self.width * self.height
-        if self.min_path >= cells:
-            raise EnvConfigError(
-                f"min_path must be below {cells} in a {self.width}x{self.height} maze, "
-                f"got {self.min_path}"
-            )
 
     @property
     def least_cells(self) -> int:
         """Free cells that every maze has: those on the way from corner to corner."""
-        return 1 + max(self.width + self.height - 2, self.min_path)
+        return self.width + self.height - 1
 
     def level(self, seed: int) -> Level:
-        """The maze of a level seed; the same object again while it is remembered."""
+        """Return the maze of a level seed."""
         return _made(self, whole_number("level_seed", seed, low=0))
 
     def sample(self, generator: np.random.Generator, split: str = "any") -> Level:
-        """A maze of the split ("train", "test" or "any"), drawn with `generator`."""
+        """Draw a maze of the split ("train", "test" or "any")."""
         check_choice("split", split, (*SPLITS, "any"))
         for _ in range(ATTEMPTS):
             level = self.level(int(generator.integers(2**32)))
             if split in ("any", level.split):
                 return level
-        raise self.too_few(f"of the {split} split", ATTEMPTS)
+        raise self.too_few(f"of the {split} split")
 
     def level_seeds(self, split: str, count: int, *, distinct: bool = False) -> tuple[int, ...]:
-        """The first `count` level seeds, from 0 up, whose mazes are in the split.
+        """Return the first `count` level seeds, from 0 up, whose mazes are in the split.
 
-        `distinct` leaves out seeds whose layout, or a mirror image of it, an earlier one has.
+        `distinct` leaves out seeds with the layout, or a mirror image, of an earlier one.
         """
         check_choice("split", split, SPLITS)
         count = whole_number("count", count, low=0)
         levels = first_levels(self, split, count, distinct)
         return tuple(level.seed for level in levels if level.seed is not None)
 
-    def too_few(self, which: str, tried: int) -> EnvConfigError:
-        """The error to raise where so many tries made no maze."""
+    def too_few(self, which: str) -> EnvConfigError:
+        """Return the error for a recipe that makes no maze of this kind."""
         return EnvConfigError(
-            f"no maze {which} among {tried} made by {self}: ask for a larger maze, a shorter path "
-            "or another share of loops"
+            f"no maze {which} among {ATTEMPTS} made by {self}: use a larger maze or another "
+            "share of loops"
         )
 
 
@@ -289,7 +256,7 @@ class MazeRecipe:
 def first_levels(
     recipe: MazeRecipe, split: str, count: int, distinct: bool = False
 ) -> tuple[Level, ...]:
-    """The mazes of the first `count` level seeds in the split; see MazeRecipe.level_seeds."""
+    """Return the mazes of the first level seeds in the split; see MazeRecipe.level_seeds."""
     found: list[Level] = []
     seen: set[str] = set()
     vain = seed = 0
@@ -301,7 +268,7 @@ def first_levels(
             seen.add(level.layout_hash)
         seed, vain = seed + 1, 0 if new else vain + 1
         if vain >= ATTEMPTS:
-            raise recipe.too_few(f"of the {split} split after the first {len(found)}", vain)
+            raise recipe.too_few(f"of the {split} split after the first {len(found)}")
     return tuple(found)
 
 
@@ -316,10 +283,8 @@ def _made(recipe: MazeRecipe, seed: int) -> Level:
         if recipe.loop_share:
             _open_loops(free, width, recipe.loop_share, generator)
         walls = frozenset((i % width, i // width) for i, is_free in enumerate(free) if not is_free)
-        level = Level(width, height, walls, (0, 0), (width - 1, height - 1), seed)
-        if level.shortest_path >= recipe.min_path:
-            return level
-    raise recipe.too_few("with so long a path", ATTEMPTS)
+        return Level(width, height, walls, (0, 0), (width - 1, height - 1), seed)
+    raise recipe.too_few("with an open goal")
 
 
 def _tree(width: int, height: int, generator: np.random.Generator) -> list[bool]:
@@ -381,56 +346,40 @@ def _open_loops(free: list[bool], width: int, share: float, generator: np.random
 
 
 class Board:
-    """The tables of one level, for one view radius (cells). Cells are known by their numbers."""
+    """Tables of one level for one view radius; cells are numbers."""
 
     def __init__(self, level: Level, radius: int) -> None:
         width, height = level.width, level.height
         self.doors = level.doors
-        """Place -> where each action leads, -1 where a wall is in the way; empty for walls."""
-        self._cells, self.x, self.y = _places(width, height)
-        self._radius = radius
-        border = [1.0] * radius
-        inside = [0.0 if ways else 1.0 for ways in level.doors]
-        outside = [[1.0] * (width + 2 * radius)] * radius
-        self._solid = [
-            *outside,
-            *(border + inside[at : at + width] + border for at in range(0, len(inside), width)),
-            *outside,
-        ]
-        # Filled as places are seen: most games see few of them.
+        self._cells = [(i % width, i // width) for i in range(width * height)]
+        self.x = [column / max(1, width - 1) for column, _ in self._cells]
+        self.y = [row / max(1, height - 1) for _, row in self._cells]
+        self._across = 2 * radius + 1
+        shut = np.array([not ways for ways in level.doors]).reshape(height, width)
+        self._solid = np.pad(shut, radius, constant_values=True).astype(float).tolist()
+        # Filled as places are seen: most episodes see few of them.
         self._views: list[tuple[float, ...] | None] = [None] * len(self.doors)
 
     def distance(self, one: int, other: int) -> int:
-        """The Manhattan distance of two places, in cells."""
+        """Return the Manhattan distance of two places, in cells."""
         x, y = self._cells[one]
         other_x, other_y = self._cells[other]
         return abs(x - other_x) + abs(y - other_y)
 
     def view(self, place: int) -> tuple[float, ...]:
-        """The cells around a place, row by row: 1 for a wall or the outside, else 0."""
+        """Return the cells around a place, row by row: 1 for a wall or the outside, else 0."""
         seen = self._views[place]
         if seen is None:
             x, y = self._cells[place]
-            across = 2 * self._radius + 1
-            around: list[float] = []
-            for row in self._solid[y : y + across]:
-                around += row[x : x + across]
-            seen = tuple(around)
+            rows = self._solid[y : y + self._across]
+            seen = tuple(cell for row in rows for cell in row[x : x + self._across])
             self._views[place] = seen
         return seen
 
     def open_ways(self, place: int) -> np.ndarray:
-        """1 for each action that no wall blocks at a place, else 0 (int8)."""
+        """Return an int8 mask of the actions that no wall blocks at a place."""
         return np.array([there >= 0 for there in self.doors[place]], dtype=np.int8)
 
 
-@cache
-def _places(width: int, height: int) -> tuple[list[tuple[int, int]], list[float], list[float]]:
-    """Place -> (column, row), and each of the two from 0 to 1."""
-    cells = [(i % width, i // width) for i in range(width * height)]
-    x = [column / max(1, width - 1) for column, _ in cells]
-    return cells, x, [row / max(1, height - 1) for _, row in cells]
-
-
 board_of = lru_cache(maxsize=256)(Board)
-"""The board of a level, for a view radius; the same object again while it is remembered."""
+"""Board of a level and a view radius, cached."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from srl_envs.games import bargaining, base, rendering
+from srl_envs.games import bargaining, base
 from srl_envs.games.bargaining import (
     ISSUES,
     POINTS,
@@ -48,31 +48,28 @@ OBSERVATION_FIELDS = (
 
 
 def field_sizes(rules: NegotiationRules) -> dict[str, int]:
-    """The length of each of OBSERVATION_FIELDS, in order."""
+    """Return the length of each of OBSERVATION_FIELDS, in order."""
     options = sum(len(options) for _, options in rules.issues)
     sizes = dict.fromkeys(OBSERVATION_FIELDS, 1)
     sizes |= dict.fromkeys(("worth", "stands", "consents"), rules.num_agents)
     return sizes | {"utility": options, "proposal": rules.num_agents * options}
 
 
-@lru_cache(maxsize=64)
-def sentences(rules: NegotiationRules) -> tuple[str, ...]:
-    """The actions in words, in action order."""
-    proposals = (_proposal(rules.named(deal)) for deal in range(len(rules.deals)))
-    return ("pass", "accept", "walk away", *proposals)
-
-
-def _proposal(named: dict[str, str]) -> str:
-    return "propose " + _terms(named)
-
-
-def _terms(named: dict[str, str]) -> str:
+def _terms(named: Mapping[str, str]) -> str:
     return " ".join(f"{issue}={option}" for issue, option in named.items())
 
 
 @lru_cache(maxsize=64)
 def _actions(rules: NegotiationRules) -> dict[str, int]:
-    return {said: action for action, said in enumerate(sentences(rules))}
+    """Map the actions in words to their numbers, in action order."""
+    proposals = (f"propose {_terms(rules.named(deal))}" for deal in range(len(rules.deals)))
+    said = ("pass", "accept", "walk away", *proposals)
+    return {answer: action for action, answer in enumerate(said)}
+
+
+@lru_cache(maxsize=64)
+def _answers(rules: NegotiationRules) -> tuple[str, ...]:
+    return tuple(_actions(rules))
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,8 @@ class NegotiationView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        seen = self._fields(observation)
+        layout = VectorLayout(field_sizes(self.bargain))
+        seen = {name: numbers.tolist() for name, numbers in layout(observation).items()}
         parts = [f"{round_of(seen['time'][0], self.rounds)}."]
         if seen["settled"][0]:
             parts.append("There is a deal." if seen["settled"][0] > 0 else "Somebody walked away.")
@@ -132,13 +130,13 @@ class NegotiationView:
         return " ".join(parts) + heard(observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        return sentences(self.bargain)
+        return _answers(self.bargain)
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """The action an answer names. Never raises.
+        """Return the action that an answer names. Never raises.
 
-        The issues of a proposal may come in any order, with commas; otherwise as parse_choice. Of
-        a proposal that is none, the reason names the part that is wrong.
+        The issues of a proposal may be in any order, with commas; otherwise as parse_choice. The
+        reason of a failure names the wrong part of a proposal.
         """
         actions = _actions(self.bargain)
 
@@ -149,7 +147,6 @@ class NegotiationView:
         return parse_statement(answer, action_of)
 
     def _proposed(self, plain: str) -> int | ParseFailure:
-        """The action that proposes so, or which part of it cannot be."""
         issues, chosen = dict(self.bargain.issues), dict[str, str]()
         plain = plain.replace(" =", "=").replace("= ", "=").replace(",", " ")
         for term in plain.split()[1:]:
@@ -165,14 +162,11 @@ class NegotiationView:
         for issue in issues:
             if issue not in chosen:
                 return ParseFailure(f"{issue} was missing from the proposal")
-        return _actions(self.bargain)[_proposal({issue: chosen[issue] for issue in issues})]
-
-    def _fields(self, observation: Any) -> dict[str, list[float]]:
-        layout = VectorLayout(field_sizes(self.bargain))
-        return {name: numbers.tolist() for name, numbers in layout(observation).items()}
+        terms = _terms({issue: chosen[issue] for issue in issues})
+        return _actions(self.bargain)[f"propose {terms}"]
 
     def _proposals(self, agent: str, seen: dict[str, list[float]]) -> list[str]:
-        """The latest proposal of every agent that has made one, and who is for it."""
+        """Describe the latest proposal of every agent, and the agents that support it."""
         agents = [agent, *(other for other in self.agents if other != agent)]
         told, flags = [], iter(seen["proposal"])
         for place, other in enumerate(agents):
@@ -201,8 +195,8 @@ class SocialNegotiation(TalkingGame):
     """The environment.
 
     Agents agent_0, agent_1, ...; actions as srl_envs.games.bargaining lists them, in
-    words `text_view.answers(agent)`. An action that is illegal now counts as a pass, and
-    `infos[agent]["illegal"]` says so. `reset(options={"points": ..., "reservations": ...,
+    words `text_view.answers(agent)`. An action that is currently illegal counts as a pass, and
+    `infos[agent]["illegal"]` is then True. `reset(options={"points": ..., "reservations": ...,
     "first": ...})` sets an episode up by hand: points per agent, issue and option, points per
     agent, and the agent that moves first, where offers alternate. The last infos hold `outcome`
     ("agreement", "walked away" or "deadline"), `agreement` (issue -> option, or None), and what
@@ -233,12 +227,20 @@ class SocialNegotiation(TalkingGame):
         self._may_move = (actions != bargaining.ACCEPT).astype(np.int8)
         self._may_accept = np.ones_like(self._may_move)
         self._pass_only = (actions == bargaining.PASS).astype(np.int8)
-        self._flags = [self._one_hot(deal) for deal in self.rules.deals]
+        chosen_from = self.rules.issues
+        self._flags = [
+            tuple(
+                int(option == chosen)
+                for (_, options), chosen in zip(chosen_from, deal, strict=True)
+                for option in range(len(options))
+            )
+            for deal in self.rules.deals
+        ]
         low = dict.fromkeys(OBSERVATION_FIELDS, 0.0) | {"settled": -1.0}
         sizes = field_sizes(self.rules).items()
         super().__init__(
             [f"agent_{index}" for index in range(self.rules.num_agents)],
-            ["pass"] * self.rules.num_actions,  # their names are the view's
+            range(self.rules.num_actions),
             [low[name] for name, size in sizes for _ in range(size)],
             [1.0 for _, size in sizes for _ in range(size)],
             messages=messages,
@@ -277,16 +279,12 @@ class SocialNegotiation(TalkingGame):
             (reservation / POINTS, *(entry / POINTS for issue in own for entry in issue))
             for own, reservation in zip(points, reservations, strict=True)
         ]
-        self._acted: list[int | None] = [None] * rules.num_agents
         return self._look()
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
         bargain = self.bargain
         illegal = bargain.play(chosen)
         infos: list[dict[str, Any]] = [{"illegal": wrong} for wrong in illegal]
-        self._acted = [
-            bargaining.PASS if wrong else act for act, wrong in zip(chosen, illegal, strict=True)
-        ]
         rewards = [0.0] * len(chosen)
         self.finished = bargain.agreed is not None or bargain.walked_away
         if bargain.agreed is not None:
@@ -297,13 +295,6 @@ class SocialNegotiation(TalkingGame):
         if self.finished or over:
             self._report(infos)
         return self._look(), rewards, infos
-
-    def _one_hot(self, deal: Sequence[int]) -> tuple[int, ...]:
-        return tuple(
-            int(option == chosen)
-            for (_, options), chosen in zip(self.rules.issues, deal, strict=True)
-            for option in range(len(options))
-        )
 
     def _look(self) -> Sequence[base.Row]:
         """Return all agents' observations and store the masks of legal actions."""
@@ -336,17 +327,6 @@ class SocialNegotiation(TalkingGame):
                 accept = bargain.may_accept(agent)
                 self._legal_now.append(self._may_accept if accept else self._may_move)
         return rows
-
-    def _scene(self) -> rendering.Scene:
-        """Return the last round with each agent's action and reward."""
-        return rendering.Scene(
-            headline=self.headline(),
-            agents=tuple(self.possible_agents),
-            choices=tuple(self._acted),
-            rewards=tuple(self._shown[1]),
-            answers=self.text_view.answers(self.possible_agents[0]),
-            ceiling=self.reward_ceiling,
-        )
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
         bargain, agents = self.bargain, self.possible_agents

@@ -10,25 +10,19 @@ import numpy as np
 from srl_envs.loading import needed_by
 
 Colour = tuple[int, int, int]
-Point = tuple[float, float]
-"""Pixels from the left and from the top."""
 
 PAPER, INK, TRACK, QUIET = (250, 250, 247), (40, 40, 45), (226, 226, 222), (128, 128, 132)
 COLOURS: tuple[Colour, ...] = (
     (213, 94, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167), (230, 159, 0),
     (86, 180, 233), (122, 90, 60), (106, 61, 154), (90, 140, 30), (96, 104, 112),
 )  # fmt: skip
-"""Colours of actions or agents, modulo their number; color-blind readers can tell the first five
-apart."""
+"""Colors of actions or agents, modulo their number. Color-blind readers can distinguish the first
+five."""
 
 BAR_LENGTH = 20  # characters
-LETTER = 10  # pixels: the height of a capital letter
-_FONT_SIZE = 14  # pixels: of Pillow's own font, whose capitals are then that high
-_ADVANCE = 8  # pixels: the room for a letter
-LINE = 24  # pixels per line
-MARGIN = 8  # pixels
-_BAR = 160  # pixels
-_REWARD_ROOM = 7  # characters
+LETTER, LINE, MARGIN, BAR = 10, 24, 8, 160  # pixels: a capital's height, a line, a margin, a bar
+_FONT_SIZE, _ADVANCE = 14, 8  # of Pillow's font; pixels per letter
+_NUMBER = 7  # characters of a reward
 _LEAST_WIDTH = 480  # pixels: room for a headline
 
 
@@ -40,25 +34,32 @@ class Scene:
     agents: tuple[str, ...]
     choices: tuple[int | None, ...]
     """Last actions; None before the first round."""
+    words: tuple[str, ...]
+    """Last actions in words."""
     rewards: tuple[float | None, ...]
-    answers: tuple[str, ...]
-    """Name of each action."""
     ceiling: float
     """Reward that fills a bar."""
+    widest: int
+    """Characters of the longest answer."""
     notes: tuple[str, ...] = ()
     """Label of each agent, such as its role or its team; may be empty."""
+
+    def bar(self, agent: int) -> float:
+        """Return the share of a bar that the agent's reward fills."""
+        reward = self.rewards[agent]
+        return 0.0 if reward is None else min(1.0, max(0.0, reward / self.ceiling))
 
 
 def ansi(scene: Scene) -> str:
     """Return the scene as lines of plain text."""
     width = max(map(len, scene.agents))
-    widest = max(map(len, scene.answers))
-    lines = [scene.headline.rstrip()]
-    for agent, choice, reward in zip(scene.agents, scene.choices, scene.rewards, strict=True):
-        word = "-" if choice is None else scene.answers[choice]
-        bar = "#" * round(BAR_LENGTH * _share(reward, scene.ceiling))
+    lines = [scene.headline]
+    for agent, name in enumerate(scene.agents):
+        reward = scene.rewards[agent]
+        bar = "#" * round(BAR_LENGTH * scene.bar(agent))
         number = "" if reward is None else f"{reward:.3f}"
-        lines.append(f"{agent:<{width}}  {word:<{widest}}  {bar:<{BAR_LENGTH}}  {number}".rstrip())
+        word = f"{scene.words[agent]:<{scene.widest}}"
+        lines.append(f"{name:<{width}}  {word}  {bar:<{BAR_LENGTH}}  {number}".rstrip())
     return "\n".join(lines) + "\n"
 
 
@@ -85,8 +86,8 @@ class Frame:
         if height > 0 and width > 0:
             self._draw.rectangle((left, top, left + width - 1, top + height - 1), colour)
 
-    def line(self, points: Sequence[Point], colour: Colour, thick: int) -> None:
-        """Draw straight lines from point to point, `thick` pixels wide."""
+    def line(self, points: Sequence[tuple[int, int]], colour: Colour, thick: int) -> None:
+        """Draw straight lines from point to point (left, top), `thick` pixels wide."""
         self._draw.line(points, colour, thick)
 
     def pixels(self) -> np.ndarray:
@@ -99,41 +100,29 @@ def width_of(text: str) -> int:
     return len(text) * _ADVANCE
 
 
-def colour_of(number: int) -> Colour:
-    """Return the color of an agent or action."""
-    return COLOURS[number % len(COLOURS)]
-
-
 def rgb_array(scene: Scene) -> np.ndarray:
     """Return the scene as a uint8 array (height, width, 3) of one size for the whole episode.
 
     Each agent has one line: name, note, action, and the reward as a bar and a number.
     """
-    note = MARGIN + width_of("x" * (max(map(len, scene.agents)) + 1))
+    note = MARGIN + width_of(max(scene.agents, key=len)) + MARGIN
     word = note + max(map(width_of, scene.notes), default=0) + MARGIN
-    bar = word + max(map(width_of, scene.answers)) + MARGIN
-    number = bar + _BAR + MARGIN
-    end = number + width_of("x" * _REWARD_ROOM) + MARGIN
-    frame = Frame(2 * MARGIN + LINE * (1 + len(scene.agents)), max(end, _LEAST_WIDTH))
-    frame.write(scene.headline.rstrip(), MARGIN, MARGIN)
+    bar = word + scene.widest * _ADVANCE + MARGIN
+    number = bar + BAR + MARGIN
+    width = max(number + _NUMBER * _ADVANCE + MARGIN, _LEAST_WIDTH)
+    frame = Frame(2 * MARGIN + LINE * (1 + len(scene.agents)), width)
+    frame.write(scene.headline, MARGIN, MARGIN)
     for agent, name in enumerate(scene.agents):
         top = MARGIN + LINE * (agent + 1)
         frame.write(name, top, MARGIN)
         if scene.notes:
             frame.write(scene.notes[agent], top, note, QUIET)
-        frame.box(top, bar, LETTER, _BAR, TRACK)
+        frame.box(top, bar, LETTER, BAR, TRACK)
         choice, reward = scene.choices[agent], scene.rewards[agent]
         if choice is not None and reward is not None:
-            colour = colour_of(choice)
-            frame.write(scene.answers[choice], top, word, colour)
-            frame.box(top, bar, LETTER, round(_BAR * _share(reward, scene.ceiling)), colour)
-            formats = (format(reward, form) for form in (".3f", ".0f", ".1e", ".0e"))
-            frame.write(next(text for text in formats if len(text) <= _REWARD_ROOM), top, number)
+            colour = COLOURS[choice % len(COLOURS)]
+            frame.write(scene.words[agent], top, word, colour)
+            frame.box(top, bar, LETTER, round(BAR * scene.bar(agent)), colour)
+            said = f"{reward:.3f}"
+            frame.write(said if len(said) <= _NUMBER else f"{reward:.1e}", top, number)
     return frame.pixels()
-
-
-def _share(reward: float | None, ceiling: float) -> float:
-    """Return the share of a bar that the reward fills, from 0 to 1."""
-    if reward is None or ceiling <= 0.0:
-        return 0.0
-    return min(1.0, max(0.0, reward / ceiling))

@@ -18,17 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
 from typing import Any, ClassVar
 
 from srl_envs.games import base
+from srl_envs.games.choices import ChoiceRules
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     MOST_PLAYERS,
     number_between,
     parallel_form,
     set_fields,
-    true_or_false,
     whole_number,
 )
 
@@ -42,7 +41,7 @@ FEW, MANY = 0.3, 0.7  # shares of cooperators below and above which a misfit pay
 
 
 @dataclass(frozen=True)
-class StagedRules:
+class StagedRules(ChoiceRules):
     """Rewards of a staged game without noise; the first agents are the adversaries.
 
     Raises EnvConfigError for parameters out of range.
@@ -66,6 +65,10 @@ class StagedRules:
     def adversaries(self) -> int:
         """The number of adversaries, which are the first agents."""
         return max(1, int(ADVERSARIES * self.num_agents))
+
+    @property
+    def group_sizes(self) -> tuple[int, ...]:
+        return self.adversaries, self.num_agents - self.adversaries
 
     def ramp(self, episode: int) -> float:
         """Return the ramp, from 0 to 1, of episode `episode`, counted from 0."""
@@ -103,37 +106,12 @@ class StagedRules:
         return [(pair(total, False), pair(total, True)) for total in range(self.num_agents + 1)]
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Each agent's reward, fully ramped up, when they play `actions` (1 = cooperate)."""
+        """Return each agent's reward, fully ramped up, without noise."""
         total, bad = sum(actions), self.adversaries
         return tuple(
             max(0.0, self.payoff(action, total, agent < bad))
             for agent, action in enumerate(actions)
         )
-
-    def mean_reward(self, adversaries: int, others: int) -> float:
-        """Mean reward per agent when this many of each kind cooperate."""
-        bad, good = self.adversaries, self.num_agents - self.adversaries
-        actions = [1] * adversaries + [0] * (bad - adversaries)
-        actions += [1] * others + [0] * (good - others)
-        return sum(self.expected_rewards(actions)) / self.num_agents
-
-    def uniform_value(self) -> float:
-        """Mean reward per agent when all choose independently and uniformly; exact."""
-        bad, good = self.adversaries, self.num_agents - self.adversaries
-        return sum(
-            _binomial(bad, a, 0.5) * _binomial(good, b, 0.5) * self.mean_reward(a, b)
-            for a in range(bad + 1)
-            for b in range(good + 1)
-        )
-
-    def optimum(self) -> float:
-        """Mean reward per agent of the best joint action; exact."""
-        bad, good = self.adversaries, self.num_agents - self.adversaries
-        return max(self.mean_reward(a, b) for a in range(bad + 1) for b in range(good + 1))
-
-
-def _binomial(count: int, hits: int, probability: float) -> float:
-    return comb(count, hits) * probability**hits * (1.0 - probability) ** (count - hits)
 
 
 OBSERVATION_FIELDS = (
@@ -145,7 +123,7 @@ OBSERVATION_FIELDS = (
     "warmup",  # 1 in a warm-up episode, else 0
     "ramp",  # how far the base is ramped up in this episode, from 0 to 1
     "adversary",  # 1 if this agent is one, else 0; who the others are is not shown
-    "difficulty",  # or -1 where observe_parameters is off
+    "difficulty",
 )
 
 
@@ -171,20 +149,18 @@ class Staged(base.SimultaneousGame):
         cooperation_weight: float = 0.25,
         noise_std: float = 0.005,
         warmup_episodes: int = 0,
-        observe_parameters: bool = True,
         max_cycles: int = 1000,
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
         self.rules = StagedRules(num_agents, difficulty, cooperation_weight, warmup_episodes)
         self.warmup_episodes = self.rules.warmup_episodes
-        self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
         self._adversaries = list(range(self.rules.adversaries))
         self._kinds = [agent < self.rules.adversaries for agent in range(self.rules.num_agents)]
         names = ("adversary" if bad else "player" for bad in self._kinds)
         self.roles = {f"agent_{agent}": name for agent, name in enumerate(names)}
         """Agent -> role; agents of one role have the same payoffs."""
-        self._difficulty = self.rules.difficulty if self.observe_parameters else base.HIDDEN
+        self._difficulty = self.rules.difficulty
         self._warmup = True
         self._ramp = 0.0
         self._payoffs = self.rules.payoffs(self._ramp)
@@ -194,7 +170,7 @@ class Staged(base.SimultaneousGame):
         super().__init__(
             [f"agent_{index}" for index in range(self.rules.num_agents)],
             BINARY_ANSWERS,
-            low=(0.0,) * 8 + (base.HIDDEN,),
+            low=(0.0,) * 9,
             high=(1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0, 1.0),
             reward_ceiling=ceiling,
             noise_std=noise_std,
@@ -204,7 +180,7 @@ class Staged(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Mean reward per agent and step once fully ramped up, noise left out: as in the base."""
+        """Return the values of fully ramped-up episodes; see RoundGame."""
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
     def phase(self) -> str:
@@ -293,9 +269,7 @@ class StagedView(FixedChoices):
             parts.append(f"You chose to {BINARY_ANSWERS[int(own)]} and earned {reward:.2f}.")
             if self.players > 1:
                 parts.append(f"Cooperating: {round(share * self.players)} of {self.players}.")
-        if difficulty >= 0.0:
-            parts.append(f"Difficulty {difficulty:.2f}.")
-        return " ".join(parts)
+        return " ".join([*parts, f"Difficulty {difficulty:.2f}."])
 
 
 parallel_env = parallel_form(Staged)

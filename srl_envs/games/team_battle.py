@@ -18,18 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb, nan
+from math import nan
 from typing import Any, ClassVar
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import base
+from srl_envs.games.choices import ChoiceRules, binomial
 from srl_envs.text import BINARY_ANSWERS, HOW_TO_ANSWER, FixedChoices, round_of
 from srl_envs.validation import (
     MOST_PLAYERS,
     number_between,
     parallel_form,
     set_fields,
-    true_or_false,
     whole_number,
 )
 
@@ -39,7 +39,7 @@ EXPOSURE = 0.05  # a cooperator's loss as its own team's share goes to nothing
 
 
 @dataclass(frozen=True)
-class TeamBattleRules:
+class TeamBattleRules(ChoiceRules):
     """Rewards after the warm-up, without noise.
 
     Raises EnvConfigError for parameters out of range.
@@ -60,12 +60,16 @@ class TeamBattleRules:
         )
 
     @property
+    def group_sizes(self) -> tuple[int, ...]:
+        return self.team_sizes
+
+    @property
     def base_reward(self) -> float:
         """Every agent's reward per round of the warm-up."""
         return max(BASE_FLOOR, 1.0 - self.difficulty)
 
     def payoff(self, action: int, own: float, rival: float) -> float:
-        """An agent's reward before noise and the floor at zero.
+        """Return an agent's reward before noise and the floor at zero.
 
         `own` and `rival` are the cooperating shares of its team (itself included) and the rivals.
         """
@@ -73,85 +77,52 @@ class TeamBattleRules:
         return self.base_reward + self.cooperation_weight * (own - 0.5) + bonus
 
     def payoffs(self) -> list[list[tuple[tuple[float, float], tuple[float, float]]]]:
-        """Before noise and floor, indexed `[red cooperators][blue cooperators][team][action]`.
+        """Return payoffs indexed `[red cooperators][blue cooperators][team][action]`.
 
         nan if no agent of that team chose that action.
         """
         red, blue = self.team_sizes
+
+        def pair(cooperators: int, size: int, rival: float) -> tuple[float, float]:
+            own = cooperators / size
+            return (
+                self.payoff(0, own, rival) if cooperators < size else nan,
+                self.payoff(1, own, rival) if cooperators > 0 else nan,
+            )
+
         return [
-            [(self._team(a, red, b / blue), self._team(b, blue, a / red)) for b in range(blue + 1)]
+            [(pair(a, red, b / blue), pair(b, blue, a / red)) for b in range(blue + 1)]
             for a in range(red + 1)
         ]
 
-    def _team(self, cooperators: int, size: int, rival: float) -> tuple[float, float]:
-        own = cooperators / size
-        return (
-            self.payoff(0, own, rival) if cooperators < size else nan,
-            self.payoff(1, own, rival) if cooperators > 0 else nan,
-        )
-
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Each agent's reward, red agents first, when they play `actions` (1 = cooperate)."""
         red, blue = self.team_sizes
         own_red, own_blue = sum(actions[:red]) / red, sum(actions[red:]) / blue
-        return tuple(
-            max(
-                0.0,
-                self.payoff(action, own_red, own_blue)
-                if agent < red
-                else self.payoff(action, own_blue, own_red),
-            )
-            for agent, action in enumerate(actions)
-        )
-
-    def mean_reward(self, red_cooperators: int, blue_cooperators: int) -> float:
-        """Mean reward per agent when this many of each team cooperate."""
-        red, blue = self.team_sizes
-        actions = [1] * red_cooperators + [0] * (red - red_cooperators)
-        actions += [1] * blue_cooperators + [0] * (blue - blue_cooperators)
-        return sum(self.expected_rewards(actions)) / (red + blue)
-
-    def independent_value(self, probability: float) -> float:
-        """Mean reward per agent when all cooperate independently with `probability`; exact."""
-        red, blue = self.team_sizes
-        return sum(
-            _binomial(red, a, probability)
-            * _binomial(blue, b, probability)
-            * self.mean_reward(a, b)
-            for a in range(red + 1)
-            for b in range(blue + 1)
-        )
+        rewards = [self.payoff(action, own_red, own_blue) for action in actions[:red]]
+        rewards += [self.payoff(action, own_blue, own_red) for action in actions[red:]]
+        return tuple(max(0.0, reward) for reward in rewards)
 
     def all_cooperate(self) -> float:
-        """Mean reward per agent when all cooperate."""
+        """Return the mean reward per agent when all cooperate."""
         return self.mean_reward(*self.team_sizes)
 
     def all_compete(self) -> float:
-        """Mean reward per agent when all compete."""
+        """Return the mean reward per agent when all compete."""
         return self.mean_reward(0, 0)
 
-    def uniform_value(self) -> float:
-        """Mean reward per agent when all choose independently and uniformly; exact."""
-        return self.independent_value(0.5)
-
-    def optimum(self) -> float:
-        """Mean reward per agent of the best joint action; exact."""
-        red, blue = self.team_sizes
-        return max(self.mean_reward(a, b) for a in range(red + 1) for b in range(blue + 1))
-
     def temptation(self, probability: float) -> float:
-        """A red agent's gain from competing when all others cooperate with `probability`; exact."""
+        """Return a red agent's gain from competing when all others cooperate independently."""
         red, blue = self.team_sizes
         return sum(
-            _binomial(red - 1, a, probability)
-            * _binomial(blue, b, probability)
+            binomial(red - 1, a, probability)
+            * binomial(blue, b, probability)
             * (self.payoff(0, a / red, b / blue) - self.payoff(1, (a + 1) / red, b / blue))
             for a in range(red)
             for b in range(blue + 1)
         )
 
     def selfish_equilibrium(self) -> tuple[float, float]:
-        """(probability of cooperating, mean reward per agent) of the symmetric equilibrium.
+        """Return the cooperation probability and mean reward of the symmetric equilibrium.
 
         No selfish agent of the one-round game gains by a deviation. Raises EnvConfigError for teams
         of different sizes.
@@ -169,10 +140,6 @@ class TeamBattleRules:
         return low, self.independent_value(low)
 
 
-def _binomial(count: int, hits: int, probability: float) -> float:
-    return comb(count, hits) * probability**hits * (1.0 - probability) ** (count - hits)
-
-
 DRAW = 1e-9  # difference in mean reward per member that still counts as equal
 
 TEAM_A, TEAM_B = "team_a", "team_b"
@@ -186,7 +153,7 @@ OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
     "warmup",  # 1 in a warm-up episode, else 0
     "blue",  # 1 for an agent of the blue team, else 0
-    "difficulty",  # or -1 where observe_parameters is off
+    "difficulty",
 )
 
 
@@ -214,18 +181,16 @@ class TeamBattle(base.SimultaneousGame):
         cooperation_weight: float = 0.25,
         noise_std: float = 0.005,
         warmup_episodes: int = 0,
-        observe_parameters: bool = True,
         max_cycles: int = 1000,
         obs_mode: str = "vector",
         render_mode: str | None = None,
     ) -> None:
         self.rules = TeamBattleRules(_sizes(team_size), difficulty, cooperation_weight)
         self.warmup_episodes = whole_number("warmup_episodes", warmup_episodes, low=0)
-        self.observe_parameters = true_or_false("observe_parameters", observe_parameters)
         self._payoffs = self.rules.payoffs()
         red, blue = self.rules.team_sizes
         self._red = red
-        self._difficulty = self.rules.difficulty if self.observe_parameters else base.HIDDEN
+        self._difficulty = self.rules.difficulty
         self._warmup = True
         self._score = [0.0, 0.0]  # of red and blue: sum of rewards per member, noise left out
         agents = [f"red_{i}" for i in range(red)] + [f"blue_{i}" for i in range(blue)]
@@ -235,7 +200,7 @@ class TeamBattle(base.SimultaneousGame):
         super().__init__(
             agents,
             BINARY_ANSWERS,
-            low=(0.0,) * 8 + (base.HIDDEN,),
+            low=(0.0,) * 9,
             high=(1.0, 1.0, 1.0, 1.0, ceiling, 1.0, 1.0, 1.0, 1.0),
             reward_ceiling=ceiling,
             noise_std=noise_std,
@@ -245,8 +210,6 @@ class TeamBattle(base.SimultaneousGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Mean reward per agent and step after the warm-up, noise left out: 'uniform',
-        'optimum'."""
         return {"uniform": self.rules.uniform_value(), "optimum": self.rules.optimum()}
 
     def phase(self) -> str:
@@ -303,26 +266,19 @@ class TeamBattle(base.SimultaneousGame):
             for _ in chosen
         ]
         if over:
-            winner = self._winner()
+            lead = (self._score[0] - self._score[1]) / self.rounds
+            winner = "draw" if abs(lead) <= DRAW else TEAM_A if lead > 0.0 else TEAM_B
             for info in infos:
                 info["winner"] = winner
         return rows, rewards, infos
-
-    def _winner(self) -> str:
-        lead = (self._score[0] - self._score[1]) / self.rounds
-        if abs(lead) <= DRAW:
-            return "draw"
-        return TEAM_A if lead > 0.0 else TEAM_B
 
 
 def _sizes(team_size: int | Sequence[int]) -> tuple[int, int]:
     if isinstance(team_size, Sequence) and not isinstance(team_size, str):
         if len(team_size) != 2:
             raise EnvConfigError(f"team_size must be one number or (red, blue), got {team_size!r}")
-        red, blue = (whole_number("team_size", size, 1, MOST_PLAYERS) for size in team_size)
-        return red, blue
-    size = whole_number("team_size", team_size, 1, MOST_PLAYERS)
-    return size, size
+        return team_size[0], team_size[1]
+    return team_size, team_size
 
 
 @dataclass(frozen=True)
@@ -356,9 +312,7 @@ class TeamBattleView(FixedChoices):
             parts.append(f"You chose to {BINARY_ANSWERS[int(action)]} and earned {reward:.2f}.")
             parts.append(f"Team cooperating: {round(own * mine)} of {mine}.")
             parts.append(f"Rivals cooperating: {round(rival * theirs)} of {theirs}.")
-        if difficulty >= 0.0:
-            parts.append(f"Difficulty {difficulty:.2f}.")
-        return " ".join(parts)
+        return " ".join([*parts, f"Difficulty {difficulty:.2f}."])
 
     def _sides(self, agent: str) -> tuple[str, int, str, int]:
         red, blue = self.team_sizes

@@ -2,7 +2,7 @@
 
 trading_market.py contains the rules without agents' names, text or spaces. An agent's reward is the
 gain of its goods in its own values since the last step, a whole number. Values and stocks are
-private and drawn from the seed. Reputations are public, and `network=True` publishes all deals.
+private and drawn from the seed. Reputations are public.
 """
 
 from __future__ import annotations
@@ -11,15 +11,32 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
 
-from srl_envs.games import base, rendering
-from srl_envs.games import trading_market as market_rules
+from srl_envs.games import base
 from srl_envs.games.base import VectorLayout
 from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, heard
-from srl_envs.games.trading_market import Market, TradingRules, worth_of
+from srl_envs.games.trading_market import (
+    ACCEPTED,
+    ANSWERS,
+    COIN_VALUE,
+    DECLINE,
+    DECLINED,
+    DELIVER,
+    DELIVERIES,
+    FIRST_ACCEPT,
+    LARGEST_STOCK,
+    LARGEST_VALUE,
+    OFFERS,
+    PASS,
+    PHASES,
+    Market,
+    TradingRules,
+    worth_of,
+)
 from srl_envs.text import (
     LISTED,
     ParseFailure,
@@ -28,7 +45,7 @@ from srl_envs.text import (
     parse_statement,
     round_of,
 )
-from srl_envs.validation import parallel_form, true_or_false
+from srl_envs.validation import parallel_form
 
 OBSERVATION_FIELDS = (
     "time",  # rounds played / max_cycles
@@ -37,67 +54,69 @@ OBSERVATION_FIELDS = (
     "own_reputation",
     "own_stock",  # per good
     "own_value",  # per good and unit
-    "own_offer_to",  # per other agent: whom the agent's latest offer was made to
-    "own_offer",  # per good: units it would bring; below 0 for those it would cost
+    "own_offer_to",  # per other agent: 1 for the one that the latest offer was made to
+    "own_offer",  # per good: units the offer would bring; below 0 for those it would cost
     "own_offer_answer",  # 1 accepted, -1 declined, 0 neither (yet)
-    "offer_to_you",  # per other agent and good: units it would bring, until it is dealt with
-    "offer_gain",  # per other agent: what that is worth to the agent
+    "offer_to_you",  # per other agent and good: units the open offer would bring
+    "offer_gain",  # per other agent: the worth of that offer to the agent
     "agreed",  # per other agent, while deliveries are due: the agent has accepted its offer
     "reputation",  # per other agent
     "deals",  # per other agent: agreements that both have kept
     "word_kept",  # per other agent: 1 if it kept its word to the agent in the last round, -1 if not
-    "network",  # per pair of all agents, with network=True: agreements that both have kept
 )
 
 _OFFER = re.compile(
     "offers? ([0-9]{1,3}) ([a-z]{1,24}) for ([0-9]{1,3}) ([a-z]{1,24}) to ([a-z0-9_]{1,24})"
 )
 _ACCEPT = re.compile("accepts? ([a-z0-9_]{1,24})")
-
 _COUNTED = 1e6  # deals of a pair in one episode; PettingZoo's tests want a bound
 
 
-def field_sizes(rules: TradingRules, network: bool) -> dict[str, int]:
-    """The length of each of OBSERVATION_FIELDS, in order."""
-    others, goods, agents = rules.num_agents - 1, rules.goods, rules.num_agents
-    sizes = dict.fromkeys(OBSERVATION_FIELDS, others) | dict.fromkeys(
-        ("own_stock", "own_value", "own_offer"), goods
-    )
-    sizes |= dict.fromkeys(("time", "last_reward", "own_reputation", "own_offer_answer"), 1)
-    sizes |= {"phase": 3, "offer_to_you": others * goods}
-    return sizes | {"network": agents * (agents - 1) // 2 if network else 0}
+def field_sizes(rules: TradingRules) -> dict[str, int]:
+    """Return the length of each of OBSERVATION_FIELDS, in order."""
+    others, goods = rules.num_agents - 1, rules.goods
+    return dict.fromkeys(OBSERVATION_FIELDS, others) | {
+        "time": 1,
+        "phase": 3,
+        "last_reward": 1,
+        "own_reputation": 1,
+        "own_stock": goods,
+        "own_value": goods,
+        "own_offer": goods,
+        "own_offer_answer": 1,
+        "offer_to_you": others * goods,
+    }
 
 
-def bounds(rules: TradingRules, network: bool) -> tuple[list[float], list[float]]:
-    """The least and the greatest that each number of a vector may be."""
-    units, agents = rules.max_quantity, rules.num_agents
-    # Two agreements at most are carried out at once: one's own offer and one that was accepted.
-    gain = units * market_rules.LARGEST_VALUE
-    limits: dict[str, tuple[float, float]] = dict.fromkeys(OBSERVATION_FIELDS, (0.0, 1.0))
-    limits |= {
+def bounds(rules: TradingRules) -> tuple[list[float], list[float]]:
+    """Return the lower and the upper bounds of an observation vector."""
+    units = rules.max_quantity
+    # Two agreements at most are carried out at once: the agent's offer and an accepted one.
+    gain = units * LARGEST_VALUE
+    limits: dict[str, tuple[float, float]] = {
         "last_reward": (-2 * gain, 2 * gain),
-        "own_stock": (0.0, agents * market_rules.LARGEST_STOCK),
-        "own_value": (0.0, market_rules.LARGEST_VALUE),
+        "own_stock": (0.0, rules.num_agents * LARGEST_STOCK),
+        "own_value": (0.0, LARGEST_VALUE),
         "own_offer": (-units, units),
         "own_offer_answer": (-1.0, 1.0),
         "offer_to_you": (-units, units),
         "offer_gain": (-gain, gain),
         "word_kept": (-1.0, 1.0),
+        "deals": (0.0, _COUNTED),
     }
-    limits |= dict.fromkeys(("deals", "network"), (0.0, _COUNTED))
-    low: list[float] = []
-    high: list[float] = []
-    for name, size in field_sizes(rules, network).items():
-        low += [limits[name][0]] * size
-        high += [limits[name][1]] * size
-    return low, high
+    entries = [
+        limits.get(name, (0.0, 1.0))
+        for name, size in field_sizes(rules).items()
+        for _ in range(size)
+    ]
+    return [low for low, _ in entries], [high for _, high in entries]
 
 
 @lru_cache(maxsize=256)
-def sentences(rules: TradingRules, agents: tuple[str, ...], agent: str) -> tuple[str, ...]:
-    """An agent's actions in words, in action order."""
+def _actions(rules: TradingRules, agents: tuple[str, ...], agent: str) -> dict[str, int]:
+    """Map an agent's actions in words to their numbers, in action order."""
     others, goods = [other for other in agents if other != agent], rules.names
-    return (
+    said = (
         *("pass", "decline", "deliver"),
         *(f"accept {other}" for other in others),
         *(
@@ -106,18 +125,12 @@ def sentences(rules: TradingRules, agents: tuple[str, ...], agent: str) -> tuple
             for offer in rules.offers
         ),
     )
+    return {answer: action for action, answer in enumerate(said)}
 
 
 @lru_cache(maxsize=256)
-def _actions(rules: TradingRules, agents: tuple[str, ...], agent: str) -> dict[str, int]:
-    return {said: action for action, said in enumerate(sentences(rules, agents, agent))}
-
-
-@lru_cache(maxsize=64)
-def _goods(names: tuple[str, ...]) -> dict[str, str]:
-    """What a good may be called, singular or plural -> the good."""
-    plurals = {good + ending: good for good in names for ending in ("s", "es")}
-    return plurals | {good: good for good in names}
+def _answers(rules: TradingRules, agents: tuple[str, ...], agent: str) -> tuple[str, ...]:
+    return tuple(_actions(rules, agents, agent))
 
 
 @dataclass(frozen=True)
@@ -127,9 +140,8 @@ class TradingView:
     market: TradingRules
     agents: tuple[str, ...]
     rounds: int
-    network: bool = False
     messages: bool = False
-    default_action: int = market_rules.PASS
+    default_action: int = PASS
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
@@ -151,7 +163,7 @@ class TradingView:
         return (
             f"You are {agent}, one of {len(self.agents)} traders of "
             f"{', '.join(self.market.names)}. Each values goods differently, but a coin is worth "
-            f"{market_rules.COIN_VALUE} to all. You earn what your goods gain in value "
+            f"{COIN_VALUE} to all. You earn what your goods gain in value "
             f"to you. {course} "
             f"An offer is for {self._units()} of each good. Offer only what you hold, and accept "
             "only what you can pay beside your own offer. Write alone on the last line "
@@ -159,44 +171,47 @@ class TradingView:
         )
 
     def describe(self, agent: str, observation: Any) -> str:
-        seen = self._fields(observation)
-        phase = seen["phase"].index(1)
-        others = self._others(agent)
+        layout = VectorLayout(field_sizes(self.market))
+        seen = {name: numbers.tolist() for name, numbers in layout(observation).items()}
+        phase, others, values = seen["phase"].index(1), self._others(agent), seen["own_value"]
+        goods = list(zip(self.market.names, seen["own_stock"], values, strict=True))
         holdings = ", ".join(
             f"{stock:g} {good} (worth {value:g}{' each' if place == 0 else ''})"
-            for place, (good, stock, value) in enumerate(
-                zip(self.market.names, seen["own_stock"], seen["own_value"], strict=True)
-            )
+            for place, (good, stock, value) in enumerate(goods)
         )
         parts = [
             f"{round_of(seen['time'][0], self.rounds)}.",
-            f"Now {market_rules.PHASES[phase]}.",
+            f"Now {PHASES[phase]}.",
             f"You hold {holdings}.",
         ]
-        if phase == market_rules.OFFERS:
-            parts.append(self._dearest(seen["own_value"]))
+        if phase == OFFERS:
+            dearest = [good for good, _, value in goods if value == max(values)]
+            parts.append(f"You value {' and '.join(dearest)} most.")
         if seen["last_reward"][0]:
             parts.append(f"The last round changed their worth by {seen['last_reward'][0]:+g}.")
-        kept = zip(others, seen["word_kept"], strict=True)
         if not self.market.binding:
             words = {1: "kept", -1: "broke"}
+            kept = zip(others, seen["word_kept"], strict=True)
             parts += [f"{other} {words[int(word)]} its word." for other, word in kept if word]
-        parts += self._own_offer(seen, others, phase)
-        if phase == market_rules.ANSWERS:
-            parts += self._offers_to_you(seen, others)
-        if phase == market_rules.DELIVERIES:
-            parts += self._duties(seen, others)
-        parts += self._standing(seen, others)
+        parts += self._offers(seen, others, phase)
+        if not self.market.binding:
+            known = [
+                f"{other} {share:.2f}"
+                for other, share in zip(others, seen["reputation"], strict=True)
+                if share != 0.5
+            ]
+            rest = "; others 0.50" if len(known) < len(others) else ""
+            parts += [f"Words kept: {', '.join(known)}{rest}."] if known else []
         return " ".join(parts) + heard(observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        return sentences(self.market, self.agents, agent)
+        return _answers(self.market, self.agents, agent)
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """The action an answer names. Never raises.
+        """Return the action that an answer names. Never raises.
 
-        White space and the goods' number ('2 apples') are free; otherwise as parse_choice. Of an
-        offer or an acceptance that is none, the reason names the part that is wrong.
+        White space and the goods' number ('2 apples') are free; otherwise as parse_choice. The
+        reason of a failure names the wrong part of an offer or an acceptance.
         """
         actions = _actions(self.market, self.agents, agent)
 
@@ -206,7 +221,7 @@ class TradingView:
                 return self._offered(agent, *offer.groups())
             if (accepted := _ACCEPT.fullmatch(plain)) is not None:
                 action = actions.get(f"accept {accepted[1]}")
-                return self._nobody(agent, accepted[1]) if action is None else action
+                return self._no_partner(agent, accepted[1]) if action is None else action
             if plain.startswith(("offer ", "offers ")):
                 return ParseFailure(f"an offer reads '{self._an_offer(agent)}'")
             if plain == "accept":
@@ -228,10 +243,10 @@ class TradingView:
     def _offered(
         self, agent: str, given: str, give: str, wanted: str, want: str, partner: str
     ) -> int | ParseFailure:
-        """The action that offers so, or which part of it cannot be."""
-        goods = _goods(self.market.names)
         if partner not in self._others(agent):
-            return self._nobody(agent, partner)
+            return self._no_partner(agent, partner)
+        # A good may be in the singular or the plural.
+        goods = {good + end: good for end in ("es", "s", "") for good in self.market.names}
         for good in (give, want):
             if good not in goods:
                 return ParseFailure(f"{good} is not traded")
@@ -243,114 +258,65 @@ class TradingView:
             return ParseFailure(f"an offer is for {self._units()} of each good")
         return action
 
-    def _nobody(self, agent: str, partner: str) -> ParseFailure:
-        who = "you" if partner == agent else "not a trader here"
-        return ParseFailure(f"{partner} is {who}")
-
-    def _fields(self, observation: Any) -> dict[str, list[float]]:
-        layout = VectorLayout(field_sizes(self.market, self.network))
-        return {name: numbers.tolist() for name, numbers in layout(observation).items()}
-
-    def _dearest(self, values: Sequence[float]) -> str:
-        dearest = [
-            good
-            for good, value in zip(self.market.names, values, strict=True)
-            if value == max(values)
-        ]
-        return f"You value {' and '.join(dearest)} most."
+    def _no_partner(self, agent: str, partner: str) -> ParseFailure:
+        return ParseFailure(f"{partner} is {'you' if partner == agent else 'not a trader here'}")
 
     def _exchange(self, net: Sequence[float]) -> tuple[str, str]:
-        """What an offer costs and what it brings, in words."""
+        """Return the cost and the gain of an offer in words."""
         goods = list(zip(self.market.names, net, strict=True))
         costs = next(f"{-units:g} {good}" for good, units in goods if units < 0)
         return costs, next(f"{units:g} {good}" for good, units in goods if units > 0)
 
-    def _own_offer(
-        self, seen: dict[str, list[float]], others: Sequence[str], phase: int
-    ) -> list[str]:
-        if 1 not in seen["own_offer_to"]:
-            return []
-        partner = others[seen["own_offer_to"].index(1)]
-        costs, brings = self._exchange(seen["own_offer"])
-        if phase == market_rules.ANSWERS:
-            return [f"You offered {partner} {costs} for {brings}."]
-        if (
-            phase == market_rules.DELIVERIES
-            and seen["own_offer_answer"][0] == market_rules.ACCEPTED
-        ):
-            return []  # told as a duty
-        fate = {market_rules.ACCEPTED: "accepted", market_rules.DECLINED: "declined"}
-        became = fate.get(int(seen["own_offer_answer"][0]), "did not answer")
-        return [f"{partner} {became} your offer of {costs} for {brings}."]
-
-    def _offers_to_you(self, seen: dict[str, list[float]], others: Sequence[str]) -> list[str]:
-        goods = self.market.goods
-        nets = [
+    def _offers(self, seen: dict[str, list[float]], others: Sequence[str], phase: int) -> list[str]:
+        """Describe the agent's offer, the offers it may answer, and the deliveries it owes."""
+        goods, told, owed = self.market.goods, [], []
+        to_you = [
             seen["offer_to_you"][slot * goods : (slot + 1) * goods] for slot in range(len(others))
         ]
-        made = [slot for slot, net in enumerate(nets) if any(net)]
-        if not made:
-            return ["Nobody made you an offer, so you can only pass."]
-        said = []
-        for slot in made:
-            costs, brings = self._exchange(nets[slot])
-            gain = seen["offer_gain"][slot]
-            # Words rather than a sign: small tokenizers melt a sign into the good before it.
-            worth = f"worth {abs(gain):g} {'less' if gain < 0 else 'more'} to you"
-            said.append(f"{others[slot]} gives you {brings} for {costs} ({worth})")
-        return [f"Offers to you: {'; '.join(said)}.", "Accept one, decline or pass."]
-
-    def _duties(self, seen: dict[str, list[float]], others: Sequence[str]) -> list[str]:
-        goods, duties = self.market.goods, []
-        if seen["own_offer_answer"][0] == market_rules.ACCEPTED:
-            duties.append((seen["own_offer_to"].index(1), seen["own_offer"]))
-        for slot, agreed in enumerate(seen["agreed"]):
-            if agreed:
-                duties.append((slot, seen["offer_to_you"][slot * goods : (slot + 1) * goods]))
-        if not duties:
-            return ["You owe nothing, so you can only pass."]
-        said = []
-        for slot, net in duties:
-            costs, brings = self._exchange(net)
-            said.append(f"You owe {others[slot]} {costs} for {brings}.")
-        return [*said, "Deliver or pass."]
-
-    def _standing(self, seen: dict[str, list[float]], others: Sequence[str]) -> list[str]:
-        told = []
-        if not self.market.binding:
-            known = [
-                f"{other} {share:.2f}"
-                for other, share in zip(others, seen["reputation"], strict=True)
-                if share != 0.5
-            ]
-            rest = "; others 0.50" if len(known) < len(others) else ""
-            told += [f"Words kept: {', '.join(known)}{rest}."] if known else []
-        pairs = [
-            f"{one} with {other} {count:g}"
-            for (one, other), count in zip(pairs_of(self.agents), seen["network"], strict=False)
-            if count
-        ]
-        return told + ([f"Deals so far: {', '.join(pairs)}."] if pairs else [])
-
-
-def pairs_of(agents: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Every pair once, in agent order."""
-    return [(one, other) for place, one in enumerate(agents) for other in agents[place + 1 :]]
+        if 1 in seen["own_offer_to"]:
+            slot, answer = seen["own_offer_to"].index(1), int(seen["own_offer_answer"][0])
+            costs, brings = self._exchange(seen["own_offer"])
+            if phase == ANSWERS:
+                told.append(f"You offered {others[slot]} {costs} for {brings}.")
+            elif phase == DELIVERIES and answer == ACCEPTED:
+                owed.append((slot, seen["own_offer"]))
+            else:
+                fate = {ACCEPTED: "accepted", DECLINED: "declined"}.get(answer, "did not answer")
+                told.append(f"{others[slot]} {fate} your offer of {costs} for {brings}.")
+        if phase == ANSWERS:
+            offers = []
+            for slot, net in enumerate(to_you):
+                if any(net):
+                    costs, brings = self._exchange(net)
+                    gain = seen["offer_gain"][slot]
+                    # Words rather than a sign: small tokenizers join a sign and the good before it.
+                    worth = f"worth {abs(gain):g} {'less' if gain < 0 else 'more'} to you"
+                    offers.append(f"{others[slot]} gives you {brings} for {costs} ({worth})")
+            if not offers:
+                return [*told, "Nobody made you an offer, so you can only pass."]
+            told += [f"Offers to you: {'; '.join(offers)}.", "Accept one, decline or pass."]
+        if phase == DELIVERIES:
+            owed += [(slot, to_you[slot]) for slot, agreed in enumerate(seen["agreed"]) if agreed]
+            for slot, net in owed:
+                costs, brings = self._exchange(net)
+                told.append(f"You owe {others[slot]} {costs} for {brings}.")
+            last = "Deliver or pass." if owed else "You owe nothing, so you can only pass."
+            told.append(last)
+        return told
 
 
 _PHASE_FLAGS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
-_MASKS_KEPT = 2048  # masks of offers that are remembered, by what an agent holds
 
 
 class SocialTrading(TalkingGame):
     """The environment.
 
     Agents agent_0, agent_1, ...; actions as srl_envs.games.trading_market lists them, in words
-    `text_view.answers(agent)`. An action that is illegal now counts as a pass, and
-    `infos[agent]["illegal"]` says so. `reset(options={"values": ..., "stocks": ...})`, whole
-    numbers per agent and good, sets a market up by hand. The last infos hold `possible_surplus`,
-    `realised_surplus`, `surplus_share` (their ratio; None where nothing could be gained), `gain`,
-    `reputation` and `network`.
+    `text_view.answers(agent)`. An action that is currently illegal counts as a pass, and
+    `infos[agent]["illegal"]` is then True. `reset(options={"values": ..., "stocks": ...})`, whole
+    numbers per agent and good, sets a market up by hand. The last infos contain `possible_surplus`,
+    `realised_surplus`, `surplus_share` (their ratio; None if the first is 0), `gain`, `reputation`
+    and `network`.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_trading_v0")
@@ -363,7 +329,6 @@ class SocialTrading(TalkingGame):
         goods: int = 3,
         max_quantity: int = 2,
         agreements: str = "promised",
-        network: bool = False,
         messages: bool = False,
         keyword_rewards: bool = False,
         max_cycles: int = 30,
@@ -371,35 +336,34 @@ class SocialTrading(TalkingGame):
         render_mode: str | None = None,
     ) -> None:
         self.rules = TradingRules(num_agents, goods, max_quantity, agreements)
-        self.network = true_or_false("network", network)
         actions = np.arange(self.rules.num_actions)
-        self._pass_only: np.ndarray = (actions == market_rules.PASS).astype(np.int8)
+        self._pass_only: np.ndarray = (actions == PASS).astype(np.int8)
         self._may_deliver = self._pass_only.copy()
-        self._may_deliver[market_rules.DELIVER] = 1
+        self._may_deliver[DELIVER] = 1
         self._given = np.array([offer.give for offer in self.rules.offers])
         self._given_units = np.array([offer.give_units for offer in self.rules.offers])
-        self._offer_masks: dict[tuple[int, ...], np.ndarray] = {}
-        low, high = bounds(self.rules, network)
+        low, high = bounds(self.rules)
         super().__init__(
             [f"agent_{index}" for index in range(self.rules.num_agents)],
-            ["pass"] * self.rules.num_actions,  # each agent's own names are the view's
+            range(self.rules.num_actions),
             low,
             high,
             messages=messages,
             keyword_rewards=keyword_rewards,
-            reward_ceiling=float(2 * self.rules.max_quantity * market_rules.LARGEST_VALUE),
+            reward_ceiling=float(2 * self.rules.max_quantity * LARGEST_VALUE),
             max_cycles=max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
         )
 
     def make_view(self) -> TradingView:
-        return TradingView(
-            self.rules, tuple(self.possible_agents), self.max_cycles, self.network, self.messages
-        )
+        return TradingView(self.rules, tuple(self.possible_agents), self.max_cycles, self.messages)
 
     def phase(self) -> str:
-        return market_rules.PHASES[self.market.phase]
+        return PHASES[self.market.phase]
+
+    def notes(self) -> Sequence[str]:
+        return [" ".join(f"{units:>3}" for units in stock) for stock in self.market.stocks]
 
     def masks(self) -> Sequence[np.ndarray]:
         return self._legal_now
@@ -407,34 +371,32 @@ class SocialTrading(TalkingGame):
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         values, stocks = self.rules.draw(self.np_random)
         if "values" in options:
-            values = self.rules.table("values", options["values"], market_rules.LARGEST_VALUE)
+            values = self.rules.table("values", options["values"], LARGEST_VALUE)
         if "stocks" in options:
-            stocks = self.rules.table("stocks", options["stocks"], market_rules.LARGEST_STOCK)
+            stocks = self.rules.table("stocks", options["stocks"], LARGEST_STOCK)
         self.market = Market(self.rules, values, stocks)
-        self._acted: list[int | None] = [None] * self.rules.num_agents
-        self._own_offers = [self._own_offer(agent) for agent in range(self.rules.num_agents)]
-        self._public = [self._public_part(agent) for agent in range(self.rules.num_agents)]
+        agents = range(self.rules.num_agents)
+        self._own_offers = [self._own_offer(agent) for agent in agents]
+        self._public = [self._public_part(agent) for agent in agents]
         return self._look([0.0] * self.rules.num_agents)
 
     def play_round(self, chosen: Sequence[int], over: bool) -> base.Played:
         market, agents = self.market, range(len(chosen))
         played = market.phase
         gains, illegal = market.play(chosen)
-        self._acted = [
-            market_rules.PASS if wrong else act for act, wrong in zip(chosen, illegal, strict=True)
-        ]
-        if played != market_rules.DELIVERIES:
+        if played != DELIVERIES:
             self._own_offers = [self._own_offer(agent) for agent in agents]
         if market.outcome:
             self._public = [self._public_part(agent) for agent in agents]
         rewards = [float(gain) for gain in gains]
-        phase = market_rules.PHASES[played]
-        infos: list[dict[str, Any]] = [{"phase": phase, "illegal": wrong} for wrong in illegal]
+        infos: list[dict[str, Any]] = [
+            {"phase": PHASES[played], "illegal": wrong} for wrong in illegal
+        ]
         if over:
             self._report(infos)
         return self._look(rewards), rewards, infos
 
-    # What the agents see.
+    # Observations and masks.
 
     def _look(self, rewards: Sequence[float]) -> Sequence[base.Row]:
         """Return all agents' observations and store the masks of legal actions."""
@@ -444,23 +406,31 @@ class SocialTrading(TalkingGame):
         word_kept = self._words_kept() if market.outcome else [(0,) * others] * size
         no_offers = (0,) * (others * goods + 2 * others)
         makers = market.incoming
-        if market.phase == market_rules.DELIVERIES:
+        if market.phase == DELIVERIES:
             makers = [[maker for maker, taker in market.agreed if taker == s] for s in range(size)]
         rows = [
             (
                 *(time, *flags, rewards[agent], market.reputation(agent)),
                 *(*market.stocks[agent], *market.values[agent], *self._own_offers[agent]),
                 *(self._incoming(agent, makers[agent]) if makers[agent] else no_offers),
-                *(*self._public[agent][:others], *self._public[agent][others : 2 * others]),
-                *(*word_kept[agent], *self._public[agent][2 * others :]),
+                *self._public[agent],
+                *word_kept[agent],
             )
             for agent in range(size)
         ]
-        self._legal_now = self._masks_now(makers)
+        if market.phase == OFFERS:
+            self._legal_now = [self._may_offer(stock) for stock in market.stocks]
+        elif market.phase == DELIVERIES:
+            parties = market.parties()
+            self._legal_now = [
+                self._may_deliver if agent in parties else self._pass_only for agent in range(size)
+            ]
+        else:
+            self._legal_now = [self._may_answer(agent, makers[agent]) for agent in range(size)]
         return rows
 
     def _own_offer(self, agent: int) -> tuple[int, ...]:
-        """own_offer_to, own_offer and own_offer_answer."""
+        """Return own_offer_to, own_offer and own_offer_answer."""
         to, net = [0] * (self.rules.num_agents - 1), [0] * self.rules.goods
         offer = self.market.offers[agent]
         if offer is not None:
@@ -469,7 +439,7 @@ class SocialTrading(TalkingGame):
         return (*to, *net, self.market.answers[agent])
 
     def _incoming(self, agent: int, makers: Sequence[int]) -> list[int]:
-        """offer_to_you, offer_gain and agreed."""
+        """Return offer_to_you, offer_gain and agreed."""
         market, goods, others = self.market, self.rules.goods, self.rules.num_agents - 1
         nets, gains, agreed = [0] * (others * goods), [0] * others, [0] * others
         for maker in makers:
@@ -478,18 +448,15 @@ class SocialTrading(TalkingGame):
             nets[slot * goods + offer.give] = offer.give_units
             nets[slot * goods + offer.want] = -offer.want_units
             gains[slot] = market.gain_of(agent, maker)
-            agreed[slot] = int(market.phase == market_rules.DELIVERIES)
+            agreed[slot] = int(market.phase == DELIVERIES)
         return nets + gains + agreed
 
     def _public_part(self, agent: int) -> tuple[float, ...]:
-        """reputation and deals, and the network where it is shown."""
-        market = self.market
-        others = market.others[agent]
-        pairs = pairs_of(range(self.rules.num_agents)) if self.network else []
+        """Return reputation and deals."""
+        market, others = self.market, self.market.others[agent]
         return (
             *(market.reputation(other) for other in others),
             *(market.deals[agent][other] for other in others),
-            *(market.deals[one][other] for one, other in pairs),
         )
 
     def _words_kept(self) -> list[list[int]]:
@@ -500,54 +467,20 @@ class SocialTrading(TalkingGame):
             words[whom][slot] = 1 if kept and words[whom][slot] >= 0 else -1
         return words
 
-    def _masks_now(self, makers: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        market, agents = self.market, range(self.rules.num_agents)
-        if market.phase == market_rules.OFFERS:
-            return [self._may_offer(market.stocks[agent]) for agent in agents]
-        if market.phase == market_rules.DELIVERIES:
-            parties = market.parties()
-            return [self._may_deliver if agent in parties else self._pass_only for agent in agents]
-        return [self._may_answer(agent, makers[agent]) for agent in agents]
-
     def _may_offer(self, stock: Sequence[int]) -> np.ndarray:
-        most = self.rules.max_quantity
-        held = tuple(units if units < most else most for units in stock)
-        if held not in self._offer_masks:
-            if len(self._offer_masks) >= _MASKS_KEPT:
-                self._offer_masks.clear()
-            mask = self._pass_only.copy()
-            mask[self.rules.first_offer :] = np.asarray(held)[self._given] >= self._given_units
-            self._offer_masks[held] = mask
-        return self._offer_masks[held]
+        mask = self._pass_only.copy()
+        mask[self.rules.first_offer :] = np.asarray(stock)[self._given] >= self._given_units
+        return mask
 
     def _may_answer(self, agent: int, makers: Sequence[int]) -> np.ndarray:
         if not makers:
             return self._pass_only
         mask = self._pass_only.copy()
-        mask[market_rules.DECLINE] = 1
+        mask[DECLINE] = 1
         for maker in makers:
             slot = maker - (maker > agent)
-            mask[market_rules.FIRST_ACCEPT + slot] = self.market.can_accept(agent, maker)
+            mask[FIRST_ACCEPT + slot] = self.market.can_accept(agent, maker)
         return mask
-
-    def _scene(self) -> rendering.Scene:
-        """Return the last round with each agent's goods, action and reward."""
-        agents = self.possible_agents
-        widest = max(map(len, self.text_view.answers(agents[0])))
-        words = [
-            ("-" if act is None else self.text_view.answers(agent)[act]).ljust(widest)
-            for agent, act in zip(agents, self._acted, strict=True)
-        ]
-        holdings = [" ".join(f"{units:>3}" for units in stock) for stock in self.market.stocks]
-        return rendering.Scene(
-            headline=self.headline(),
-            agents=tuple(f"{agent} {held}" for agent, held in zip(agents, holdings, strict=True)),
-            # By agent, so that each has its colour.
-            choices=tuple(None if act is None else agent for agent, act in enumerate(self._acted)),
-            rewards=tuple(self._shown[1]),
-            answers=tuple(words),
-            ceiling=self.reward_ceiling,
-        )
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
         market, agents = self.market, self.possible_agents
@@ -557,16 +490,13 @@ class SocialTrading(TalkingGame):
                 market.values, market.stocks, market.first_stocks, strict=True
             )
         ]
-        share = sum(gains) / market.surplus if market.surplus else None
+        pairs = zip(combinations(agents, 2), market.all_deals(), strict=True)
+        network = {f"{one} {other}": deals for (one, other), deals in pairs if deals}
         for agent, info in enumerate(infos):
             info["possible_surplus"], info["realised_surplus"] = market.surplus, sum(gains)
-            info["surplus_share"], info["gain"] = share, gains[agent]
-            info["reputation"] = market.reputation(agent)
-            info["network"] = {
-                f"{agents[one]} {agents[other]}": market.deals[one][other]
-                for one, other in pairs_of(range(len(agents)))
-                if market.deals[one][other]
-            }
+            info["surplus_share"] = sum(gains) / market.surplus if market.surplus else None
+            info["gain"], info["reputation"] = gains[agent], market.reputation(agent)
+            info["network"] = network.copy()
 
 
 parallel_env = parallel_form(SocialTrading)

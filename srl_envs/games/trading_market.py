@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -76,17 +77,14 @@ class TradingRules:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The goods' names."""
         return GOODS[: self.goods]
 
     @property
     def binding(self) -> bool:
-        """Whether goods change hands as soon as an offer is accepted."""
         return self.agreements == "binding"
 
     @property
     def first_offer(self) -> int:
-        """The first action that is an offer."""
         return FIRST_ACCEPT + self.num_agents - 1
 
     @cached_property
@@ -105,18 +103,16 @@ class TradingRules:
 
     @property
     def num_actions(self) -> int:
-        """Actions of an agent."""
         return self.first_offer + len(self.offers)
 
     def others(self, agent: int) -> tuple[int, ...]:
-        """The other agents, in the order of their slots."""
         return tuple(other for other in range(self.num_agents) if other != agent)
 
     def draw(self, generator: np.random.Generator) -> tuple[list[list[int]], list[list[int]]]:
-        """Values per unit and stocks of a new market, both (agent, good).
+        """Draw the values per unit and the stocks of a new market, both (agent, good).
 
-        Every agent has one favourite; each good but the coin is the favourite of as many agents as
-        any other, give or take one, so that whatever there is, somebody wants it.
+        Every agent has one favorite. Each good but the coin is the favorite of as many agents as
+        any other, give or take one.
         """
         shape = (self.num_agents, self.goods)
         values = generator.integers(COMMON_VALUES[0], COMMON_VALUES[1] + 1, shape)
@@ -132,7 +128,7 @@ class TradingRules:
         return values.tolist(), stocks.tolist()
 
     def table(self, name: str, given: Sequence[Sequence[int]], most: int) -> list[list[int]]:
-        """`given` as whole numbers (agent, good) from 0 to `most`; raises EnvConfigError."""
+        """Return `given` as whole numbers (agent, good) from 0 to `most`; raise EnvConfigError."""
         rows = np.asarray(given, dtype=object)
         if rows.shape != (self.num_agents, self.goods):
             raise EnvConfigError(
@@ -143,7 +139,7 @@ class TradingRules:
 
 
 def possible_surplus(values: Sequence[Sequence[int]], stocks: Sequence[Sequence[int]]) -> int:
-    """The greatest total gain any reallocation brings: each unit to who values it most."""
+    """Return the greatest total gain of any reallocation."""
     best: int = sum(
         max(worth) * sum(units)
         for worth, units in zip(zip(*values, strict=True), zip(*stocks, strict=True), strict=True)
@@ -152,7 +148,7 @@ def possible_surplus(values: Sequence[Sequence[int]], stocks: Sequence[Sequence[
 
 
 def worth_of(values: Sequence[int], stock: Sequence[int]) -> int:
-    """The worth of a stock under these values."""
+    """Return the worth of a stock under these values."""
     return sum(value * units for value, units in zip(values, stock, strict=True))
 
 
@@ -168,34 +164,29 @@ class Market:
         self.first_stocks = [stock.copy() for stock in stocks]
         self.surplus = possible_surplus(values, stocks)
         self.phase = OFFERS
-        self.offers: list[Offer | None] = [None] * size
-        """Each agent's latest."""
-        self.answers = [UNANSWERED] * size
-        """What became of it."""
-        self.incoming: list[list[int]] = [[] for _ in range(size)]
-        """Who made each agent an offer that it may answer now."""
+        self.offers: list[Offer | None] = [None] * size  # the latest of each agent
+        self.answers = [UNANSWERED] * size  # to these offers
+        self.incoming: list[list[int]] = [[] for _ in range(size)]  # makers of answerable offers
         self.agreed: list[tuple[int, int]] = []
-        """(who offered, who accepted) of the agreements that are due now."""
+        """(maker, taker) of the agreements that are due now."""
         self.outcome: list[tuple[int, int, bool]] = []
-        """(whom, who, kept) of each promise whose time came in the last round."""
+        """(receiver, giver, kept) of each promise that was due in the last round."""
         self.kept = [0] * size
         self.broken = [0] * size
         self.deals = [[0] * size for _ in range(size)]
-        """How many agreements each pair of agents has carried out, both sides."""
+        """Number of agreements that each pair of agents has carried out, both sides."""
 
     def reputation(self, agent: int) -> float:
-        """(kept + 1) / (kept + broken + 2): 0.5 for who has promised nothing yet."""
+        """Return (kept + 1) / (kept + broken + 2): 0.5 before the first promise."""
         kept, broken = self.kept[agent], self.broken[agent]
         return (kept + 1) / (kept + broken + 2)
 
-    def partner(self, agent: int) -> int:
-        """Whom the agent's latest offer, which it must have made, is for."""
-        offer = self.offers[agent]
-        assert offer is not None
-        return self.others[agent][offer.slot]
+    def all_deals(self) -> list[int]:
+        """Return the deals of every pair of agents, in agent order."""
+        return [self.deals[one][other] for one, other in combinations(range(len(self.deals)), 2)]
 
     def can_accept(self, agent: int, maker: int) -> bool:
-        """Whether the agent can pay what `maker` wants, beside what it has offered itself."""
+        """Return True if the agent can pay for `maker`'s offer in addition to its own offer."""
         offer, own = self.offers[maker], self.offers[agent]
         assert offer is not None
         spare = self.stocks[agent][offer.want]
@@ -204,23 +195,28 @@ class Market:
         return spare >= offer.want_units
 
     def parties(self) -> set[int]:
-        """The agents that owe a delivery now."""
+        """Return the agents that owe a delivery now."""
         return {agent for pair in self.agreed for agent in pair}
 
     def gain_of(self, agent: int, maker: int) -> int:
-        """The agent's gain from accepting `maker`'s offer, if both deliver."""
+        """Return the agent's gain from accepting `maker`'s offer, if both deliver."""
         offer, values = self.offers[maker], self.values[agent]
         assert offer is not None
         return values[offer.give] * offer.give_units - values[offer.want] * offer.want_units
 
     def play(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
-        """One round: what each agent gained in own value, and whose action was illegal (a pass)."""
+        """Play one round; return the gains in own value, and which actions were illegal."""
         self.outcome = []
         if self.phase == OFFERS:
             return [0] * len(chosen), self._offer(chosen)
         if self.phase == ANSWERS:
             return self._answer(chosen)
-        return self._deliver(chosen)
+        parties = self.parties()
+        illegal = [
+            action != PASS and (action != DELIVER or agent not in parties)
+            for agent, action in enumerate(chosen)
+        ]
+        return self._carry_out({agent for agent in parties if chosen[agent] == DELIVER}), illegal
 
     def _offer(self, chosen: Sequence[int]) -> list[bool]:
         first, offers = self.rules.first_offer, self.rules.offers
@@ -262,14 +258,6 @@ class Market:
         if self.rules.binding and self.agreed:
             return self._carry_out(self.parties()), illegal
         return [0] * len(chosen), illegal
-
-    def _deliver(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
-        parties = self.parties()
-        illegal = [
-            action != PASS and (action != DELIVER or agent not in parties)
-            for agent, action in enumerate(chosen)
-        ]
-        return self._carry_out({agent for agent in parties if chosen[agent] == DELIVER}), illegal
 
     def _carry_out(self, delivering: set[int]) -> list[int]:
         gains = [0] * self.rules.num_agents

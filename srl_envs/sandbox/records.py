@@ -12,14 +12,13 @@ from srl_envs.sandbox.guest import serialization
 from srl_envs.validation import number_between, whole_number
 
 MIB = 2**20
-LEVELS = ("limits", "namespaces", "filtered", "strict")
+LEVELS = ("limits", "filtered", "strict")
 """Levels of protection from the weakest to the strongest; see docs/environments/sandbox.md.
 
 "limits": a separate process with resource limits; files and networks are accessible.
-"namespaces": no files but the standard library, no other processes, no network; all system calls.
 "filtered": a filter of system calls without networks, processes and signals, and Landlock for
 files. Without Landlock, no file can be opened, and only preloaded modules can be imported.
-"strict": namespaces and the filter.
+"strict": the filter in namespaces, with no files but the standard library and a working folder.
 """
 FEATURES = ("namespaces", "landlock", "seccomp")
 
@@ -75,9 +74,9 @@ class Protections:
     @property
     def level(self) -> str:
         """Level of these protections, one of LEVELS."""
-        if self.seccomp:
-            return "strict" if self.namespaces else "filtered"
-        return "namespaces" if self.namespaces else "limits"
+        if not self.seccomp:
+            return "limits"
+        return "strict" if self.namespaces else "filtered"
 
     @property
     def files(self) -> bool:
@@ -89,18 +88,15 @@ class Protections:
         return LEVELS.index(self.level) >= LEVELS.index(minimum)
 
     def __str__(self) -> str:
-        parts = [
-            f"own namespaces ({self.namespaces})" if self.namespaces else "",
-            f"Landlock {self.landlock}" if self.landlock else "",
-            "filtered system calls" if self.seccomp else "",
-            "" if self.files else "no files at all",
-            "limits on time, memory, files, output",
-            "no further processes" if self.alone else "further processes (root has no limit)",
-            "empty environment",
-        ]
-        active = "; ".join(part for part in parts if part)
-        absent = "; ".join(f"no {name}: {why}" for name, why in self.refused.items())
-        return f"level {self.level}: {active}" + (f"; {absent}" if absent else "")
+        parts = {
+            f"own namespaces ({self.namespaces})": self.namespaces,
+            f"Landlock {self.landlock}": self.landlock,
+            "filtered system calls": self.seccomp,
+            "no files at all": not self.files,
+            "no further processes": self.alone,
+            **{f"no {name}: {why}": True for name, why in self.refused.items()},
+        }
+        return f"level {self.level}: " + "; ".join(part for part, holds in parts.items() if holds)
 
 
 class SandboxVerdict(StrEnum):
@@ -176,14 +172,12 @@ class Test:
 
     call: SandboxCall
     expected: Any
-    tolerance: float | None = None
-    """Tolerance of floats: absolute, and relative for floats above 1."""
 
     def verdict(self, outcome: CallOutcome) -> SandboxVerdict:
         """Return OK or WRONG for a call that returned, else the verdict of the outcome."""
         if outcome.verdict is not SandboxVerdict.OK:
             return outcome.verdict
-        right = serialization.same(self.expected, outcome.value, self.tolerance)
+        right = serialization.same(self.expected, outcome.value)
         return SandboxVerdict.OK if right else SandboxVerdict.WRONG
 
 

@@ -30,7 +30,7 @@ from srl_envs.sandbox.records import (
     TestReport,
 )
 from srl_envs.sandbox.report import judged, run_calls
-from srl_envs.sandbox.worker import Pool, WorkerLostError
+from srl_envs.sandbox.worker import Pool, Running, WorkerLostError
 from srl_envs.validation import check_choice, number_between, whole_number
 
 SOLUTION, PROGRAM = "solution", "__main__"
@@ -89,12 +89,15 @@ class Sandbox:
             NotPlainError: An argument of a call is no plain data.
         """
         request = _request(source, name=name)
-        written = [_call(call) for call in calls]
+        written = [
+            serialization.dumps((call.function, tuple(call.args), dict(call.kwargs)))
+            for call in calls
+        ]
         given = stdin.encode(errors="surrogatepass")
         seconds = self.limits.wall if wall is None else number_between("wall", wall, 0.01)
         try:
-            with self._pool.lend() as [worker], worker.start(request, given, seconds) as running:
-                return run_calls(running, written)
+            with self._pool.lend() as [worker], Running(worker, request, given, seconds) as run:
+                return run_calls(run, written)
         except WorkerLostError:
             return _lost(len(calls))
 
@@ -131,8 +134,8 @@ class Sandbox:
         wall = self.limits.wall
         try:
             with self._pool.lend(2) as [one, other]:
-                tested = one.start(program, b"", wall)
-                return judged(tested, lambda: other.start(asking, b"", wall), functions)
+                tested = Running(one, program, b"", wall)
+                return judged(tested, lambda: Running(other, asking, b"", wall), functions)
         except WorkerLostError:
             return _lost(0)
 
@@ -158,10 +161,6 @@ class Sandbox:
 
 def _request(source: str, *, name: str = SOLUTION, asks: Sequence[str] = ()) -> bytes:
     return json.dumps({"source": source, "name": name, "asks": asks}).encode()
-
-
-def _call(call: SandboxCall) -> bytes:
-    return serialization.dumps((call.function, tuple(call.args), dict(call.kwargs)))
 
 
 def _lost(calls: int) -> ProgramRun:

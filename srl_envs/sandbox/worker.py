@@ -5,7 +5,6 @@ Everything from the pipes of a worker is read in bounded amounts and is untruste
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import functools
 import json
@@ -26,7 +25,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from srl_envs.sandbox import seccomp
 from srl_envs.sandbox.guest import runner, zygote
@@ -153,9 +151,8 @@ class Running:
         limits = self.worker.limits
         for descriptor in ready:
             kept = self._open[descriptor]
-            name, most = (
-                ("output", limits.output) if kept is self.printed else ("results", limits.results)
-            )
+            name = "output" if kept is self.printed else "results"
+            most = getattr(limits, name)
             part = os.read(descriptor, CHUNK)
             if not part:
                 self._open.pop(descriptor)
@@ -194,8 +191,7 @@ class Worker:
     def __init__(
         self, limits: Limits, filters: Mapping[str, bytes], without: Collection[str]
     ) -> None:
-        self.limits = limits
-        self.owner = os.getpid()
+        self.limits, self.owner = limits, os.getpid()
         self._folder = tempfile.mkdtemp(prefix="srl-sandbox-")
         try:
             self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -222,14 +218,6 @@ class Worker:
         finally:
             os.rmdir(self._folder)  # Only the worker sees its mounts.
 
-    def idle(self) -> bool:
-        """Return True if the worker waits for a run."""
-        return not _ready([self.control.fileno()])
-
-    def start(self, request: bytes, stdin: bytes, wall: float) -> Running:
-        """Start a run after the one before; raise WorkerLostError if there is no worker."""
-        return Running(self, request, stdin, wall)
-
     def close(self) -> None:
         """End the worker and all its processes."""
         self.control.close()
@@ -249,12 +237,10 @@ class Worker:
         return (said.decode(errors="replace").strip().splitlines() or [""])[-1]
 
     def _greet(self, filters: Mapping[str, bytes], without: Collection[str]) -> Protections:
-        settings: dict[str, Any] = {
+        settings = {
             "limits": asdict(self.limits),
             "folder": self._folder,
-            "filters": {
-                what: base64.b64encode(each).decode("ascii") for what, each in filters.items()
-            },
+            "filters": {files: program.hex() for files, program in filters.items()},
             "without": sorted(without),
         }
         self.control.settimeout(START)
@@ -335,7 +321,7 @@ class Pool:
             raise SandboxError("this sandbox is closed")
         worker = self._idle.get()
         try:
-            if worker is not None and not worker.idle():
+            if worker is not None and _ready([worker.control.fileno()]):
                 self._drop(worker)
                 worker = None
             if worker is None:
@@ -369,7 +355,7 @@ class Pool:
         self._workers.append(worker)
         words = ""
         try:
-            with worker.start(runner.NOTHING, b"", self._limits.wall) as running:
+            with Running(worker, runner.NOTHING, b"", self._limits.wall) as running:
                 running.hang_up()
                 running.finish()
             if running.status or running.received != runner.DONE:

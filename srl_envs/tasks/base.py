@@ -74,12 +74,10 @@ class Problem:
     """Plain data for the infos of the agent, such as the family of the problem."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.question, str) or not self.question.strip():
-            raise EnvConfigError(f"a question must be a text, got {self.question!r}")
-        if len(self.question) > QUESTION_LENGTH:
+        if not self.question.strip() or len(self.question) > QUESTION_LENGTH:
             raise EnvConfigError(
-                f"a question may have {QUESTION_LENGTH} characters, this one has "
-                f"{len(self.question)}: {self.question[:60]!r}..."
+                f"a question may have 1 to {QUESTION_LENGTH} characters, got "
+                f"{len(self.question)}: {self.question:.60}"
             )
 
     @property
@@ -133,13 +131,14 @@ class Attempt:
     """State of one agent's attempt at one problem."""
 
     problem: Problem
-    answers: list[str] = field(default_factory=list)
-    """Readable answers, turn by turn."""
-    grades: list[Grade] = field(default_factory=list)
-    """Grade of each of `answers`."""
+    seed: int
     memory: Any = None
     """State of the task, from `Task.begin`."""
+    open: bool = True
+    """False after `Task.end`."""
     turns: int = 0
+    last: float = 0.0
+    """Score of the last readable answer."""
     best: float = 0.0
     """Best score so far."""
     solved: bool = False
@@ -251,21 +250,14 @@ class TaskEnv(FreeTextGame):
     ) -> None:
         self.task = task
         self.metadata = {**type(self).metadata, "name": task.name}  # type: ignore[misc]
-        self.difficulty = _range("difficulty", difficulty, task.difficulties)
-        self.split: str = check_choice(
-            "split", task.split if split is None else split, (*SPLITS, "any")
-        )
+        self.difficulty = _range(difficulty, task.difficulties)
+        chosen = task.split if split is None else split
+        self.split: str = check_choice("split", chosen, (*SPLITS, "any"))
         self.same_problem = true_or_false("same_problem", same_problem)
         self.problem_seed = problem_seed
-        self.attempt_penalty = number_between(
-            "attempt_penalty",
-            task.attempt_penalty if attempt_penalty is None else attempt_penalty,
-            0.0,
-            1.0,
-        )
+        penalty = task.attempt_penalty if attempt_penalty is None else attempt_penalty
+        self.attempt_penalty = number_between("attempt_penalty", penalty, 0.0, 1.0)
         self._attempts: dict[str, Attempt] = {}
-        self._seeds: dict[str, int] = {}
-        self._open: set[str] = set()
         agents = whole_number("num_agents", num_agents, 1, MOST_PLAYERS)
         super().__init__(
             [f"agent_{index}" for index in range(agents)],
@@ -302,28 +294,25 @@ class TaskEnv(FreeTextGame):
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
         return self.task.sample_answers(rng, self.attempt(agent), count)
 
-    def make_view(self) -> TaskView:
-        turns = self.max_cycles
+    def make_view(self) -> FreeTextView:
+        task, turns = self.task, self.max_cycles
         tries = "" if turns == 1 else f" You have {turns} attempts."
-        return TaskView(f"{self.task.rules()} {self.task.how_to_answer()}{tries}", task=self.task)
+        return FreeTextView(f"{task.rules()} {task.how_to_answer()}{tries}", task.read)
 
     def begin(self, options: Mapping[str, Any]) -> None:
         named = options.get("problem_seed", self.problem_seed)
-        if named is not None:
-            named = whole_number("problem_seed", named, low=0)
         agents = len(self.possible_agents)
         seeds = self.np_random.integers(2**32, size=agents).tolist()
         if self.same_problem:
             seeds = seeds[:1] * agents
         if named is not None:
-            seeds = [named] * agents
+            seeds = [whole_number("problem_seed", named, low=0)] * agents
         problems = [self.problem(seed) for seed in seeds]  # May raise, before any state changes.
-        self._release(self._open.copy())
-        self._seeds = dict(zip(self.possible_agents, seeds, strict=True))
-        self._attempts = dict(zip(self.possible_agents, map(Attempt, problems), strict=True))
-        for agent, attempt in self._attempts.items():
+        self.close()
+        attempts = map(Attempt, problems, seeds)
+        self._attempts = dict(zip(self.possible_agents, attempts, strict=True))
+        for attempt in self._attempts.values():
             attempt.memory = self.task.begin(attempt.problem)
-            self._open.add(agent)
 
     def first_info(self, agent: str) -> dict[str, Any]:
         return self._info(agent, None, None)
@@ -345,11 +334,12 @@ class TaskEnv(FreeTextGame):
 
     def numbers(self, agent: str) -> tuple[float, float, float, float]:
         attempt = self._attempts[agent]
-        last = attempt.grades[-1].score if attempt.grades else 0.0
-        return (attempt.turns + 1) / (self.rounds + 1), last, attempt.best, float(attempt.solved)
+        turn = (attempt.turns + 1) / (self.rounds + 1)
+        return turn, attempt.last, attempt.best, float(attempt.solved)
 
     def close(self) -> None:
-        self._release(self._open.copy())
+        for attempt in self._attempts.values():
+            self._release(attempt)
 
     def _answered(self, agent: str, text: str, over: bool) -> Outcome:
         attempt, task = self._attempts[agent], self.task
@@ -364,16 +354,14 @@ class TaskEnv(FreeTextGame):
             info = self._info(agent, None, answer.reason)
         else:
             grade = task.respond(attempt, answer)
-            attempt.answers.append(answer)
-            attempt.grades.append(grade)
-            attempt.feedback = grade.feedback
+            attempt.last, attempt.feedback = grade.score, grade.feedback
             attempt.solved = attempt.solved or grade.correct
             reward += max(0.0, grade.score - attempt.best)
             attempt.best = max(attempt.best, grade.score)
             finished = over or (grade.correct if grade.finished is None else grade.finished)
             info = self._info(agent, grade, None)
         if finished:
-            self._release({agent})
+            self._release(attempt)
         return Outcome(reward, finished, info)
 
     def _info(self, agent: str, grade: Grade | None, unreadable: str | None) -> dict[str, Any]:
@@ -387,35 +375,23 @@ class TaskEnv(FreeTextGame):
             "unreadable": unreadable,
             "difficulty": attempt.problem.difficulty,
             "problem": attempt.problem.identity,
-            "problem_seed": self._seeds[agent],
+            "problem_seed": attempt.seed,
             **attempt.problem.info,
             **(grade.info if grade else {}),
         }
 
-    def _release(self, agents: set[str]) -> None:
-        for agent in agents:
-            self._open.discard(agent)
-            self.task.end(self._attempts[agent])
+    def _release(self, attempt: Attempt) -> None:
+        if attempt.open:
+            attempt.open = False
+            self.task.end(attempt)
 
 
-@dataclass(frozen=True)
-class TaskView(FreeTextView):
-    """Text view of a task."""
-
-    task: Task = field(kw_only=True)
-
-    def parse(self, agent: str, answer: str) -> str | ParseFailure:
-        text = readable_text(answer)
-        read = text if isinstance(text, ParseFailure) else self.task.read(text)
-        return read if isinstance(read, ParseFailure) else text
-
-
-def _range(name: str, value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:
-    low, high = known
-    if value is None:
-        return known
-    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2:
-        easiest = whole_number(name, value[0], low, high)
-        return easiest, whole_number(name, value[1], easiest, high)
-    number = whole_number(name, value, low, high)
-    return number, number
+def _range(value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:
+    low: Any
+    high: Any
+    if isinstance(value, Sequence) and len(value) == 2:
+        low, high = value
+    else:
+        low, high = known if value is None else (value, value)
+    lowest = whole_number("difficulty", low, *known)
+    return lowest, whole_number("difficulty", high, lowest, known[1])

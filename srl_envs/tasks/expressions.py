@@ -82,10 +82,9 @@ def parse(text: str) -> Tree:
     """Parse a whole text as an expression; raise Unreadable if it is none."""
     if len(text) > LONGEST:
         raise Unreadable(f"an expression may have {LONGEST} characters")
-    reader = _Reader(list(_tokens(plain(text))))
+    reader = _Reader(plain(text))
     tree = reader.sum(0)
-    if reader.here is not None:
-        raise Unreadable(f"{reader.here[1][:20]!r} is out of place")
+    reader.expect("end", "")
     return tree
 
 
@@ -96,77 +95,67 @@ def bounded(value: Fraction) -> Fraction:
     return value
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    place, end = 0, len(text.rstrip())
-    while place < end:
-        found = _TOKEN.match(text, place)
-        if found is None:
-            raise Unreadable(f"{text[place:].strip()[:20]!r} is no part of an expression")
-        kind = str(found.lastgroup)
-        yield kind, found[kind]
-        place = found.end()
-
-
 class _Reader:
     """Recursive descent parser; every method takes the nesting depth and returns a tree."""
 
-    def __init__(self, tokens: list[tuple[str, str]]) -> None:
-        self._tokens = tokens
-        self._place = 0
-
-    @property
-    def here(self) -> tuple[str, str] | None:
-        """Next token, or None at the end."""
-        return self._tokens[self._place] if self._place < len(self._tokens) else None
+    def __init__(self, text: str) -> None:
+        self._tokens: list[tuple[str, str]] = []
+        self._place = place = 0
+        while place < len(text):
+            found = _TOKEN.match(text, place)
+            if found is None:
+                raise Unreadable(f"{text[place:].strip()[:20]!r} is no part of an expression")
+            kind = str(found.lastgroup)
+            self._tokens.append((kind, found[kind]))
+            place = found.end()
+        self._tokens.append(("end", ""))
 
     def sum(self, depth: int) -> Tree:
         """Parse terms joined by + and -."""
         tree = self._product(depth)
-        while self._is("+") or self._is("-"):
-            operator = self._next()[1]
-            tree = (operator, tree, self._product(depth + 1))
+        while sign := self._take("+", "-"):
+            tree = (sign, tree, self._product(depth + 1))
         return tree
+
+    def expect(self, *token: str) -> None:
+        """Skip a token; raise Unreadable if it is not the next one."""
+        if self._next() != token:
+            raise Unreadable(f"{token[1]!r} is missing")
 
     def _product(self, depth: int) -> Tree:
         tree = self._signed(depth)
-        while self.here is not None:
-            if self._is("*") or self._is("/"):
-                operator = self._next()[1]
-                tree = (operator, tree, self._signed(depth + 1))
-            elif self.here[0] in ("word", "frac") or self.here[1] in _CLOSING:
-                counted = self._tokens[self._place - 1][0] == "number" and self.here[0] == "frac"
+        while True:
+            before, (kind, text) = self._tokens[self._place - 1][0], self._tokens[self._place]
+            if sign := self._take("*", "/"):
+                tree = (sign, tree, self._signed(depth + 1))
+            elif kind in ("word", "frac") or text in _CLOSING:
                 factor = self._powered(depth + 1)
-                tree = _with_fraction(tree, factor) if counted else ("*", tree, factor)
-            elif self.here[0] == "number" and self._tokens[self._place - 1][0] == "number":
+                mixed = before == "number" and kind == "frac"
+                tree = _with_fraction(tree, factor) if mixed else ("*", tree, factor)
+            elif kind == before == "number":
                 tree = _with_fraction(tree, self._plain_fraction())
             else:
-                break
-        return tree
+                return tree
 
     def _plain_fraction(self) -> Tree:
         """Parse the 1/2 in 3 1/2."""
-        above, bar, below = self._next(), self._next(), self._next()
-        if bar != ("mark", "/") or not (above[1].isdigit() and below[1].isdigit()):
+        (_, above), bar, (_, below) = self._next(), self._next(), self._next()
+        if bar != ("mark", "/") or not (above.isdigit() and below.isdigit()):
             raise Unreadable("there is no operator between two numbers")
-        return ("/", ("number", _literal(above[1])), ("number", _literal(below[1])))
+        return ("/", ("number", _literal(above)), ("number", _literal(below)))
 
     def _signed(self, depth: int) -> Tree:
         if depth > DEEPEST:
             raise Unreadable("it is nested too deep")
-        if self._is("-"):
-            self._next()
-            return ("negative", self._signed(depth + 1))
-        if self._is("+"):
-            self._next()
-            return self._signed(depth + 1)
-        return self._powered(depth)
+        sign = self._take("+", "-")
+        if not sign:
+            return self._powered(depth)
+        tree = self._signed(depth + 1)
+        return ("negative", tree) if sign == "-" else tree
 
     def _powered(self, depth: int) -> Tree:
         base = self._atom(depth)
-        if self._is("^") or self._is("**"):
-            self._next()
-            return ("^", base, self._signed(depth + 1))
-        return base
+        return ("^", base, self._signed(depth + 1)) if self._take("^", "**") else base
 
     def _atom(self, depth: int) -> Tree:
         kind, text = self._next()
@@ -176,23 +165,18 @@ class _Reader:
             return ("/", self._argument(depth), self._argument(depth))
         if kind == "word":
             return self._word(text, depth)
-        if text in _CLOSING:
-            tree = self.sum(depth + 1)
-            self._expect(_CLOSING[text])
-            return tree
-        if text == "|":
-            tree = self.sum(depth + 1)
-            self._expect("|")
-            return ("call", "abs", tree)
-        raise Unreadable(f"{text!r} is out of place")
+        if text not in _CLOSING and text != "|":
+            raise Unreadable(f"{text!r} is out of place")
+        tree = self.sum(depth + 1)
+        self.expect("mark", _CLOSING.get(text, "|"))
+        return ("call", "abs", tree) if text == "|" else tree
 
     def _word(self, text: str, depth: int) -> Tree:
+        if text == "sqrt" and self._take("["):
+            root = self.sum(depth + 1)
+            self.expect("mark", "]")
+            return ("^", self._argument(depth), ("/", ("number", Fraction(1)), root))
         if text in FUNCTIONS:
-            if text == "sqrt" and self._is("["):
-                self._next()
-                root = self.sum(depth + 1)
-                self._expect("]")
-                return ("^", self._argument(depth), ("/", ("number", Fraction(1)), root))
             return ("call", text, self._argument(depth))
         if text in CONSTANTS:
             return ("constant", text)
@@ -209,19 +193,18 @@ class _Reader:
             raise Unreadable("it is nested too deep")
         return self._atom(depth + 1)
 
-    def _is(self, mark: str) -> bool:
-        return self.here == ("mark", mark)
+    def _take(self, *marks: str) -> str:
+        """Skip and return the next mark if it is one of these; return "" otherwise."""
+        kind, text = self._tokens[self._place]
+        found = text if kind == "mark" and text in marks else ""
+        self._place += bool(found)
+        return found
 
     def _next(self) -> tuple[str, str]:
-        if self.here is None:
+        if self._place == len(self._tokens):
             raise Unreadable("it ends too early")
-        token = self.here
         self._place += 1
-        return token
-
-    def _expect(self, mark: str) -> None:
-        if self._next() != ("mark", mark):
-            raise Unreadable(f"{mark!r} is missing")
+        return self._tokens[self._place - 1]
 
 
 def _with_fraction(whole: Tree, part: Tree) -> Tree:
@@ -267,19 +250,6 @@ def names(tree: Tree) -> frozenset[str]:
             found.add(parts[0])
         left += [part for part in parts if isinstance(part, tuple)]
     return frozenset(found)
-
-
-def terms(tree: Tree) -> tuple[Tree, ...]:
-    """Return the terms of a sum or difference, without signs."""
-    if tree[0] in ("+", "-"):
-        return terms(tree[1]) + terms(tree[2])
-    return terms(tree[1]) if tree[0] == "negative" else (tree,)
-
-
-def holds_a_sum(tree: Tree) -> bool:
-    """Return True if a tree contains a sum or a difference."""
-    parts = [part for part in tree[1:] if isinstance(part, tuple)]
-    return tree[0] in ("+", "-") or any(map(holds_a_sum, parts))
 
 
 def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:

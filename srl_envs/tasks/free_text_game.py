@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -122,15 +122,17 @@ class FreeTextGame(RoundGame):
 class FreeTextView:
     """Text view of a FreeTextGame."""
 
-    said: str
-    """Rules for every agent."""
+    said: str | Mapping[str, str]
+    """Rules, for every agent or by agent, with the form of an answer."""
+    read: Callable[[str], str | ParseFailure] | None = None
+    """Check of an answer that is not empty, such as `Task.read`."""
     default_action: str = ""
     """Action for an unreadable answer."""
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """Return the instructions, with the form of an answer."""
-        return self.said
+        """Return the instructions."""
+        return self.said if isinstance(self.said, str) else self.said[agent]
 
     def describe(self, agent: str, observation: Any) -> str:
         """Return the text of an observation."""
@@ -145,7 +147,11 @@ class FreeTextView:
 
     def parse(self, agent: str, answer: str) -> str | ParseFailure:
         """Return the text unless it is unreadable; never raise."""
-        return readable_text(answer)
+        text = readable_text(answer)
+        if self.read is None or isinstance(text, ParseFailure):
+            return text
+        read = self.read(text)
+        return read if isinstance(read, ParseFailure) else text
 
 
 def readable_text(answer: Any) -> str | ParseFailure:

@@ -35,7 +35,6 @@ from srl_envs.validation import (
     number_between,
     parallel_form,
     reset_arguments,
-    unchanged_if_refused,
 )
 
 DEFAULT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -51,42 +50,40 @@ DEFAULT: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 class MultitaskView:
     """Text view of the multitask environment; the observation contains the current label."""
 
-    views: tuple[tuple[str, TextView, int], ...]
-    """(label, view of the environment, length of its observation vector), in order."""
+    views: Mapping[str, TextView]
+    """Label -> view of the environment."""
+
+    @property
+    def first(self) -> TextView:
+        """Any of the views, which have the same answers."""
+        return next(iter(self.views.values()))
 
     @property
     def default_action(self) -> Any:
-        return self.views[0][1].default_action
+        return self.first.default_action
 
     @property
     def parse_penalty(self) -> float:
-        return self.views[0][1].parse_penalty
+        return self.first.parse_penalty
 
     def of_observation(self, observation: Any) -> TextView:
-        return self._current(observation)[0]
+        current = int(np.argmax(vector_of(observation)[-len(self.views) :]))
+        return list(self.views.values())[current]
 
     def rules(self, agent: str) -> str:
-        rules = [f"{label}: {view.rules(agent)}" for label, view, _ in self.views]
+        rules = [f"{label}: {view.rules(agent)}" for label, view in self.views.items()]
         return "Every episode is one of these.\n" + "\n".join(rules)
 
     def describe(self, agent: str, observation: Any) -> str:
-        view, length = self._current(observation)
-        own = vector_of(observation)[:length]
-        if isinstance(observation, Mapping):
-            return view.describe(agent, {**observation, "observation": own})
-        return view.describe(agent, own)
+        return self.of_observation(observation).describe(agent, observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        return self.views[0][1].answers(agent)
+        return self.first.answers(agent)
 
     def parse(self, agent: str, answer: str) -> Any | ParseFailure:
-        if self.answers(agent):
-            return self.views[0][1].parse(agent, answer)
-        return readable_text(answer)
-
-    def _current(self, observation: Any) -> tuple[TextView, int]:
-        _, view, length = self.views[int(np.argmax(vector_of(observation)[-len(self.views) :]))]
-        return view, length
+        # Free texts are read by the current environment; see `of_observation`.
+        listed = self.answers(agent)
+        return self.first.parse(agent, answer) if listed else readable_text(answer)
 
 
 class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
@@ -143,16 +140,14 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         }
         self._length = max(box.shape[0] for own in boxes.values() for box in own)
         self.observation_spaces = {
-            agent: self._space_of(_joined(own, self._length)) for agent, own in boxes.items()
+            agent: _with_vector(first.observation_space(agent), _joined(own, self._length))
+            for agent, own in boxes.items()
         }
-        states = [_state_space(env) for env in self._all]
+        states = [_vector_space(env.state_space) for env in self._all]
         self._state_length = max(box.shape[0] for box in states)
         self.state_space = _joined(states, self._state_length)
         self.text_view: TextView = MultitaskView(
-            tuple(
-                (label, env.unwrapped.text_view, boxes[self.possible_agents[0]][place].shape[0])
-                for place, (label, env) in enumerate(self.environments.items())
-            )
+            {label: env.unwrapped.text_view for label, env in self.environments.items()}
         )
         self.environment: str | None = None
         self._episode = -1  # Episodes since the last seed, counted from 0.
@@ -176,22 +171,21 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Start an episode of one of the environments; without a seed, continue the last one.
 
         The environment receives the number of the episode since that seed as option "episode". A
-        refused argument raises EnvConfigError and changes nothing.
+        refused argument raises EnvConfigError.
         """
         seed, given = reset_arguments(seed, options)
-        with unchanged_if_refused(self, "environment", "_episode"):
-            if seed is not None:
-                self.np_random = np.random.default_rng(seed)
-            self._episode = 0 if seed is not None else self._episode + 1
-            drawn = str(self.np_random.choice(self._labels, p=self._shares))
-            own_seed = int(self.np_random.integers(2**31))
-            named = given.get("environment")
-            self.environment = (
-                drawn if named is None else check_choice("environment", named, self._labels)
-            )
-            # The environment is seeded in every episode and cannot count them.
-            options = {"episode": self._episode, **given}
-            observations, infos = self._on("reset").reset(seed=own_seed, options=options)
+        if seed is not None:
+            self.np_random = np.random.default_rng(seed)
+        self._episode = 0 if seed is not None else self._episode + 1
+        drawn = str(self.np_random.choice(self._labels, p=self._shares))
+        own_seed = int(self.np_random.integers(2**31))
+        named = given.get("environment")
+        self.environment = (
+            drawn if named is None else check_choice("environment", named, self._labels)
+        )
+        # The environment is seeded in every episode and cannot count them.
+        options = {"episode": self._episode, **given}
+        observations, infos = self._on("reset").reset(seed=own_seed, options=options)
         return self._seen(observations), self._told(infos)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
@@ -227,11 +221,12 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return self.environments[self.environment]
 
     def _seen(self, observations: Mapping[str, Any]) -> dict[str, Any]:
-        return {agent: self._observed(seen) for agent, seen in observations.items()}
-
-    def _observed(self, seen: Any) -> Any:
-        vector = self._padded(vector_of(seen), self._length)
-        return {**seen, "observation": vector} if isinstance(seen, Mapping) else vector
+        found: dict[str, Any] = {}
+        for agent, seen in observations.items():
+            vector = self._padded(vector_of(seen), self._length)
+            is_mapping = isinstance(seen, Mapping)
+            found[agent] = {**seen, "observation": vector} if is_mapping else vector
+        return found
 
     def _told(self, infos: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         return {agent: {**info, "environment": self.environment} for agent, info in infos.items()}
@@ -242,99 +237,80 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         padded[length + self._labels.index(str(self.environment))] = 1.0
         return padded
 
-    def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
-        if self.obs_mode == "vector":
-            return vector
-        first = self._all[0].observation_space(self.possible_agents[0])
-        if not isinstance(first, spaces.Dict):
-            raise EnvConfigError(
-                f"environments must observe a Dict with obs_mode={self.obs_mode!r}, got {first}: "
-                "give obs_mode='vector'"
-            )
-        return spaces.Dict({**first.spaces, "observation": vector})
-
-
-def _state_space(env: ParallelEnv) -> spaces.Box:
-    space = getattr(env, "state_space", None)
-    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-        raise EnvConfigError(
-            f"environments must have a state_space of vectors, for state(), and {env} has {space}"
-        )
-    return space
-
 
 def _made(environments: Any, **given: Any) -> dict[str, Any]:
-    if not isinstance(environments, Mapping) or not environments:
+    entries = environments if isinstance(environments, Mapping) else {}
+    forms = ({"name"}, {"name", "options"})
+    named = [isinstance(one, Mapping) and set(one) in forms for one in entries.values()]
+    if not named or not all(named):
         raise EnvConfigError(
-            f"environments is {environments!r}: give label -> {{'name': ..., 'options': ...}}"
+            f"environments must be label -> {{'name': ..., 'options': ...}}, got {environments!r}"
         )
     made = {}
-    for label, entry in environments.items():
-        name = f"environments.{label}"
-        options = (entry.get("options") or {}) if isinstance(entry, Mapping) else None
-        if (
-            not isinstance(options, Mapping)
-            or not all(isinstance(key, str) for key in options)
-            or not {"name"} <= set(entry) <= {"name", "options"}
-        ):
-            raise EnvConfigError(f"{name} is {entry!r}: give {{'name': ..., 'options': {{...}}}}")
+    for label, entry in entries.items():
+        name, options = entry["name"], entry.get("options") or {}
+        if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+            raise EnvConfigError(f"environments.{label}.options must be a mapping, got {options!r}")
         if both := set(given) & set(options):
             raise EnvConfigError(
-                f"{name}.options.{min(both)} is the same for all: give it next to environments"
+                f"environments.{label}.options.{min(both)} is the same for all: give it next to "
+                "environments"
             )
-        if str(entry["name"]).partition(":")[0] == "multitask_v0":
-            raise EnvConfigError(f"{name} must not be multitask_v0 itself")
+        if str(name).partition(":")[0] == "multitask_v0":
+            raise EnvConfigError(f"environments.{label} must not be multitask_v0 itself")
         try:
-            made[str(label)] = registry.make(entry["name"], **options, **given)
+            made[str(label)] = registry.make(name, **options, **given)
         except EnvConfigError as error:
-            raise EnvConfigError(f"{name}: {error}") from error
+            raise EnvConfigError(f"environments.{label}: {error}") from error
     return made
 
 
 def _shares(weights: Mapping[str, float] | None, labels: Sequence[str]) -> list[float]:
-    if weights is None:
-        return [1 / len(labels)] * len(labels)
-    if not isinstance(weights, Mapping) or set(weights) != set(labels):
+    given = dict.fromkeys(labels, 1.0) if weights is None else weights
+    if not isinstance(given, Mapping) or set(given) != set(labels):
         raise EnvConfigError(f"weights is {weights!r}: give one for each of {', '.join(labels)}")
-    given = [number_between(f"weights.{label}", weights[label], 0.0, 1e9) for label in labels]
-    if not sum(given):
+    shares = [number_between(f"weights.{label}", given[label], 0.0, 1e9) for label in labels]
+    if not sum(shares):
         raise EnvConfigError("weights are all 0: one environment at least must be played")
-    return [weight / sum(given) for weight in given]
+    return [share / sum(shares) for share in shares]
 
 
 def _refuse_difference(first_label: str, first: Any, label: str, env: Any) -> None:
-    if getattr(env.unwrapped, "text_view", None) is None:
-        raise EnvConfigError(f"environments.{label} has no text_view: it cannot be read")
-
-    def facts(one: Any) -> dict[str, Any]:
-        view, agents = one.unwrapped.text_view, list(one.possible_agents)
-        return {
-            "seats": agents,
-            "teams": getattr(one, "teams", None),
-            "actions": [one.action_space(agent) for agent in agents],
-            "answers": [view.answers(agent) for agent in agents],
-            "default action": view.default_action,
-            "parse penalty": view.parse_penalty,
-            "kind of observation": _kind(one.observation_space(agents[0])),
-        }
-
-    for what, mine in facts(first).items():
-        theirs = facts(env)[what]
-        if mine != theirs:
+    expected, facts = _facts(first), _facts(env)
+    for what in expected:
+        if facts[what] != expected[what]:
             raise EnvConfigError(
-                f"environments.{first_label} and environments.{label} differ in their {what}, "
-                f"{mine} and {theirs}: one run of both needs the same"
+                f"environments.{first_label} and environments.{label} must have the same {what}, "
+                f"got {expected[what]} and {facts[what]}"
             )
 
 
-def _kind(space: spaces.Space[Any]) -> Any:
-    return sorted(space.spaces) if isinstance(space, spaces.Dict) else type(space).__name__
+def _facts(env: Any) -> dict[str, Any]:
+    view, agents = getattr(env.unwrapped, "text_view", None), list(env.possible_agents)
+    if view is None or not isinstance(getattr(env, "state_space", None), spaces.Box):
+        raise EnvConfigError(f"environments must have a text_view and a state_space, got {env}")
+    observed = env.observation_space(agents[0])
+    return {
+        "agents": agents,
+        "teams": getattr(env, "teams", None),
+        "actions": [env.action_space(agent) for agent in agents],
+        "answers": [view.answers(agent) for agent in agents],
+        "default action": view.default_action,
+        "parse penalty": view.parse_penalty,
+        "observations": sorted(observed) if isinstance(observed, spaces.Dict) else None,
+    }
 
 
 def _vector_space(space: spaces.Space[Any]) -> spaces.Box:
     vector = space["observation"] if isinstance(space, spaces.Dict) else space
     if not isinstance(vector, spaces.Box) or len(vector.shape) != 1:
-        raise EnvConfigError(f"{vector} is no vector: only those can stand side by side")
+        raise EnvConfigError(f"environments must observe vectors, got {vector}")
+    return vector
+
+
+def _with_vector(space: spaces.Space[Any], vector: spaces.Box) -> spaces.Space[Any]:
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({**space.spaces, "observation": vector})
     return vector
 
 

@@ -9,18 +9,13 @@ The games of choosing, the bandit and the mazes have their rules on arrays; trad
 are stepped one by one (SyncVectorGame). Environment i is the single one seeded with `seed + i`.
 """
 
-from gymnasium.vector import AutoresetMode
-
 from srl_envs.vector.array_env import ArrayGame
-from srl_envs.vector.gymnasium_adapter import AgentVectorEnv
 from srl_envs.vector.loop import SyncVectorGame
 from srl_envs.vector.make_vector import make
 from srl_envs.vector.vector_env import VectorGame
 
 __all__ = [
-    "AgentVectorEnv",
     "ArrayGame",
-    "AutoresetMode",
     "SyncVectorGame",
     "VectorGame",
     "make",

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
 from srl_envs.games.base import NOISE_LIMIT, SimultaneousGame
 from srl_envs.vector.rng import BatchedRng, Draw
@@ -19,9 +18,9 @@ Played = tuple[np.ndarray, np.ndarray | None]
 class ArrayGame(VectorGame):
     """A game whose rules are written on arrays.
 
-    `game` is the single environment: it has checked the parameters, and its numbers are used. A
-    game defines `play_round`, `round_infos` and `begin` or `_first`, and may say more in
-    `masks`. Its random numbers are `rng`'s, by the generators' method `draw`.
+    `game` is the single environment, which has checked the parameters. A game defines `play_round`,
+    `round_infos` and `begin` or `_first`. Its random numbers are `rng`'s, drawn by the method
+    `draw` of NumPy's generators.
     """
 
     _first: np.ndarray
@@ -31,10 +30,9 @@ class ArrayGame(VectorGame):
         self,
         game: SimultaneousGame,
         num_envs: int,
-        autoreset_mode: AutoresetMode | str,
         draw: Draw = np.random.Generator.standard_normal,
     ) -> None:
-        super().__init__(game, num_envs, autoreset_mode)
+        super().__init__(game, num_envs)
         self._game = game
         self.rounds = game.rounds
         self.rng = BatchedRng(self.num_envs, self.num_agents, draw)
@@ -48,25 +46,28 @@ class ArrayGame(VectorGame):
         self._observations[env_ids] = self._first
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        """One round, which writes the observations.
+        """Play one round and write the observations.
 
-        `over` (N,) marks those whose time is up, `resting` (N,) those that sit the round out.
+        `over` (N,) marks environments in their last round, `resting` (N,) those that do not play.
         """
         raise NotImplementedError
 
     def round_infos(self) -> dict[str, Any]:
-        """Infos of the round just played: fresh arrays (N, A, ...), dicts of such, or pairs of one
-        and which environments have it (N,)."""
+        """Return the infos of the last round.
+
+        Values are new arrays (N, A, ...), dicts of arrays, or pairs of an array and a mask (N,) of
+        the environments that have it.
+        """
         raise NotImplementedError
 
     def masks(self) -> np.ndarray:
-        """Legal actions now, int8 (N, A, actions), a fresh array."""
+        """Return the legal actions, a new int8 array (N, A, actions)."""
         return np.ones((*self._shape, int(self.single_action_space.n)), np.int8)
 
     # What a game may use.
 
     def noise(self, idle: np.ndarray) -> np.ndarray | float:
-        """The round's clipped normal numbers (N, A) times `noise_std`; `idle` (N,) draw none."""
+        """Return clipped normal numbers (N, A) times `noise_std`; `idle` (N,) ones draw none."""
         if not self._game.noise_std:
             return 0.0
         noise = self.rng.next(idle).clip(-NOISE_LIMIT, NOISE_LIMIT)
@@ -80,11 +81,6 @@ class ArrayGame(VectorGame):
             column[...] = times[0]
         else:
             broadcast_to_agents(column, times)
-
-    # The machinery.
-
-    def _check_options(self, options: Mapping[str, Any]) -> None:
-        self._game.reset(seed=0, options=options)
 
     def _start(
         self, env_ids: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
@@ -112,7 +108,7 @@ class ArrayGame(VectorGame):
 
 
 def _marked(infos: Mapping[str, Any], shape: tuple[int, int]) -> dict[str, Any]:
-    """Infos as VectorGame gives them: each with, under `"_" + key`, who has it (N, A)."""
+    """Add to each info, under `"_" + key`, a mask (N, A) of the agents that have it."""
     marked: dict[str, Any] = {}
     for key, value in infos.items():
         has = np.ones(shape, bool)

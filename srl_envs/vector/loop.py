@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
 
 from srl_envs.errors import EnvConfigError
 from srl_envs.validation import Step
@@ -15,24 +14,24 @@ from srl_envs.vector.vector_env import Outcome, VectorGame
 
 
 class SyncVectorGame(VectorGame):
-    """N environments that are stepped one after another: the interface, not the speed.
+    """N PettingZoo ParallelEnvs, made by `make_env`, that are stepped one after another.
 
-    `make_env` makes one PettingZoo ParallelEnv. All its agents must have one kind of observation, a
-    space of one shape and dtype (Box, Discrete, ...), and the same `Discrete` actions from 0 on. An
-    agent whose part ends before the others' keeps its last observation and the mark of its end,
-    earns 0, has no infos, and its actions are ignored; so does one that does not take part, which
-    counts as terminated. Raises EnvConfigError for spaces that do not fit into arrays.
+    All agents need observations of one shape and dtype, and the same `Discrete` actions from 0 on.
+    An agent that leaves before the others keeps its last observation and the mark of its end, and
+    earns 0. An agent that does not take part counts as terminated.
+
+    Raises:
+        EnvConfigError: The spaces do not fit into arrays.
     """
 
     def __init__(
         self,
         make_env: Callable[[], Any],
         num_envs: int = 1,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
         first = make_env()
         _refuse_misfits(first)
-        super().__init__(first, num_envs, autoreset_mode)
+        super().__init__(first, num_envs)
         self.envs = [first, *(make_env() for _ in range(self.num_envs - 1))]
         self._terminated = np.zeros(self._shape, bool)
         self._truncated = np.zeros(self._shape, bool)
@@ -78,12 +77,10 @@ class SyncVectorGame(VectorGame):
     def _reset_each(
         self, env_ids: Sequence[int], seeds: Sequence[int | None], options: Mapping[str, Any]
     ) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """What the reset of each of these environments gives, in order."""
         for i, seed in zip(env_ids, seeds, strict=True):
             yield self.envs[i].reset(seed=seed, options=dict(options))
 
     def _step_each(self, actions: Mapping[int, Mapping[str, Any]]) -> Iterable[Step]:
-        """What the step of each of these environments gives, in order."""
         for i, acts in actions.items():
             yield self.envs[i].step(acts)
 
@@ -118,22 +115,15 @@ class SyncVectorGame(VectorGame):
         return infos
 
     def _array(self, values: Sequence[Any], where: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Values put where they belong; of objects where they are no equal numbers or arrays."""
-        first = values[0]
-        stacked: np.ndarray
-        if isinstance(first, np.ndarray | np.generic) and all(
-            isinstance(value, np.ndarray | np.generic)
-            and (value.shape, value.dtype) == (first.shape, first.dtype)
-            for value in values
-        ):
-            stacked = np.zeros((*self._shape, *first.shape), first.dtype)
-            stacked[where] = np.array(values)
-            return stacked
-        kinds = {type(value) for value in values}
-        if kinds <= {int, float} or kinds == {bool}:
-            dtype = float if float in kinds else first.__class__
-            stacked = np.zeros(self._shape, dtype)
-            stacked[where] = values
+        """Return an array with these values; of objects unless they have one dtype and shape."""
+        arrays = [np.asarray(value) for value in values]
+        kinds = {(array.shape, array.dtype) for array in arrays}
+        if {type(value) for value in values} == {int, float}:
+            kinds = {((), np.dtype(float))}
+        (shape, dtype), *others = kinds
+        if not others and dtype.kind in "biuf":
+            stacked = np.zeros((*self._shape, *shape), dtype)
+            stacked[where] = arrays
             return stacked
         stacked = np.full(self._shape, None, object)
         for i, agent, value in zip(*where, values, strict=True):

@@ -5,25 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
-from srl_envs.vector.gymnasium_adapter import AgentVectorEnv
 from srl_envs.vector.loop import SyncVectorGame
 from srl_envs.vector.vector_env import VectorGame
 
 
-def make(
-    name: str,
-    num_envs: int = 1,
-    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-    **parameters: Any,
-) -> VectorGame:
-    """`num_envs` environments `name` of the registry; `parameters` are the single environment's.
+def make(name: str, num_envs: int = 1, **parameters: Any) -> VectorGame:
+    """Return `num_envs` environments `name` of the registry, as `srl_envs.make` makes one.
 
-    Raises EnvConfigError for what `srl_envs.make` refuses, for games that are played in words, and
-    for another `obs_mode` than "vector" or a `render_mode`: those are of single environments.
+    Raises:
+        EnvConfigError: `srl_envs.make` refuses the arguments, the game is played in words, or
+            `obs_mode` or `render_mode` is one of single environments.
     """
     game = registry.make(name, **parameters)
     acts = game.action_space(game.possible_agents[0])
@@ -44,25 +38,6 @@ def make(
         )
     array_form = registry.array_form(name)
     if array_form is not None:
-        made: VectorGame = array_form(game, num_envs, autoreset_mode)
+        made: VectorGame = array_form(game, num_envs)
         return made
-    return SyncVectorGame(lambda: registry.make(name, **parameters), num_envs, autoreset_mode)
-
-
-def single_agent_vector(
-    name: str,
-    num_envs: int,
-    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-    **parameters: Any,
-) -> AgentVectorEnv:
-    """What `gymnasium.make_vec` makes of the registry's games for one agent.
-
-    Raises EnvConfigError for a game of several agents.
-    """
-    game = make(name, num_envs, autoreset_mode, **parameters)
-    if game.num_agents != 1:
-        raise EnvConfigError(
-            f"Gymnasium plays one agent, and the game has {game.num_agents}: "
-            "give num_agents=1, or choose with srl_envs.vector.AgentVectorEnv"
-        )
-    return AgentVectorEnv(game)
+    return SyncVectorGame(lambda: registry.make(name, **parameters), num_envs)

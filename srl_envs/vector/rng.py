@@ -17,9 +17,9 @@ Draw = Callable[..., object]
 
 
 class BatchedRng:
-    """For every environment a generator of its own, whose numbers are handed out in order.
+    """One generator per environment, whose numbers are returned in order.
 
-    What environment i gets does not depend on the others, nor on the size of the blocks.
+    The numbers of an environment depend neither on the others nor on the size of the blocks.
     """
 
     def __init__(self, num_envs: int, num_agents: int, draw: Draw) -> None:
@@ -31,14 +31,14 @@ class BatchedRng:
         self._env_ids = np.arange(num_envs)
 
     def reseed(self, env_ids: Sequence[int], seeds: Sequence[int | None]) -> None:
-        """Generators from new seeds; None goes on with the old one."""
+        """Seed generators anew; a seed of None keeps the old one."""
         for i, seed in zip(env_ids, seeds, strict=True):
             if seed is not None:
                 self.sources[i].np_random = np.random.default_rng(seed)
                 self._used[i] = len(self._block)
 
     def next(self, idle: np.ndarray) -> np.ndarray:
-        """The next numbers (N, A), not to be changed; those that `idle` (N,) marks draw none."""
+        """Return the next numbers (N, A), not to be changed; `idle` (N,) ones draw none."""
         rounds, _, num_agents = self._block.shape
         spent = (self._used == rounds).nonzero()[0]
         for start in range(0, len(spent), TOGETHER):

@@ -1,7 +1,4 @@
-"""Base class of vectorised games: many episodes at once, on arrays.
-
-Seeds, the checks of actions, and what happens to an environment whose episode has ended.
-"""
+"""Base class of vectorized games: seeds, checks of actions and automatic resets."""
 
 from __future__ import annotations
 
@@ -10,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode
 
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.errors import EnvError
 from srl_envs.validation import reset_arguments, whole_number
 
 Outcome = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -23,27 +19,25 @@ Step = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 class VectorGame:
     """N environments of one game, that of `single`, with A agents each, stepped together.
 
-    Environment i behaves exactly as the single environment after `reset(seed=s_i)`: the same
-    observations, rewards, ends and infos, number for number.
+    Environment i behaves exactly as the single environment after `reset(seed=s_i)`.
 
     - observations: (N, A, ...), in the dtype of `single_observation_space` (float32 in our games)
     - actions: integers (N, A)
     - rewards: float64 (N, A); terminations and truncations: bool (N, A)
-    - infos: for each key that some agent's info has, an array (N, A, ...) and, under `"_" + key`, a
-      bool array (N, A) that says who has it; others hold zeros, or None where values are objects.
+    - infos: for each key of an agent's info an array (N, A, ...) and, under `"_" + key`, a bool
+      array (N, A) of the agents that have it; the others have zeros, or None if values are objects.
       A dict within an info becomes such a dict of arrays.
 
-    Every array is the caller's own. `autoreset_mode` is gymnasium's: with NEXT_STEP the step after
-    an end ignores that environment's actions and begins its next episode, with reward 0; with
-    SAME_STEP the step that ends an episode gives the next one's first observation, and the last of
-    the ended one under `"final_obs"` (N, A, ...) and `"final_info"`; with DISABLED the caller
-    resets. Actions of environments that rest are checked all the same. Raises EnvConfigError for
-    wrong arguments and EnvError for wrong use.
+    Returned arrays are copies. Episodes restart as in Gymnasium's mode NEXT_STEP: the step after an
+    end ignores that environment's actions and begins its next episode, with reward 0.
+
+    Raises:
+        EnvConfigError: An argument is invalid.
+        EnvError: The environment is used in a wrong way.
     """
 
-    def __init__(self, single: Any, num_envs: int, autoreset_mode: AutoresetMode | str) -> None:
+    def __init__(self, single: Any, num_envs: int) -> None:
         self.num_envs = whole_number("num_envs", num_envs, low=1)
-        self.autoreset_mode = _mode(autoreset_mode)
         self.possible_agents: list[str] = list(single.possible_agents)
         agent = self.possible_agents[0]
         self.single_observation_space: spaces.Space[Any] = single.observation_space(agent)
@@ -57,7 +51,7 @@ class VectorGame:
 
     @property
     def num_agents(self) -> int:
-        """A, the agents of each environment."""
+        """Number of agents of each environment."""
         return self._shape[1]
 
     # What a game defines.
@@ -65,22 +59,16 @@ class VectorGame:
     def _start(
         self, env_ids: np.ndarray, seeds: Sequence[int | None], options: Mapping[str, Any]
     ) -> None:
-        """Begin episodes in these environments, with one seed for each, None to go on."""
+        """Begin episodes in these environments; a seed of None continues the random stream."""
         raise NotImplementedError
 
     def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
-        """One round; `resting` (N,) marks who sits it out.
-
-        What is returned and left behind for those who rest is overwritten.
-        """
+        """Play one round; the results of environments that `resting` (N,) marks are overwritten."""
         raise NotImplementedError
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
-        """All infos now; `fresh` (N,) marks environments that were reset and not played since."""
+        """Return all infos; `fresh` (N,) marks environments that were reset since the last step."""
         raise NotImplementedError
-
-    def _check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise EnvConfigError for options of `reset` that the game refuses; change nothing."""
 
     # The interface.
 
@@ -88,95 +76,53 @@ class VectorGame:
         self,
         seed: int | Sequence[int | None] | None = None,
         options: Mapping[str, Any] | None = None,
-        mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin episodes, in all environments or those that `mask`, a bool array (N,), marks.
+        """Begin episodes in all environments.
 
-        An int gives environment i the seed `seed + i`; None carries on from the last episode's
-        randomness. `options` go to every environment; `"reset_mask"` among them is `mask` by
-        gymnasium's name. Environments left out keep their episodes: their last observations are
-        returned, and no infos. What is refused changes nothing; with SyncVectorGame, nothing in the
-        environment that refuses and in those after it.
+        Args:
+            seed: An int gives environment i the seed `seed + i`, a list one seed per environment.
+                None continues the random streams.
+            options: Options for every environment.
         """
-        given = dict(reset_arguments(None, options)[1])
-        if "reset_mask" in given:
-            if mask is not None:
-                raise EnvError("give mask or options['reset_mask'], not both")
-            mask = given.pop("reset_mask")
+        given = reset_arguments(None, options)[1]
         seeds = self._seeds(seed)
-        fresh = np.ones(self.num_envs, bool) if mask is None else self._marked(mask)
-        env_ids = fresh.nonzero()[0]
-        if given:
-            self._check_options(given)
-        self._start(env_ids, [seeds[i] for i in env_ids.tolist()], given)
-        self._begun = True
-        self._ended = self._ended & ~fresh
-        infos = self._report(fresh)
-        return self._observations.copy(), infos if mask is None else only(infos, fresh)
+        everywhere = np.ones(self.num_envs, bool)
+        self._start(everywhere.nonzero()[0], seeds, given)
+        self._begun, self._ended = True, ~everywhere
+        return self._observations.copy(), self._report(everywhere)
 
     def step(self, actions: Any) -> Step:
-        """Play one round in every environment: observations, rewards, terminations, ... and infos.
+        """Play one round in every environment.
 
-        Raises EnvError for actions of another shape or kind, for the first that is out of range, or
-        where no episode runs.
+        Raises:
+            EnvError: The actions have another shape or kind, one is out of range, or no episode is
+                running.
         """
         chosen = self._checked(actions)
         resting = self._ended
-        some_rest = bool(resting.any())
-        if some_rest and self.autoreset_mode is AutoresetMode.DISABLED:
-            raise EnvError(
-                f"the episode of environment {int(resting.argmax())} has ended: "
-                "reset(mask=...) it, or choose an autoreset_mode"
-            )
         rewards, terminations, truncations = self._play(chosen, resting)
-        if some_rest:
+        if resting.any():
             env_ids = resting.nonzero()[0]
             self._start(env_ids, [None] * len(env_ids), {})
             for outcome in (rewards, terminations, truncations):
                 outcome[env_ids] = 0
-        ended = np.zeros(self.num_envs, bool)
+        self._ended = np.zeros(self.num_envs, bool)
         if terminations.any() or truncations.any():
-            ended = all_agents(terminations | truncations)
-        self._ended = ended
-        if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
-            infos = self._start_again(ended)
-            self._ended = np.zeros(self.num_envs, bool)
-        else:
-            infos = self._report(resting)
+            self._ended = all_agents(terminations | truncations)
+        infos = self._report(resting)
         return self._observations.copy(), rewards, terminations, truncations, infos
 
     def close(self) -> None:
-        """Nothing is held open."""
-
-    # The machinery.
-
-    def _start_again(self, ended: np.ndarray) -> dict[str, Any]:
-        """Begin anew where episodes ended: the infos, with those of the end beside them."""
-        final_obs = np.zeros_like(self._observations)
-        final_obs[ended] = self._observations[ended]
-        final_info = only(self._report(np.zeros(self.num_envs, bool)), ended)
-        env_ids = ended.nonzero()[0]
-        self._start(env_ids, [None] * len(env_ids), {})
-        infos = self._report(ended)
-        for key, value in (("final_obs", final_obs), ("final_info", final_info)):
-            infos[key], infos[f"_{key}"] = value, self.per_agent(ended)
-        return infos
+        """Close the environments."""
 
     def per_agent(self, values: np.ndarray) -> np.ndarray:
-        """Values of the environments (N,) as a fresh array with one for each agent, (N, A)."""
+        """Return values of the environments (N,) as a new array for all agents, (N, A)."""
         spread = np.empty(self._shape, values.dtype)
         broadcast_to_agents(spread, values)
         return spread
 
     def _checked(self, actions: Any) -> np.ndarray:
-        """The actions as int64 (N, A)."""
-        try:
-            given = np.asarray(actions)
-        except ValueError:  # rows of different lengths
-            raise EnvError(
-                f"actions must be one for each environment and agent, shape {self._shape}, "
-                f"got {actions!r}"
-            ) from None
+        given = np.asarray(actions)
         if given.dtype.kind not in "iu":
             raise EnvError(f"actions must be integers, got an array of {given.dtype}")
         if given.shape != self._shape:
@@ -209,17 +155,6 @@ class VectorGame:
         first = whole_number("seed", seed, low=0)
         return list(range(first, first + self.num_envs))
 
-    def _marked(self, mask: Any) -> np.ndarray:
-        if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,):
-            raise EnvError(
-                f"a reset mask must be a bool array of shape ({self.num_envs},), got {mask!r}"
-            )
-        if not mask.any():
-            raise EnvError("a reset mask must mark at least one environment, got none")
-        if not self._begun:
-            raise EnvError("reset() all environments before a part of them")
-        return mask
-
 
 # NumPy works through arrays along their last axis. That of the agents is short, so that a loop over
 # the agents is many times as fast as broadcasting along it or summing over it.
@@ -232,7 +167,7 @@ def broadcast_to_agents(target: np.ndarray, values: np.ndarray) -> None:
 
 
 def sum_over_agents(values: np.ndarray) -> np.ndarray:
-    """The sums (N,) of values (N, A)."""
+    """Return the sums (N,) of values (N, A)."""
     total: np.ndarray = values[:, 0].copy()
     for agent in range(1, values.shape[1]):
         total += values[:, agent]
@@ -240,7 +175,7 @@ def sum_over_agents(values: np.ndarray) -> np.ndarray:
 
 
 def all_agents(marks: np.ndarray) -> np.ndarray:
-    """The environments (N,) whose agents are all marked in `marks`, bool (N, A)."""
+    """Return the environments (N,) whose agents are all marked in `marks`, bool (N, A)."""
     marked: np.ndarray = marks[:, 0].copy()
     for agent in range(1, marks.shape[1]):
         marked &= marks[:, agent]
@@ -248,7 +183,7 @@ def all_agents(marks: np.ndarray) -> np.ndarray:
 
 
 def only(infos: Mapping[str, Any], kept_envs: np.ndarray) -> dict[str, Any]:
-    """The infos of the environments that `kept_envs` (N,) marks; the others have none."""
+    """Return the infos of the environments that `kept_envs` (N,) marks."""
     kept: dict[str, Any] = {}
     for key, value in infos.items():
         if key.startswith("_"):
@@ -263,16 +198,3 @@ def only(infos: Mapping[str, Any], kept_envs: np.ndarray) -> dict[str, Any]:
             kept[key][~has] = None if value.dtype == object else 0
         kept[f"_{key}"] = has
     return kept
-
-
-def _mode(mode: AutoresetMode | str) -> AutoresetMode:
-    if isinstance(mode, str) and mode in AutoresetMode.__members__:
-        return AutoresetMode[mode]
-    try:
-        return AutoresetMode(mode)
-    except ValueError:
-        allowed = ", ".join(f"{known.name!r} ({known.value!r})" for known in AutoresetMode)
-        raise EnvConfigError(
-            f"autoreset_mode must be a gymnasium.vector.AutoresetMode or one of {allowed}, "
-            f"got {mode!r}"
-        ) from None

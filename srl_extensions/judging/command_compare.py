@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from srl_extensions.judging.aggregates import (
     Scores,
@@ -18,19 +20,22 @@ from srl_extensions.judging.aggregates import (
     probability_of_improvement,
 )
 from srl_extensions.judging.shared import with_interval, write_results
+from srl_train.cli import COMMANDS
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_record, add_seed, check_numbers
 from srl_train.errors import ConfigError
-from srl_train.metrics.document import aligned
 from srl_train.metrics.errors import RunFolderError
-from srl_train.metrics.headline import headline, position
-from srl_train.metrics.run_folder import RecordedRun, load
-from srl_train.metrics.seeds import entries, labels, settings
+from srl_train.metrics.tables import aligned
 from srl_train.run_files import refuse_unwritable
+
+if TYPE_CHECKING:
+    from srl_extensions.pages.run_folder import RecordedRun
 
 SCHEMA_VERSION = 1
 ENOUGH_SEEDS = 10
 """Seeds from which a bootstrap interval covers about 95 %, see `Estimate.interval`."""
+_SEED = re.compile(r"[_\-./ ]*(seed)?[_\-= ]*\d+$")
+"""End of a folder's name that contains the seed: run_3, run-seed3, run/3."""
 COLUMNS = {
     "interquartile_mean": "interquartile mean",
     "mean": "mean",
@@ -55,9 +60,10 @@ def run(args: argparse.Namespace) -> int:
     check_numbers(args)
     named = [_split(word) for word in args.runs]
     folders = [folder for _, folder in named]
+    report = COMMANDS.load("report")
     loaded = [
-        (method, label, load(folder))
-        for (method, folder), label in zip(named, labels(folders), strict=True)
+        (method, label, report.load(folder))
+        for (method, folder), label in zip(named, report.labels(folders), strict=True)
     ]
     if args.out is not None:
         refuse_unwritable("--out", args.out)
@@ -105,8 +111,23 @@ def methods_of(runs: Sequence[tuple[str | None, str, RecordedRun]]) -> dict[str,
     for method, _, own in runs:
         if method is not None:
             found.setdefault(method, []).append(own)
-    for entry in entries([(label, own) for method, label, own in runs if method is None]):
-        found.setdefault(entry.label, []).extend(entry.runs)
+    alike: dict[str, list[tuple[str, RecordedRun]]] = {}
+    for method, label, own in runs:
+        if method is None:
+            # A run without a configuration has nothing known in common with another run.
+            same = {key: value for key, value in own.config.items() if key != "seed"}
+            alike.setdefault(json.dumps(same, default=str) if same else label, []).append(
+                (label, own)
+            )
+    for members in alike.values():
+        seeds = {own.seed for _, own in members}
+        if len(seeds) == len(members) > 1:
+            bare = {_SEED.sub("", label) for label, _ in members}
+            name = (bare.pop() if len(bare) == 1 else "") or members[0][0]
+            members = [(f"{name} ({len(members)} seeds)", own) for _, own in members]
+        # The same seed twice is the same run again, not a second sample.
+        for label, own in members:
+            found.setdefault(label, []).append(own)
     return found
 
 
@@ -123,8 +144,8 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, bool, 
             normalised.
     """
     runs = [run for own in methods.values() for run in own]
-    evaluated = all(math.isfinite(headline(run).after) for run in runs)
-    normalised = all(math.isfinite(position(0.0, run.baselines)) for run in runs)
+    evaluated = all(math.isfinite(run.evaluated("after", "raw_reward")) for run in runs)
+    normalised = all(math.isfinite(run.position(0.0)) for run in runs)
     scores: dict[str, dict[str, list[float]]] = {}
     for method, own in methods.items():
         seen = set()
@@ -133,10 +154,12 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, bool, 
             if (task, run.seed) in seen:
                 raise RunFolderError(f"{method} has seed {run.seed} of {task} twice")
             seen.add((task, run.seed))
-            value = headline(run).after if evaluated else headline(run).end
+            value = (
+                run.evaluated("after", "raw_reward") if evaluated else run.edges("raw_reward")[1]
+            )
             if not math.isfinite(value):
                 raise RunFolderError(f"{run.folder} has no reward yet")
-            scaled = position(value, run.baselines) if normalised else value
+            scaled = run.position(value) if normalised else value
             scores.setdefault(method, {}).setdefault(task, []).append(scaled)
     tasks = {method: sorted(own) for method, own in scores.items()}
     first, *others = tasks
@@ -147,7 +170,7 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, bool, 
                 f"{first} and {', '.join(tasks[method])} of {method}"
             )
     if len(tasks[first]) > 1 and not normalised:
-        unknown = next(run for run in runs if not math.isfinite(position(0.0, run.baselines)))
+        unknown = next(run for run in runs if not math.isfinite(run.position(0.0)))
         raise RunFolderError(
             f"{unknown.environment} does not know the rewards of uniform play and of the optimum, "
             "so runs of several environments cannot be compared"
@@ -165,7 +188,9 @@ def _task_of(run: RecordedRun, among: Sequence[RecordedRun]) -> str:
 
     def options(one: RecordedRun) -> dict[str, object]:
         environment = one.config.get("environment")
-        return settings(environment) if isinstance(environment, Mapping) else {}
+        own = environment.get("options") if isinstance(environment, Mapping) else None
+        own = own if isinstance(own, Mapping) else {}
+        return {f"options.{key}": value for key, value in own.items()}
 
     own = options(run)
     rest = [options(other) for other in among if other.environment == run.environment]

@@ -18,11 +18,10 @@ from srl_extensions.judging import cross_play, crossplay_page
 from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
 from srl_extensions.judging.ratings import can_rate, rate_together
 from srl_extensions.judging.shared import PLAYERS, NamedPlayers, write_results
+from srl_train.cli import COMMANDS
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, setting
 from srl_train.errors import ConfigError
-from srl_train.metrics.document import as_lines
-from srl_train.metrics.page import write
 from srl_train.run_files import asked_for, refuse_taken, refuse_unwritable, versions
 
 KEPT_GAMES = 2
@@ -93,9 +92,15 @@ def run(args: argparse.Namespace) -> int:
         "arenas": found,
         "overall": asdict(rate_together(played, args.seed)) if rates_all else None,
     }
-    page = write(crossplay_page.page(record, games_shown), args.out / "results.html")
+    page = COMMANDS.load("report").write_page(
+        crossplay_page.page(record, games_shown), args.out / "results.html"
+    )
     if not args.quiet and rates_all:
-        tell("\n".join(["", *as_lines(crossplay_page.ratings(record["overall"], None))]))
+        tell(
+            "\n".join(
+                ["", *crossplay_page.as_lines(crossplay_page.ratings(record["overall"], None))]
+            )
+        )
     write_results(path, record, quiet=args.quiet)
     if not args.quiet:
         tell(f"written: {page}")

@@ -23,7 +23,7 @@ from srl_train.cli.options import (
     players_of,
 )
 from srl_train.errors import ConfigError
-from srl_train.metrics.document import aligned
+from srl_train.metrics.tables import aligned
 from srl_train.run_files import asked_for, refuse_unwritable, versions
 
 HELD_OUT = {"only": True, "none": False, "all": None}

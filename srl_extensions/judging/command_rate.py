@@ -6,14 +6,13 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
-from srl_extensions.judging.crossplay_page import ratings
+from srl_extensions.judging.crossplay_page import as_lines, ratings
 from srl_extensions.judging.payoffs import read_played
 from srl_extensions.judging.ratings import rate_together
 from srl_extensions.judging.shared import write_results
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_record, add_seed, check_numbers
 from srl_train.errors import ConfigError
-from srl_train.metrics.document import as_lines
 from srl_train.run_files import refuse_unwritable
 
 SCHEMA_VERSION = 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
@@ -10,36 +9,19 @@ from typing import Any
 from srl_agents.episode import Episode
 from srl_envs.loading import pip_line
 from srl_extensions.judging.cross_play import Arena
-from srl_train.metrics.document import (
-    MISSING,
-    Block,
-    Details,
-    Document,
-    Figure,
-    HeatMap,
-    Line,
-    Notes,
-    PageSection,
-    Panel,
-    Text,
-    Transcript,
-    aligned,
-    as_lines,
-    number,
-    table,
-)
-from srl_train.metrics.transcript import transcript
+from srl_train.cli import COMMANDS
+from srl_train.metrics.tables import MISSING, aligned, measured, number
 
 SHOWN_FAILURES = 20
 EXTREMES = {"best": "Highest return", "worst": "Lowest return"}
 NO_MATCH = "no ratings: a match requires three players, or an environment that names winners."
 NO_OPENSKILL = f"no ratings: OpenSkill is not installed: {pip_line('judge')}."
+Block = Mapping[str, Any]
+"""Block of a page as JSON data, with the fields of a class in srl_extensions/pages/document.py."""
 RANKINGS = {"alpha_rank": "alpha-rank", "nash_weight": "Nash weight", "nash_value": "Nash value"}
 
 
-def page(
-    record: Mapping[str, Any], games: Mapping[str, Sequence[tuple[str, Transcript]]]
-) -> Document:
+def page(record: Mapping[str, Any], games: Mapping[str, Sequence[tuple[str, Any]]]) -> Block:
     """Return the document of a results.json.
 
     Args:
@@ -57,22 +39,24 @@ def page(
     notes: list[Block] = []
     if failed:
         title = f"{len(failed)} games failed and are not counted; the first {SHOWN_FAILURES}"
-        notes = [Notes(title, failed[:SHOWN_FAILURES])]
-    sections = [
-        PageSection(
-            arena["name"],
-            [
-                _matrix(arena),
-                *_tables(arena),
-                *(Details(title, [game]) for title, game in games.get(arena["name"], ())),
-            ],
-        )
-        for arena in arenas
-    ]
+        notes = [{"kind": "notes", "title": title, "lines": failed[:SHOWN_FAILURES]}]
+    sections = []
     if record["overall"] is not None:
-        title = "Ratings over all environments"
-        sections.insert(0, PageSection(title, ratings(record["overall"], None)))
-    return Document(f"Cross-play of {len(names)} players", " · ".join(names), notes, sections)
+        blocks = ratings(record["overall"], None)
+        sections = [{"title": "Ratings over all environments", "blocks": blocks}]
+    for arena in arenas:
+        shown = [
+            {"kind": "details", "summary": title, "blocks": [game]}
+            for title, game in games.get(arena["name"], ())
+        ]
+        blocks = [_matrix(arena), *_tables(arena), *shown]
+        sections.append({"title": arena["name"], "blocks": blocks})
+    return {
+        "title": f"Cross-play of {len(names)} players",
+        "subtitle": " · ".join(names),
+        "blocks": notes,
+        "sections": sections,
+    }
 
 
 def table_of_arena(arena: Mapping[str, Any]) -> str:
@@ -97,16 +81,14 @@ def table_of_arena(arena: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def transcripts(
-    arena: Arena, extremes: Mapping[str, Sequence[Episode]]
-) -> list[tuple[str, Transcript]]:
+def transcripts(arena: Arena, extremes: Mapping[str, Sequence[Episode]]) -> list[tuple[str, Any]]:
     """Return (title, transcript) of the best and worst games."""
     with closing(arena.make()) as env:
         view = getattr(env.unwrapped, "text_view", None)
     return [
         (
             f"{EXTREMES[which]}: {' with '.join(dict.fromkeys(one.seats.values()))}",
-            transcript(one, view),
+            COMMANDS.load("report").transcript(one, view),
         )
         for which, kept in extremes.items()
         for one in kept
@@ -137,21 +119,42 @@ def ratings(rated: Mapping[str, Any] | None, rankings: Mapping[str, Any] | None)
         if rankings is not None:
             row += [f"{rankings[one['player']][key]:z.3f}" for key in RANKINGS]
         rows.append(row)
-    shown: list[Block] = [table(headers, rows)] if len(headers) > 1 else []
+    shown = [_table(headers, rows)] if len(headers) > 1 else []
     if not matches:
-        return [*([Text("Rankings", "heading")] if shown else ()), *shown, Text(missing)]
+        return [*([_text("Rankings", "heading")] if shown else ()), *shown, _text(missing)]
     lines = [
-        Line(name, [count for count, _ in points], [mu for _, mu in points])
+        {"label": name, "x": [count for count, _ in points], "y": [mu for _, mu in points],
+         "low": None, "high": None}
         for name, points in rated["history"].items()
-    ]
+    ]  # fmt: skip
+    panel = {"kind": "panel", "title": "rating by number of matches", "lines": lines, "guides": [],
+             "percent": False, "window": 1, "across": "match"}  # fmt: skip
+    caption = "OpenSkill's rating, with matches in random order."
     return [
-        Text(f"Ratings by {rated['by']}, over {matches} matches", "heading"),
+        _text(f"Ratings by {rated['by']}, over {matches} matches", "heading"),
         *shown,
-        Figure(
-            [Panel("rating by number of matches", lines, across="match")],
-            "OpenSkill's rating, with matches in random order.",
-        ),
+        {"kind": "figure", "drawings": [panel], "caption": caption},
     ]
+
+
+def as_lines(blocks: Sequence[Block]) -> list[str]:
+    """Return the texts and tables among the blocks as lines for a terminal."""
+    found: list[str] = []
+    for block in blocks:
+        if block["kind"] == "text":
+            found.append(block["text"])
+        elif block["kind"] == "table":
+            found += aligned([block["headers"], *block["rows"]])
+    return found
+
+
+def _text(text: str, style: str = "quiet") -> Block:
+    return {"kind": "text", "text": text, "style": style}
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Block:
+    shown, *cells = measured(headers, rows)
+    return {"kind": "table", "headers": shown, "rows": cells}
 
 
 def _tables(arena: Mapping[str, Any]) -> list[Block]:
@@ -169,30 +172,31 @@ def _tables(arena: Mapping[str, Any]) -> list[Block]:
         ]
         headers = ["method", "seeds", "self-play", "cross-play", "gap", "95 % interval"]
         blocks += [
-            Text("Self-play and cross-play of independent seeds", "heading"),
-            table(headers, rows),
+            _text("Self-play and cross-play of independent seeds", "heading"),
+            _table(headers, rows),
         ]
     return blocks
 
 
-def _matrix(arena: Mapping[str, Any]) -> HeatMap:
+def _matrix(arena: Mapping[str, Any]) -> Block:
     def each(of_cell: Any) -> list[list[Any]]:
         return [[of_cell(cell) for cell in row] for row in arena["matrix"]]
 
-    return HeatMap(
-        "Raw return per agent and episode, of the row's player with the column's, and its 95 % "
-        "interval",
-        arena["players"],
-        each(lambda cell: math.nan if cell["mean"] is None else cell["mean"]),
-        each(lambda cell: "" if cell["interval"] is None else _interval(cell["interval"])),
-        each(
-            lambda cell: (
-                f"{cell['row']} with {cell['column']}: "
-                f"{MISSING if cell['mean'] is None else number(cell['mean'])}, 95 % interval "
-                f"{_interval(cell['interval'])}, {cell['games']} games, {cell['failed']} failed"
-            )
-        ),
-    )
+    def hint(cell: Mapping[str, Any]) -> str:
+        return (
+            f"{cell['row']} with {cell['column']}: {number(cell['mean'])}, 95 % interval "
+            f"{_interval(cell['interval'])}, {cell['games']} games, {cell['failed']} failed"
+        )
+
+    return {
+        "kind": "heatmap",
+        "title": "Raw return per agent and episode, of the row's player with the column's, and its "
+        "95 % interval",
+        "labels": arena["players"],
+        "values": each(lambda cell: cell["mean"]),
+        "notes": each(lambda cell: "" if cell["interval"] is None else _interval(cell["interval"])),
+        "hints": each(hint),
+    }
 
 
 def _mean_in_words(cell: Mapping[str, Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from io import BytesIO
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,9 @@ from srl_agents.atomic_files import whole_file
 from srl_agents.episode import Episode
 from srl_envs.loading import needed_by
 from srl_envs.text import TextView
-from srl_train.metrics import page
-from srl_train.metrics.document import Document
-from srl_train.metrics.errors import PlotsError, RunFolderError
-from srl_train.metrics.transcript import animation
+from srl_extensions.pages.document import Document, write_page
+from srl_extensions.pages.transcript import animation
+from srl_train.metrics.errors import RunFolderError
 
 END_FRAMES = 3
 """Number of frames for which the last frame of a GIF is shown."""
@@ -32,7 +30,7 @@ def write_gif(frames: Iterable[np.ndarray], path: Path, seconds: float) -> Path:
         seconds: Time for which a frame is shown.
 
     Raises:
-        PlotsError: If Pillow is not installed.
+        ImportError: If Pillow is not installed.
         RunFolderError: If the file cannot be written.
     """
     # Pillow combines equal frames into one with a longer duration.
@@ -67,15 +65,15 @@ def write_html(
         view: Text of observations and actions.
 
     Raises:
-        PlotsError: If Pillow is not installed.
+        ImportError: If Pillow is not installed.
         RunFolderError: If the file cannot be written.
     """
-    shown = animation(episode, view, map(_png, _images(frames)), 0, seconds)
-    return page.write(Document(episode.environment, "a replayed episode", [shown]), path)
+    shown = animation(episode, view, map(_png, _images(frames)), seconds)
+    return write_page(Document(episode.environment, "a replayed episode", [shown]), path)
 
 
 def _images(frames: Iterable[np.ndarray]) -> Iterator[Any]:
-    with needed_by("an animation", PlotsError):
+    with needed_by("an animation"):
         from PIL import Image
     return map(Image.fromarray, frames)
 
@@ -89,4 +87,4 @@ def _png(image: Any) -> bytes:
 def _with_longer_end(frames: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     for frame in frames:
         yield frame
-    yield from repeat(frame, END_FRAMES - 1)
+    yield from [frame] * (END_FRAMES - 1)

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from pathlib import Path
 
-from srl_agents.evaluation.bootstrap import mean_interval
-from srl_extensions.pages import plots
-from srl_train.metrics.document import (
-    Block,
-    Figure,
-    Line,
-    Panel,
-    Raster,
-    running_means,
-    smoothing_window,
-)
-from srl_train.metrics.run_folder import RecordedRun, load, number_at
-from srl_train.metrics.seeds import SeedEntry
+from srl_extensions.pages.document import Block, Figure, Line, Panel, Raster
+from srl_extensions.pages.run_folder import RecordedRun, number_at
 
 SHOWN_ELSEWHERE = frozenset(
     {"raw_reward", "raw_return", "shaped_return", "parse_failures", "cooperation_rate",
@@ -28,12 +15,6 @@ SHOWN_ELSEWHERE = frozenset(
      "samples_dropped_stale", "bytes_sent", "bytes_received"}
 )  # fmt: skip
 """Keys of a model's row that have another figure or table. All other keys are the learner's."""
-OF_STAGES = {
-    "mean_token_accuracy": ("tokens predicted right", True),
-    "rewards/accuracies": ("pairs told apart", True),
-    "rewards/margins": ("margin of the chosen answer's reward", False),
-}
-"""TRL's name of a metric of a pass -> (title, whether the metric is a share)."""
 TITLES = {
     "grad_norm": "Gradient norm",
     "clip_ratio": "Share of clipped tokens",
@@ -46,7 +27,7 @@ TITLES = {
 
 
 def stages(run: RecordedRun) -> list[Panel]:
-    """Return the loss of every stage by step, and other metrics of TRL by pass."""
+    """Return the loss of every stage by step."""
     panels = []
     for stage, rows in run.stages.items():
         losses = []
@@ -56,13 +37,6 @@ def stages(run: RecordedRun) -> list[Panel]:
                       for loss in found]  # fmt: skip
             losses.append(Line(model, range(1, len(values) + 1), values))
         panels.append(_smooth(f"{stage.upper()}: loss of each step", losses, across="step"))
-        passes = range(1, len(rows) + 1)
-        for name, (title, percent) in OF_STAGES.items():
-            lines = [
-                Line(model, passes, [number_at(row, "models", model, name) for row in rows])
-                for model in run.models
-            ]
-            panels.append(Panel(f"{stage.upper()}: {title}", lines, percent=percent, across="pass"))
     return panels
 
 
@@ -82,22 +56,24 @@ def reward(run: RecordedRun) -> list[Panel]:
 
 def environments(run: RecordedRun) -> list[Panel]:
     """Return the return, success and parse failures by environment."""
-    labels = sorted(run.names("by_environment"))
+    titles = {
+        "raw_return": "Return per episode, by environment",
+        "success": "Share that succeeded, by environment",
+        "parse_failures": "Unread answers, by environment",
+    }
 
     def lines(key: str) -> list[Line]:
         # A round need not play all environments. The rounds that did are joined.
         every = (Line(label, run.rounds, run.series("by_environment", label, key))
-                 for label in labels)  # fmt: skip
+                 for label in sorted(run.names("by_environment")))  # fmt: skip
         return [_where(line, math.isfinite) for line in every]
 
     return [
-        _smooth("Return per episode, by environment", lines("raw_return")),
-        _smooth("Share that succeeded, by environment", lines("success"), percent=True),
-        _smooth("Unread answers, by environment", lines("parse_failures"), percent=True),
+        _smooth(title, lines(key), percent=key != "raw_return") for key, title in titles.items()
     ]
 
 
-def per_model(run: RecordedRun, titles: dict[str, str], percent: bool = False) -> list[Panel]:
+def per_model(run: RecordedRun, titles: Mapping[str, str], percent: bool = False) -> list[Panel]:
     """Return a panel for each key in a model's row, with a line per model."""
     return [_smooth(title, _of_models(run, key), percent=percent) for key, title in titles.items()]
 
@@ -118,19 +94,12 @@ def weights(run: RecordedRun) -> list[Panel]:
         # Rounds that changed no weights are left out, so that the others are joined.
         return _where(line, lambda y: 0 < y < math.inf)
 
-    changes = [moved(Line(name, run.rounds, change_per_update(run, name))) for name in run.models]
-    totals = [moved(line) for line in _of_models(run, "weight_change")]
-    travelled = [Line(line.label, line.x, list(accumulate(line.y))) for line in totals]
+    changes = [moved(line) for line in _of_models(run, "weight_change")]
+    travelled = [Line(line.label, line.x, list(accumulate(line.y))) for line in changes]
     return [
         _smooth("Weight change of each update, L2 norm", changes),
         Panel("Length of the way travelled so far", travelled),
     ]
-
-
-def change_per_update(run: RecordedRun, model: str) -> list[float]:
-    """Return the weight change of each row, per update if the row combines several rounds."""
-    both = (run.series("models", model, key) for key in ("weight_change", "updated"))
-    return [change / max(1.0, updated) for change, updated in zip(*both, strict=True)]
 
 
 def versions(run: RecordedRun) -> list[Panel]:
@@ -142,7 +111,7 @@ def versions(run: RecordedRun) -> list[Panel]:
     ]
 
 
-def learning(run: RecordedRun) -> list[Panel | Raster]:
+def learning(run: RecordedRun) -> list[Panel]:
     """Return the other metrics of the learners, such as loss, gradient norm and entropy."""
     names = dict.fromkeys(key for model in run.models for key in run.names("models", model))
     titles = {name: TITLES.get(name, name.replace("_", " ").capitalize())
@@ -151,45 +120,12 @@ def learning(run: RecordedRun) -> list[Panel | Raster]:
         _smooth(f"The mode's {key}", [Line(key, run.rounds, run.series("mode_state", key))])
         for key in run.names("mode_state")
     ]
-    return not_empty([*per_model(run, titles), *state])
-
-
-FIGURES: dict[str, Callable[[RecordedRun], Sequence[Panel | Raster]]] = {
-    "stages": stages,
-    "reward": reward,
-    "environments": environments,
-    "returns": partial(
-        per_model,
-        titles={
-            "raw_return": "Raw return per episode",
-            "shaped_return": "Shaped return per episode",
-        },
-    ),
-    "behaviour": partial(
-        per_model,
-        titles={
-            "cooperation_rate": "Cooperation rate",
-            "parse_failures": "Parse failures per answer",
-        },
-        percent=True,
-    ),
-    "updates": updates,
-    "versions": versions,
-    "weights": weights,
-    "learning": learning,
-}
-"""Name of a figure to the function that draws it."""
+    return [*per_model(run, titles), *state]
 
 
 def figure(drawings: Sequence[Panel | Raster], caption: str) -> list[Block]:
-    """Return a figure of the drawings that are not empty, or nothing."""
-    found = not_empty(drawings)
-    return [Figure(found, caption)] if found else []
-
-
-def not_empty(drawings: Sequence[Panel | Raster]) -> list[Panel | Raster]:
-    """Return the drawings with at least one measured value."""
-    return [
+    """Return a figure of the drawings with a measured value, or nothing."""
+    found = [
         one
         for one in drawings
         if (
@@ -198,50 +134,27 @@ def not_empty(drawings: Sequence[Panel | Raster]) -> list[Panel | Raster]:
             else any(math.isfinite(y) for line in one.lines for y in line.y)
         )
     ]
+    return [Figure(found, caption)] if found else []
 
 
-def save_plots(run_dir: Path, folder: Path) -> list[Path]:
-    """Write each figure of a run as a PNG file, and return the paths.
+def side_by_side(runs: Mapping[str, RecordedRun]) -> list[Panel]:
+    """Return raw reward and cooperation rate of labeled runs in the same axes."""
 
-    Raises:
-        PlotsError: If matplotlib is not installed.
-        RunFolderError: If there is no run in `run_dir`, or `folder` is not writable.
-    """
-    run = load(run_dir)
-    drawn = {name: not_empty(draw(run)) for name, draw in FIGURES.items()}
+    def lines(key: str) -> list[Line]:
+        return [
+            Line(label, run.rounds, run.series("environment", key)) for label, run in runs.items()
+        ]
+
+    guides = dict.fromkeys(item for run in runs.values() for item in run.baselines.items())
     return [
-        plots.save_png(drawings, folder / f"{name}.png")
-        for name, drawings in drawn.items()
-        if drawings
+        _smooth("Raw reward per agent and step", lines("raw_reward"), list(guides)),
+        _smooth("Cooperation rate", lines("cooperation_rate"), percent=True),
     ]
 
 
-def side_by_side(entries: Sequence[SeedEntry]) -> list[Panel]:
-    """Return raw reward and cooperation rate of several entries in the same axes."""
-    guides = dict.fromkeys(
-        item for entry in entries for run in entry.runs for item in run.baselines.items()
-    )
-    rewards = [_of_entry(entry, "raw_reward") for entry in entries]
-    cooperation = [_of_entry(entry, "cooperation_rate") for entry in entries]
-    return [
-        _smooth("Raw reward per agent and step", rewards, list(guides)),
-        _smooth("Cooperation rate", cooperation, percent=True),
-    ]
-
-
-def _of_entry(entry: SeedEntry, key: str) -> Line:
-    """Return the values of a run, or the mean and interval of several seeds' running means."""
-    if len(entry.runs) == 1:
-        return Line(entry.label, entry.runs[0].rounds, entry.runs[0].series("environment", key))
-    shared = sorted(set.intersection(*(set(run.rounds) for run in entry.runs)))
-    smooth = []
-    for run in entry.runs:
-        known = dict(zip(run.rounds, run.series("environment", key), strict=True))
-        values = [known[number] for number in shared]
-        smooth.append(running_means(values, smoothing_window(len(values))))
-    found = [mean_interval(values) for values in zip(*smooth, strict=True)]
-    middle, low, high = zip(*found, strict=True) if found else ((), (), ())
-    return Line(entry.label, shared, middle, low, high)
+def smoothing_window(values: int) -> int:
+    """Return the number of values in a line's running mean."""
+    return max(1, min(3, values // 2), values // 10)
 
 
 def _smooth(

@@ -4,40 +4,36 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from srl_agents.episode import Episode
+from srl_agents.episode import Episode, read_jsonl
+from srl_agents.errors import EpisodeError
 from srl_envs.errors import UntrustedError
 from srl_envs.text import TextView
 from srl_extensions.pages import figures
-from srl_extensions.pages.interactions import interactions
-from srl_train.metrics import page
-from srl_train.metrics.document import (
-    MISSING,
+from srl_extensions.pages.document import (
     Block,
     Card,
     Cards,
-    Details,
     Document,
     Notes,
     PageSection,
+    Panel,
+    Raster,
     Table,
     Text,
     Transcript,
     as_lines,
-    number,
-    share,
-    smoothing_window,
     table,
+    write_page,
 )
-from srl_train.metrics.headline import FOR_THE_OPTIMUM, edges, ends, headline, in_words, mean
-from srl_train.metrics.run_folder import RecordedRun, load, number_at, sample_label
-from srl_train.metrics.transcript import transcript, view_of
+from srl_extensions.pages.figures import smoothing_window
+from srl_extensions.pages.headline import FOR_THE_OPTIMUM, ends, headline, in_words
+from srl_extensions.pages.run_folder import RecordedRun, edges, load, mean, number_at
+from srl_extensions.pages.transcript import transcript, view_of
+from srl_train.metrics.tables import MISSING, number, share
 
-MOST_NAMED = 12
-"""Number of updates without effect that are listed by name."""
 Cell = Callable[[str], str | float]
 """Function from a row's name to a cell of the row."""
 
@@ -54,23 +50,14 @@ def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = Fals
         RunFolderError: If there is no run in `run_dir` or its files are damaged.
     """
     document = report(load(run_dir), trusted=trusted)
-    return page.write(document, run_dir / "report.html" if out is None else out)
+    return write_page(document, run_dir / "report.html" if out is None else out)
 
 
 def report(run: RecordedRun, *, trusted: bool = False) -> Document:
     """Return the report as a document."""
-    episodes: list[Block] = []
-    for sample in run.samples:
-        episodes.append(Text(sample_label(sample.path).capitalize(), "heading"))
-        if sample.episodes:
-            episodes += sample_episode(sample.episodes[0], run, trusted=trusted)
-        else:
-            episodes.append(Text("The file is empty."))
-    per_round = [Details("Weight change per round", [_weight_changes(run)])] if run.rows else []
     parts = [
-        *sections(run, per_round),
-        PageSection("Who did what to whom", interactions(run, trusted=trusted)),
-        PageSection("Sample episodes", episodes),
+        *sections(run),
+        PageSection("Sample episodes", _samples(run, trusted)),
         PageSection("Configuration", configuration(run)),
     ]
     return Document(
@@ -81,35 +68,31 @@ def report(run: RecordedRun, *, trusted: bool = False) -> Document:
     )
 
 
-def sections(run: RecordedRun, per_round: Sequence[Block] = ()) -> list[PageSection]:
-    """Return the sections with figures and tables; `per_round` is added to those about updates."""
+def sections(run: RecordedRun) -> list[PageSection]:
+    """Return the sections with figures and tables."""
     return [
         PageSection("Learned from data", _stages(run)),
         PageSection("Reward", _reward(run)),
         PageSection("The models", _models(run)),
         PageSection("How they played", _behaviour(run)),
-        PageSection("Who updated when", [*_updates(run), *per_round]),
-        PageSection("What the learners measured", curves(run, "learning")),
+        PageSection("Who updated when", _updates(run)),
+        PageSection("What the learners measured", _curves(run, figures.learning(run))),
     ]
 
 
 def terminal_summary(run: RecordedRun) -> str:
     """Return the headline of a run and its main tables as lines of text."""
-    tables = [_stage_table(run) if run.stages else None, _evaluations(run), _performance(run),
-              _environments(run)]  # fmt: skip
+    tables = [_evaluations(run), _performance(run), _environments(run)]
     return "\n".join([*in_words(run), *as_lines(filter(None, tables))])
 
 
 def title(run: RecordedRun) -> str:
     """Return the environment, the number of models and the stages of a run."""
-    configured = number_at(run.config, "models", "count")
-    count = len(run.models) or (int(configured) if math.isfinite(configured) else 0)
-    models = f"{count} model{'' if count == 1 else 's'}"
     stages = " and ".join(stage.upper() for stage in run.stages)
+    models = f"{run.environment}: {len(run.models)} model{'' if len(run.models) == 1 else 's'}"
     if run.rows:
-        after = f" after {stages}" if stages else ""
-        return f"{run.environment}: {models} learning together{after}"
-    return f"{run.environment}: {models}, {stages or 'nothing learned yet'}"
+        return f"{models} learning together{f' after {stages}' if stages else ''}"
+    return f"{models}, {stages}" if stages else f"{run.environment}: nothing learned yet"
 
 
 def settings_line(run: RecordedRun) -> str:
@@ -128,71 +111,51 @@ def how_drawn(rounds: int) -> str:
     )
 
 
-def notes(
-    run: RecordedRun, label: str = "", partial: str = "This report is partial."
-) -> list[Notes]:
+def notes(run: RecordedRun, label: str = "") -> list[Notes]:
     """Return boxes with the warnings of the run and with its missing files."""
     before = f"{label}: " if label else ""
-    boxes = (("Warnings of the run.", run.warnings), (partial, run.notes))
+    boxes = (("Warnings of the run.", run.warnings), ("This report is partial.", run.notes))
     return [Notes(before + name, lines) for name, lines in boxes if lines]
-
-
-def curves(run: RecordedRun, name: str, caption: str = "") -> list[Block]:
-    """Return the figure of that name with its caption."""
-    drawn = f"{caption} {how_drawn(len(run.rounds))}".strip()
-    return figures.figure(figures.FIGURES[name](run), drawn)
 
 
 def measured_cards(run: RecordedRun) -> list[Card]:
     """Return cards with the reward, the way to the optimum, cooperation and parse failures."""
     head = headline(run)
-    in_training = f"{number(head.start)} → {number(head.end)}" if run.rows else ""
-    reward = ("Raw reward, first → last rounds", in_training or MISSING, "per agent and step")
-    if math.isfinite(head.after):
-        error = number_at(run.summary, "evaluation", "after", "standard_error")
-        more = "per agent and step"
-        more += f" · standard error {number(error, 2)}" if math.isfinite(error) else ""
-        more += f" · in training {in_training}" if in_training else ""
-        evaluated = f"{number(head.before)} → {number(head.after)}"
-        reward = ("Raw reward, evaluated before → after", evaluated, more)
+    evaluated = math.isfinite(head.after - head.before)
+    how = "evaluated before → after" if evaluated else "first → last rounds"
+    more = f"per agent and step · standard error {number(head.error, 2)}" if evaluated else ""
+    known = " · ".join(f"{name} {number(value)}" for name, value in run.baselines.items())
+    optimum = ("Way to the optimum", MISSING, known or "no baselines")
+    if known and run.mode not in FOR_THE_OPTIMUM:
+        optimum = (*optimum[:2], f"{known} · not what this mode trains for")
+    elif math.isfinite(head.learned):
+        error = f"{known} · standard error {share(head.learned_error)}"
+        optimum = ("Of the way to the optimum, learned", share(head.learned), error)
+    elif known:
+        optimum = ("Between uniform play and optimum", share(head.position), known)
     return [
-        reward,
-        _optimum_card(run),
+        (f"Raw reward, {how}", " → ".join(map(number, ends(run, "raw_reward"))), more),
+        optimum,
         ("Cooperation rate", " → ".join(map(share, ends(run, "cooperation_rate"))), ""),
         ("Parse failures", " → ".join(map(share, ends(run, "parse_failures"))), "of all answers"),
     ]
 
 
-def _optimum_card(run: RecordedRun) -> Card:
-    head = headline(run)
-    known = " · ".join(f"{name} {number(value)}" for name, value in run.baselines.items())
-    if not known:
-        return "Way to the optimum", MISSING, "no baselines"
-    if run.mode not in FOR_THE_OPTIMUM:
-        return "Way to the optimum", MISSING, f"{known} · not what this mode trains for"
-    learned, error = head.change.learned, head.change.learned_error
-    if math.isfinite(learned):
-        more = f"{known} · standard error {share(error)}"
-        return "Of the way to the optimum, learned", share(min(learned, 1)), more
-    evaluated_twice = math.isfinite(head.change.after - head.change.before)
-    no_rise = " · no rise beyond chance" if evaluated_twice else ""
-    return "Between uniform play and optimum", share(min(head.position, 1)), known + no_rise
-
-
 def _size_cards(run: RecordedRun) -> list[Card]:
-    cards: list[Card] = []
-    if run.stages:
-        passes = ", ".join(f"{stage.upper()} {len(rows)}" for stage, rows in run.stages.items())
-        seconds = sum(number_at(row, "seconds") for rows in run.stages.values() for row in rows)
-        cards.append(("Passes over data", passes, f"{seconds:.1f} s in all"))
-    if run.rows or not run.stages:
-        failed, played = (run.total("environment", key) for key in ("failed_episodes", "episodes"))
-        seconds = sum(sum((row.get("seconds") or {}).values()) for row in run.rows)
-        cards += [
-            ("Failed episodes", f"{failed:.0f} of {played:.0f}", "kept out of training"),
-            ("Rounds", str(len(run.rows)), f"{seconds:.1f} s in all"),
-        ]
-    return cards
+    passes = ", ".join(f"{stage.upper()} {len(rows)}" for stage, rows in run.stages.items())
+    failed, played = (run.total("environment", key) for key in ("failed_episodes", "episodes"))
+    seconds = number_at(run.summary, "seconds")
+    rounds = [
+        ("Failed episodes", f"{failed:.0f} of {played:.0f}", "kept out of training"),
+        ("Rounds", str(len(run.rows)), f"{number(seconds)} s in all"),
+    ]
+    return [*([("Passes over data", passes, "")] if passes else ()), *(rounds if run.rows else ())]
+
+
+def sample_label(name: str) -> str:
+    """Return 'Round 12' for round_00012.jsonl."""
+    kind, _, place = name.removesuffix(".jsonl").rpartition("_")
+    return f"{kind} {int(place)}".capitalize() if kind and place.isdecimal() else name
 
 
 def sample_episode(
@@ -225,87 +188,75 @@ def configuration(run: RecordedRun) -> list[Block]:
 # Sections
 
 
+def _curves(run: RecordedRun, drawings: Sequence[Panel | Raster], caption: str = "") -> list[Block]:
+    return figures.figure(drawings, f"{caption} {how_drawn(len(run.rows))}".strip())
+
+
 def _headed(heading: str, found: Table | None) -> list[Block]:
     return [] if found is None else [Text(heading, "heading"), found]
 
 
+def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
+    """Return the first episode of the first and of the last file."""
+    found: list[Block] = []
+    files = run.sample_files
+    for path in dict.fromkeys(files[:1] + files[-1:]):
+        found.append(Text(sample_label(path.name), "heading"))
+        try:
+            first = next(iter(read_jsonl(path)), None)
+            found += sample_episode(first, run, trusted=trusted) if first else ()
+        except EpisodeError as error:
+            found.append(Text(f"{path.name} cannot be read: {error}", "bad"))
+    return found
+
+
 def _stages(run: RecordedRun) -> list[Block]:
-    if not run.stages:
-        return []
-    return [
-        *figures.figure(
-            figures.stages(run),
-            "Losses: running mean over the steps, with its last value after the name; bands: the "
-            "standard deviation of those steps. All other metrics of TRL are in stages.jsonl.",
-        ),
-        _stage_table(run),
-        Text(
-            "Losses are means over a pass. Rewards are raw, per agent and step: of the episodes "
-            "that were learned from, and of those parts of them that were kept."
-        ),
-    ]
+    caption = (
+        "Losses: running mean over the steps, with its last value after the name; bands: the "
+        "standard deviation of those steps. All other metrics of TRL are in stages.jsonl."
+    )
+    return figures.figure(figures.stages(run), caption)
 
 
 def _reward(run: RecordedRun) -> list[Block]:
-    several = curves(run, "environments", "Rounds that played the environment.")
+    caption = (
+        "Raw: the environment's own, mean per agent and step. Shaped: after the mode's mixing."
+    )
+    several = _curves(run, figures.environments(run), "Rounds that played the environment.")
     return [
-        *curves(
-            run, "reward", "Raw: the environment's own, mean per agent and step. "
-            "Shaped: after the mode's mixing."
-        ),
+        *_curves(run, figures.reward(run), caption),
         *_headed("Evaluations", _evaluations(run)),
         *([Text("Each environment", "heading"), *several] if several else ()),
         *_headed("Environments, evaluated", _environments(run)),
         *_headed("Who won", _winners(run)),
-    ]  # fmt: skip
+    ]
 
 
 def _models(run: RecordedRun) -> list[Block]:
-    if not run.models:
-        return []
-    return [
-        *curves(run, "returns"),
-        _performance(run),
-        Text(
-            "Start and end are means over the first and the last tenth of the rounds; rewards are "
-            "per step."
-        ),
-    ]
+    titles = {"raw_return": "Raw return per episode", "shaped_return": "Shaped return per episode"}
+    means = "Start and end are means over a tenth of the rounds; rewards are per step."
+    shown: list[Block] = [_performance(run), Text(means)] if run.models else []
+    return [*_curves(run, figures.per_model(run, titles)), *shown]
 
 
 def _behaviour(run: RecordedRun) -> list[Block]:
-    if not run.rows:
-        return []
-    rows = [
-        (row["round"], played["failed_episodes"], played.get("episodes", ""))
-        for row in run.rows
-        if (played := row["environment"]).get("failed_episodes")
-    ]
-    failed = _headed("Failed episodes", table(["round", "failed", "of"], rows)) if rows else []
-    return [*curves(run, "behaviour"), *(failed or [Text("No episode failed.")])]
+    titles = {"cooperation_rate": "Cooperation rate", "parse_failures": "Parse failures per answer"}
+    return _curves(run, figures.per_model(run, titles, percent=True))
 
 
 def _updates(run: RecordedRun) -> list[Block]:
     if not run.rows:
         return []
-    idle = [
-        f"{model} in round {row['round']}"
-        for row in run.rows
-        for model, own in row["models"].items()
-        if own.get("updated") and number_at(own, "weight_change") == 0
-    ]
-    more = f" and {len(idle) - MOST_NAMED} more" if len(idle) > MOST_NAMED else ""
-    unmoved = f"Counted as updates although no weight changed: {', '.join(idle[:MOST_NAMED])}"
+    weights = (
+        "Weight change: L2 norm of what a round added to the trainable weights; only rounds that "
+        "changed a model's weights are joined."
+    )
+    staleness = "Staleness: how many updates of its model ago a sample was drawn."
     return [
         *figures.figure(figures.updates(run), "Filled: updated in that round. Grey: not."),
-        *curves(run, "versions"),
-        *curves(run, "weights", "Only rounds that changed a model's weights are joined."),
+        *_curves(run, figures.versions(run), staleness),
+        *_curves(run, figures.weights(run), weights),
         _update_table(run),
-        Text(
-            "Weight change: L2 norm of what a round added to the trainable weights. "
-            "Staleness: how many updates of its model ago a sample was drawn."
-        ),
-        *([Text(f"{unmoved}{more}.", "bad")] if idle else ()),
     ]
 
 
@@ -318,67 +269,41 @@ def _performance(run: RecordedRun) -> Table:
     def edge(key: str, end: int) -> Callable[[str], float]:
         return lambda model: edges(run.series("models", model, key))[end]
 
-    def evaluated(when: str) -> Cell:
-        return lambda model: number_at(run.summary, "evaluation", when, "per_model", model)
-
     return _table_of("model", run.models, {
         "agents, last round": lambda m: ", ".join(last.get(m, {}).get("seats") or ()),
         "raw reward, start": edge("raw_reward", 0),
         "end": edge("raw_reward", 1),
-        "evaluated before": evaluated("before"),
-        "after": evaluated("after"),
+        "evaluated before": lambda m: run.evaluated("before", "per_model", m),
+        "after": lambda m: run.evaluated("after", "per_model", m),
         "cooperation, end": lambda m: share(edge("cooperation_rate", 1)(m)),
         "parse failures, end": lambda m: share(edge("parse_failures", 1)(m)),
     })  # fmt: skip
 
 
-def _stage_table(run: RecordedRun) -> Table:
-    listed = run.summary.get("stages")
-    known = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
-    reports = {str(one.get("stage")): one for one in known}
-    rows = []
-    for stage, passes in run.stages.items():
-        games = [
-            number(number_at(reports.get(stage), key), digits)
-            for key, digits in (("games", 8), ("games_reward", 4), ("kept_reward", 4))
-        ]
-        for model in run.models:
-            first, last = (row["models"].get(model, {}) for row in (passes[0], passes[-1]))
-            sizes = [number(number_at(last, key), 8) for key in ("samples", "tokens")]
-            losses = [number(number_at(row, "loss")) for row in (first, last)]
-            rows.append((stage.upper(), model, len(passes), *games, *sizes, *losses))
-    headers = (
-        "stage", "model", "passes", "games", "reward in them", "in what was kept",
-        "samples a pass", "tokens a pass", "loss, first pass", "last",
-    )  # fmt: skip
-    return table(headers, rows)
-
-
 def _evaluations(run: RecordedRun) -> Table | None:
-    found = run.summary.get("evaluation")
-    if not isinstance(found, Mapping) or not found:
-        return None
+    found = run.summary.get("evaluation") or {}
     order = ["before", *(f"after_{stage}" for stage in run.stages), "after"]
+    names = [name.replace("_", " ") for name in order if name in found]
 
     def of(key: str, written: Callable[[float], str] = number) -> Cell:
-        return lambda name: written(number_at(found, name.replace(" ", "_"), key))
+        return lambda name: written(run.evaluated(name.replace(" ", "_"), key))
 
-    return _table_of("evaluated", [name.replace("_", " ") for name in order if name in found], {
+    columns = {
         "raw reward": of("raw_reward"),
         "standard error": of("standard_error", lambda error: number(error, 2)),
         "success": of("success", share),
         "cooperation": of("cooperation_rate", share),
         "parse failures": of("parse_failures", share),
         "games": of("episodes", lambda count: number(count, 8)),
-    })  # fmt: skip
+    }
+    return _table_of("evaluated", names, columns) if names else None
 
 
 def _environments(run: RecordedRun) -> Table | None:
-    labels = sorted({label for row in run.rows for label in row.get("by_environment") or ()})
+    labels = sorted(run.names("by_environment"))
 
     def of(when: str, key: str, written: Callable[[float], str] = number) -> Cell:
-        path = ("evaluation", when, "by_environment")
-        return lambda label: written(number_at(run.summary, *path, label, key))
+        return lambda label: written(run.evaluated(when, "by_environment", label, key))
 
     columns: dict[str, Cell] = {
         "training episodes": lambda label: number(
@@ -396,65 +321,41 @@ def _environments(run: RecordedRun) -> Table | None:
 def _winners(run: RecordedRun) -> Table | None:
     tenth = max(1, len(run.rows) // 10)
     parts = {"first tenth": run.rows[:tenth], "last tenth": run.rows[-tenth:], "all": run.rows}
-    counts = {part: games_won(rows) for part, rows in parts.items()}
-    names = sorted(counts["all"])
-    rows = [
-        (part, *(f"{count[name]} ({share(count[name] / count.total())})" for name in names))
-        for part, count in counts.items()
-        if count.total()
-    ]
-    return table(["rounds", *names], rows) if names else None
-
-
-def games_won(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """Return the number of episodes that each winner won."""
-    count: Counter[str] = Counter()
-    for row in rows:
-        count.update(row["environment"].get("winners") or {})
-    return count
+    rows = []
+    names = sorted(run.names("environment", "winners"))
+    for part, own in parts.items():
+        count: Counter[str] = Counter()
+        for row in own:
+            count.update(row["environment"].get("winners") or {})
+        if all_won := count.total():
+            shares = (f"{count[name]:.0f} ({share(count[name] / all_won)})" for name in names)
+            rows.append((part, *shares))
+    return table(["rounds", *names], rows) if rows else None
 
 
 def _update_table(run: RecordedRun) -> Table:
-    def changes(model: str) -> list[float]:
-        return [change for change in figures.change_per_update(run, model) if change > 0]
-
-    def staleness(model: str, key: str) -> list[float]:
-        return [age for age in run.series("models", model, "staleness", key) if math.isfinite(age)]
+    def most_stale(model: str) -> float:
+        ages = run.series("models", model, "staleness", "max")
+        return max(filter(math.isfinite, ages), default=math.nan)
 
     def last(key: str) -> Cell:
         return lambda model: number(run.series("models", model, key)[-1], 8)
 
-    def total(key: str, unit: float = 1, digits: int = 8) -> Cell:
-        return lambda model: number(run.total("models", model, key) / unit, digits)
+    def total(key: str, unit: float = 1) -> Cell:
+        return lambda model: number(run.total("models", model, key) / unit, 8)
 
-    exchanged = {
-        "MB sent": total("bytes_sent", 1e6, 6),
-        "received": total("bytes_received", 1e6, 6),
-    }
+    sent = {"MB sent": total("bytes_sent", 1e6), "received": total("bytes_received", 1e6)}
     counted = any("communicated_bytes" in row for row in run.rows)
     return _table_of("model", run.models, {
         "rounds updated": total("updated"),
         "updates": last("updates"),
         "samples": total("samples"),
         "weight change, sum": lambda m: run.total("models", m, "weight_change"),
-        "mean": lambda m: mean(changes(m)),
-        "last": lambda m: (changes(m) or [math.nan])[-1],
-        "staleness, mean": lambda m: mean(staleness(m, "mean")),
-        "most": lambda m: max(staleness(m, "max"), default=math.nan),
+        "staleness, mean": lambda m: mean(run.series("models", m, "staleness", "mean")),
+        "most": most_stale,
         "samples dropped as stale": last("samples_dropped_stale"),
-        **(exchanged if counted else {}),
+        **(sent if counted else {}),
     })  # fmt: skip
-
-
-def _weight_changes(run: RecordedRun) -> Table:
-    def change(own: Mapping[str, Any]) -> str:
-        return number(number_at(own, "weight_change")) if own.get("updated") else ""
-
-    rows = [
-        (row["round"], *(change(row["models"].get(model, {})) for model in run.models))
-        for row in run.rows
-    ]
-    return table(["round", *run.models], rows)
 
 
 def _table_of(kind: str, names: Sequence[str], columns: Mapping[str, Cell]) -> Table:

@@ -12,7 +12,6 @@ from typing import Any
 
 import grpc
 from google.protobuf.message_factory import GetMessageClass
-from gymnasium.vector import AutoresetMode
 
 import srl_extensions.remote.environments_pb2 as pb
 from srl_envs import loading
@@ -124,15 +123,9 @@ class EnvServer:
         """Make the environment `name` on the server with `options`, a PettingZoo ParallelEnv."""
         return RemoteEnv(self, name, options)
 
-    def vector(
-        self,
-        name: str,
-        num_envs: int = 1,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        **options: Any,
-    ) -> RemoteVector:
+    def vector(self, name: str, num_envs: int = 1, **options: Any) -> RemoteVector:
         """Make `num_envs` environments that are stepped in one call, as `srl_envs.vector.make`."""
-        return RemoteVector(self, name, options, num_envs, autoreset_mode)
+        return RemoteVector(self, name, options, num_envs)
 
     def describe(self, timeout: float | None = None) -> pb.ServerDescription:
         """Return the server's environments, policies, limits, and its counts of refusals."""

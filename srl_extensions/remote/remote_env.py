@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from pettingzoo import ParallelEnv
 
 import srl_extensions.remote.environments_pb2 as pb
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 CODES = {code.value[0]: code.name for code in grpc.StatusCode}
 RULES = frozenset(
     {
-        "height", "keyword_rewards", "messages", "network", "obs_mode", "rules", "split", "task",
+        "height", "keyword_rewards", "messages", "obs_mode", "rules", "split", "task",
         "variant", "view_radius", "width",
     }
 )  # fmt: skip
@@ -231,7 +230,6 @@ class RemoteVector(SyncVectorGame):
         name: str,
         options: Mapping[str, Any],
         num_envs: int = 1,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
         reply = server.open(name, options, whole_number("num_envs", num_envs, 1, 2**16))
         envs = (
@@ -239,7 +237,7 @@ class RemoteVector(SyncVectorGame):
             for session in reply.sessions
         )
         self._server = server
-        super().__init__(lambda: next(envs), num_envs, autoreset_mode)
+        super().__init__(lambda: next(envs), num_envs)
 
     def _reset_each(
         self, env_ids: Sequence[int], seeds: Sequence[int | None], options: Mapping[str, Any]

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from srl_agents.episode import Episode
-from srl_envs.loading import needed_by
-from srl_envs.text import TextView
-from srl_envs.untrusted import printable
 from srl_train.config.logging import LoggingConfig
 from srl_train.metrics.errors import TrackerError
-from srl_train.metrics.transcript import transcript
-
-COLUMNS = ("step", "game", "seed", "turn", "agent", "player", "saw", "heard", "answer", "action",
-           "reward", "unread", "failure")  # fmt: skip
-"""Columns of a table of sample episodes. `unread` is the reason of a parse failure."""
-Row = tuple[int | str, ...]
-_ENTITIES = {ord(sign): f"&#{ord(sign)};" for sign in string.punctuation} | {10: "<br>"}
-"""Signs with a meaning in Markdown or HTML, as which TensorBoard draws text."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +18,7 @@ class Opening:
 
     config: LoggingConfig
     folder: Path
-    """Run folder."""
     name: str
-    """Name of the run."""
     settings: Mapping[str, int | float | str]
     """Settings of the run by dotted name, without secrets."""
     step: int
@@ -46,197 +31,140 @@ class Opening:
         return dict(self.config.tracker_options.get(tracker, {}))  # type: ignore[call-overload]
 
 
+@dataclass(frozen=True)
 class TrackerRun:
     """Run in one library. All calls come from one thread; any library error may be raised."""
 
+    tracker: Any
+    """Tracker of `accelerate.tracking`."""
     run_id: str
     """Identifier by which the run is found again."""
+    finish: Callable[[bool], object]
+    """Function that ends the run; it receives whether the training is complete."""
     hides_from: int | None = None
     """Step from which on the library hides earlier records of the run, or None."""
-
-    def __init__(self, tracker: Any) -> None:
-        from accelerate import PartialState
-
-        PartialState()  # accelerate's loggers require the state, which learners have created.
-        tracker.start()
-        self.tracker = tracker
+    with_step: bool = False
+    """Whether `step` is logged as a metric."""
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
         """Log the metrics of a step."""
-        self.tracker.log(dict(numbers), step=step)
-
-    def log_table(self, rows: Sequence[Row], step: int) -> None:
-        """Log a table of sample episodes."""
-        raise NotImplementedError
+        if self.with_step:
+            self.tracker.log({**numbers, "step": step})
+        else:
+            self.tracker.log(dict(numbers), step=step)
 
     def close(self, finished: bool) -> None:
         """Send pending records, and mark the run as finished or stopped if possible."""
-        self.tracker.finish()
+        self.finish(finished)
 
 
-class TensorBoardRun(TrackerRun):
-    """Event files of TensorBoard."""
+def _started(tracker: Any) -> Any:
+    from accelerate import PartialState
 
-    def __init__(self, opening: Opening) -> None:
-        from accelerate.tracking import TensorBoardTracker
-        from torch.utils.tensorboard.summary import hparams
+    PartialState()  # accelerate's loggers require the state, which learners have created.
+    tracker.start()
+    return tracker
 
-        folder = opening.folder / "tensorboard"
-        if opening.config.directory is not None:
-            folder = Path(opening.config.directory) / opening.name
-        exists = any(folder.glob("events.out.tfevents.*"))
-        if exists and opening.step == 0 and opening.config.directory is not None:
-            raise TrackerError(
-                f"{folder} contains the events of another run: remove them, or set another "
-                "logging.run_name or logging.directory"
-            )
-        self.run_id = opening.name
-        # TensorBoard hides the records of purge_step and later.
-        self.hides_from = opening.step if exists else 0
-        super().__init__(
-            TensorBoardTracker(folder.name, str(folder.parent), purge_step=self.hides_from)
+
+def tensorboard_run(opening: Opening) -> TrackerRun:
+    """Open event files of TensorBoard."""
+    from accelerate.tracking import TensorBoardTracker
+    from torch.utils.tensorboard.summary import hparams
+
+    folder = opening.folder / "tensorboard"
+    if opening.config.directory is not None:
+        folder = Path(opening.config.directory) / opening.name
+    exists = any(folder.glob("events.out.tfevents.*"))
+    if exists and opening.step == 0 and opening.config.directory is not None:
+        raise TrackerError(
+            f"{folder} contains the events of another run: remove them, or set another "
+            "logging.run_name or logging.directory"
         )
-        if self.hides_from == 0:
-            # Not store_init_configuration, which writes a second run into another folder.
-            shown = {"train/reward": 0.0, "eval/reward": 0.0}
-            for summary in hparams(dict(opening.settings), shown):  # type: ignore[no-untyped-call]
-                self.tracker.writer.file_writer.add_summary(summary)
-
-    def log_table(self, rows: Sequence[Row], step: int) -> None:
-        """Log the table as Markdown."""
-        cells = [[str(cell).translate(_ENTITIES) for cell in row] for row in rows]
-        lines = [COLUMNS, ["---"] * len(COLUMNS), *cells]
-        text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        self.tracker.log({"episodes": text}, step=step)
+    # TensorBoard hides the records of purge_step and later.
+    hides_from = opening.step if exists else 0
+    tracker = _started(TensorBoardTracker(folder.name, str(folder.parent), purge_step=hides_from))
+    if hides_from == 0:
+        # Not store_init_configuration, which writes a second run into another folder.
+        shown = {"train/reward": 0.0, "eval/reward": 0.0}
+        for summary in hparams(dict(opening.settings), shown):  # type: ignore[no-untyped-call]
+            tracker.writer.file_writer.add_summary(summary)
+    return TrackerRun(tracker, opening.name, lambda finished: tracker.finish(), hides_from)
 
 
-class WandbRun(TrackerRun):
-    """Run of Weights & Biases; `step` is the axis of all charts."""
+def wandb_run(opening: Opening) -> TrackerRun:
+    """Open a run of Weights & Biases; `step` is the axis of all charts."""
+    import wandb
+    from accelerate.tracking import WandBTracker
 
-    def __init__(self, opening: Opening) -> None:
-        import wandb
-        from accelerate.tracking import WandBTracker
-
-        super().__init__(WandBTracker(
-            opening.config.project,
-            name=opening.name,
-            dir=opening.config.directory or str(opening.folder),
-            config=dict(opening.settings),
-            id=opening.run_id,
-            resume="allow",
-            allow_val_change=True,
-            reinit="create_new",  # A run that the caller has opened stays active.
-            settings=wandb.Settings(console="off"),  # Progress is drawn in place and is no log.
-            **opening.options("wandb"),
-        ))  # fmt: skip
-        self.run_id = self.tracker.run.id
-        self._table = wandb.Table
-        # The steps of W&B only grow, and rows of older steps are dropped.
-        self.tracker.run.define_metric("step")
-        self.tracker.run.define_metric("*", step_metric="step")
-
-    def log(self, numbers: Mapping[str, Any], step: int) -> None:
-        """Add a line to the history."""
-        self.tracker.log({**numbers, "step": step})
-
-    def log_table(self, rows: Sequence[Row], step: int) -> None:
-        """Log a table."""
-        table = self._table(columns=list(COLUMNS), data=[list(row) for row in rows])
-        self.log({"episodes": table}, step)
-
-    def close(self, finished: bool) -> None:
-        """Finish the run; a run that is not finished is marked as failed."""
-        self.tracker.run.finish(exit_code=0 if finished else 1)
+    tracker = _started(WandBTracker(
+        opening.config.project,
+        name=opening.name,
+        dir=opening.config.directory or str(opening.folder),
+        config=dict(opening.settings),
+        id=opening.run_id,
+        resume="allow",
+        allow_val_change=True,
+        reinit="create_new",  # A run that the caller has opened stays active.
+        settings=wandb.Settings(console="off"),  # Progress is drawn in place and is no log.
+        **opening.options("wandb"),
+    ))  # fmt: skip
+    run = tracker.run
+    # The steps of W&B only grow, and rows of older steps are dropped.
+    run.define_metric("step")
+    run.define_metric("*", step_metric="step")
+    return TrackerRun(
+        tracker, run.id, lambda finished: run.finish(exit_code=0 if finished else 1), with_step=True
+    )
 
 
-class TrackioRun(TrackerRun):
-    """Run of Trackio, on this machine or in a Space."""
+def trackio_run(opening: Opening) -> TrackerRun:
+    """Open a run of Trackio, on this machine or in a Space."""
+    import trackio
+    from accelerate.tracking import TrackioTracker
 
-    def __init__(self, opening: Opening) -> None:
-        import trackio
-        from accelerate.tracking import TrackioTracker
-
-        project, name = opening.config.project, opening.run_id
-        if name is None:
-            # Trackio continues a run of the same name, so a new run needs a free name.
-            try:
-                taken = {run.name for run in trackio.Api().runs(project)}
-            except ValueError:  # There is no such project yet.
-                taken = set()
-            names = (f"{opening.name}-{n}" if n > 1 else opening.name for n in count(1))
-            name = next(one for one in names if one not in taken)
-        super().__init__(TrackioTracker(
-            project,
-            name=name,
-            config=dict(opening.settings),
-            resume="never" if opening.run_id is None else "must",
-            embed=False,
-            **opening.options("trackio"),
-        ))  # fmt: skip
-        self.run_id = self.tracker.run.name
-        self._table = trackio.Table
-
-    def log_table(self, rows: Sequence[Row], step: int) -> None:
-        """Log a table."""
-        table = self._table(columns=list(COLUMNS), data=[list(row) for row in rows])
-        self.tracker.log({"episodes": table}, step=step)
+    project, name = opening.config.project, opening.run_id
+    if name is None:
+        # Trackio continues a run of the same name, so a new run needs a free name.
+        try:
+            taken = {run.name for run in trackio.Api().runs(project)}
+        except ValueError:  # There is no such project yet.
+            taken = set()
+        names = (f"{opening.name}-{n}" if n > 1 else opening.name for n in count(1))
+        name = next(one for one in names if one not in taken)
+    tracker = _started(TrackioTracker(
+        project,
+        name=name,
+        config=dict(opening.settings),
+        resume="never" if opening.run_id is None else "must",
+        embed=False,
+        **opening.options("trackio"),
+    ))  # fmt: skip
+    return TrackerRun(tracker, tracker.run.name, lambda finished: tracker.finish())
 
 
-class MlflowRun(TrackerRun):
-    """Run of MLflow, whose active run belongs to one thread."""
+def mlflow_run(opening: Opening) -> TrackerRun:
+    """Open a run of MLflow, whose active run belongs to one thread."""
+    import mlflow
+    from accelerate.tracking import MLflowTracker
 
-    def __init__(self, opening: Opening) -> None:
-        import mlflow
-        from accelerate.tracking import MLflowTracker
-
-        self._mlflow: Any = mlflow
-        options = opening.options("mlflow")
-        if "tracking_uri" in options:
-            mlflow.set_tracking_uri(options.pop("tracking_uri"))
-        super().__init__(
-            MLflowTracker(
-                opening.config.project, run_id=opening.run_id, run_name=opening.name, **options
-            )
-        )
-        self.run_id = self.tracker.active_run.info.run_id
-        if opening.run_id is None:
-            self.tracker.store_init_configuration(dict(opening.settings))
-
-    def log_table(self, rows: Sequence[Row], step: int) -> None:
-        """Log a table as an artifact."""
-        columns = {name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)}
-        self._mlflow.log_table(columns, f"episodes/step_{step:08d}.json", run_id=self.run_id)
-
-    def close(self, finished: bool) -> None:
-        """End the run."""
-        self._mlflow.end_run("FINISHED" if finished else "KILLED")
+    options = opening.options("mlflow")
+    if "tracking_uri" in options:
+        mlflow.set_tracking_uri(options.pop("tracking_uri"))
+    tracker = _started(MLflowTracker(
+        opening.config.project, run_id=opening.run_id, run_name=opening.name, **options
+    ))  # fmt: skip
+    if opening.run_id is None:
+        tracker.store_init_configuration(dict(opening.settings))
+    run_id = tracker.active_run.info.run_id
+    return TrackerRun(
+        tracker, run_id, lambda finished: mlflow.end_run("FINISHED" if finished else "KILLED")
+    )
 
 
 LIBRARIES: Mapping[str, Callable[[Opening], TrackerRun]] = {
-    "tensorboard": TensorBoardRun,
-    "trackio": TrackioRun,
-    "wandb": WandbRun,
-    "mlflow": MlflowRun,
+    "tensorboard": tensorboard_run,
+    "trackio": trackio_run,
+    "wandb": wandb_run,
+    "mlflow": mlflow_run,
 }
-"""Name in `logging.trackers` to the class of its runs."""
-
-
-def open_run(name: str, opening: Opening) -> TrackerRun:
-    """Open a run. Raises TrackerError if the package is missing, or any error of the library."""
-    with needed_by(f"logging.trackers: {name}", TrackerError):
-        return LIBRARIES[name](opening)
-
-
-def table_rows(episodes: Sequence[Episode], view: TextView | None, step: int) -> list[Row]:
-    """Return a row per agent and turn; texts are cut as in reports and without control signs."""
-    found: list[Row] = []
-    for number, episode in enumerate(episodes):
-        shown = transcript(episode, view)
-        for turn in shown.turns:
-            for one in turn.steps:
-                heard = "\n".join(f"{speaker}: {words}" for speaker, words in one.heard)
-                cells = (one.agent, one.player, one.saw, heard, one.answer, one.action, one.reward,
-                         one.failure, shown.failure)  # fmt: skip
-                texts = [printable("" if cell is None else cell) for cell in cells]
-                found.append((step, number, episode.seed, turn.number, *texts))
-    return found
+"""Name in `logging.trackers` to the function that opens a run, or raises any library error."""

@@ -77,19 +77,18 @@ def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
 
 def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
     """Return the settings of a configuration by dotted name, without secrets."""
+    if isinstance(tree, list | tuple) and any(isinstance(entry, Mapping) for entry in tree):
+        tree = dict(enumerate(tree))
     if isinstance(tree, Mapping) and tree:
-        labels = segments(tree)
-        return {
-            name: value
-            for key, inner in tree.items()
-            for name, value in of_settings(
-                LEFT_OUT if _is_secret(key, inner) else inner,
-                f"{path}.{labels[key]}" if path else labels[key],
-            ).items()
-        }
+        found: dict[str, int | float | str] = {}
+        for key, name in segments(tree).items():
+            secret = tree[key] and _SECRET.search(str(key))
+            inner = LEFT_OUT if secret else tree[key]
+            found |= of_settings(inner, f"{path}.{name}" if path else name)
+        return found
     if isinstance(tree, int | float):
         return {path: tree}
-    return {path: without_secrets(str(_without_secret_keys(tree)))[:LONGEST_SETTING]}
+    return {path: without_secrets(str(tree))[:LONGEST_SETTING]}
 
 
 def without_secrets(text: str) -> str:
@@ -97,21 +96,6 @@ def without_secrets(text: str) -> str:
     text = re.sub(r"(?<=://)[^/\s@]*@", "...@", text)
     text = re.sub(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+", r"\1 ...", text)
     return _SECRET_IN_TEXT.sub(r"\1\2...", text)
-
-
-def _is_secret(key: object, value: object) -> bool:
-    return bool(value) and _SECRET.search(str(key)) is not None
-
-
-def _without_secret_keys(tree: Any) -> Any:
-    if isinstance(tree, Mapping):
-        return {
-            key: LEFT_OUT if _is_secret(key, value) else _without_secret_keys(value)
-            for key, value in tree.items()
-        }
-    if isinstance(tree, list | tuple):
-        return [_without_secret_keys(entry) for entry in tree]
-    return tree
 
 
 def segment(name: str) -> str:

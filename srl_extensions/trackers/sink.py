@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -17,13 +17,11 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from srl_agents.atomic_files import whole_file
-from srl_agents.episode import Episode
 from srl_envs.errors import DocumentError
 from srl_envs.loading import needed_by
-from srl_envs.text import TextView
 from srl_envs.untrusted import printable, read_bytes
 from srl_extensions.trackers import names
-from srl_extensions.trackers.libraries import Opening, TrackerRun, open_run, table_rows
+from srl_extensions.trackers.libraries import LIBRARIES, Opening
 from srl_train.config.run import RunConfig
 from srl_train.config.yaml_file import to_tree
 from srl_train.metrics.errors import TrackerError
@@ -31,8 +29,6 @@ from srl_train.metrics.sinks import SinkContext, read_metrics
 
 FILE = "trackers.json"
 """File in the run folder: identifier of the run in each library, and the last step of each kind."""
-KINDS = ("sft", "dpo", "train", "eval", "episodes")
-"""Kinds of records. The steps of one kind are logged in order."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -98,15 +94,12 @@ class TrackerSink:
         with ExitStack() as opened:
             for name in opening.config.trackers:
                 own = known.get(name)
-                run_id = own["run_id"] if own else None
-                one = TrackerThread(name, replace(opening, run_id=run_id), self._save)
+                run_id, last = (own["run_id"], own["last"]) if own else (None, {})
+                one = TrackerThread(name, replace(opening, run_id=run_id), last, self._save)
                 opened.callback(one.close, False)
                 self._threads.append(one)
                 if one.run.hides_from is None:
-                    one.skip(own["last"] if own else {})
                     self._state[name] = {"run_id": one.run.run_id, "last": one.last}
-                else:
-                    one.skip(dict.fromkeys(KINDS, one.run.hides_from - 1))
             try:
                 self._save()
             except OSError as error:
@@ -116,33 +109,23 @@ class TrackerSink:
     def write(self, row: Mapping[str, Any]) -> None:
         """Log the row of a pass or of a round."""
         if "stage" in row:
-            numbers, kind, step = names.of_pass(row), row["stage"], row["round"]
+            self._log(names.of_pass(row), row["stage"], row["round"])
         else:
-            numbers, kind = names.of_round(row), "train"
-            step = sum(self._passes.values()) + row["round"]
-        self._submit(kind, step, lambda run: run.log(numbers, step))
+            self._log(names.of_round(row), "train", sum(self._passes.values()) + row["round"])
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
         """Log an evaluation at the step before which it was made."""
-        numbers, stages = names.of_evaluation(when, measured), list(self._passes)
-        done = stages
+        stages = list(self._passes)
         if when == "before":
-            done = []
+            stages = []
         elif when.startswith("after_"):
-            done = stages[: stages.index(when.removeprefix("after_")) + 1]
-        step = sum(self._passes[stage] for stage in done)
+            stages = stages[: stages.index(when.removeprefix("after_")) + 1]
+        step = sum(self._passes[stage] for stage in stages)
         if when == "after":
             step += self._rounds
         elif when.startswith("round_"):
             step += int(when.removeprefix("round_"))
-        self._submit("eval", step, lambda run: run.log(numbers, step))
-
-    def write_samples(self, number: int, episodes: Sequence[Episode], view: TextView) -> None:
-        """Log sample episodes of round `number`."""
-        step = sum(self._passes.values()) + number
-        rows = table_rows(episodes, view, step)
-        if rows:
-            self._submit("episodes", step, lambda run: run.log_table(rows, step))
+        self._log(names.of_evaluation(when, measured), "eval", step)
 
     def close(self, finished: bool = False) -> None:
         """Wait for pending records, and end the runs. A library that fails now drops its records.
@@ -153,9 +136,9 @@ class TrackerSink:
         for one in self._threads:
             one.close(finished)
 
-    def _submit(self, kind: str, step: int, call: Callable[[TrackerRun], None]) -> None:
+    def _log(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
         for one in self._threads:
-            one.submit(kind, step, call)
+            one.log(numbers, kind, step)
 
     def _save(self) -> None:
         with self._lock:
@@ -167,42 +150,39 @@ class TrackerSink:
 class TrackerThread:
     """One tracker in its own thread, so that no round waits for a server.
 
-    `save` is called after each record that was logged. Raises TrackerError if the tracker cannot
-    be opened.
+    Args:
+        name: Name of the library.
+        opening: Arguments of the run.
+        last: Last step of each kind that the library has.
+        save: Function that is called after each record that was logged.
+
+    Raises:
+        TrackerError: If the tracker cannot be opened.
     """
 
-    def __init__(self, name: str, opening: Opening, save: Callable[[], None]) -> None:
-        self.last: dict[str, int] = {}
-        """Last step of each kind that the library has."""
+    def __init__(
+        self, name: str, opening: Opening, last: Mapping[str, int], save: Callable[[], None]
+    ) -> None:
+        self.last, self._submitted = dict(last), dict(last)
         self._name, self._save = name, save
-        self._submitted: dict[str, int] = {}
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
-        self._closing = self._save_failed = False
+        self._closing = False
         self._lost = 0
         try:
-            self.run = self._pool.submit(open_run, name, opening).result()
+            self.run = self._pool.submit(LIBRARIES[name], opening).result()
         except Exception as error:
             self._pool.shutdown()
-            if isinstance(error, TrackerError):
-                raise
-            again = ""
-            if opening.run_id is not None:
-                again = f" (to start a new run, remove {name} from {opening.folder / FILE})"
             raise TrackerError(
-                f"logging.trackers: {name} cannot be opened{again}: {one_line(error)}"
+                f"logging.trackers: {name} cannot be opened: {one_line(error)}"
             ) from error
 
-    def skip(self, last: Mapping[str, int]) -> None:
-        """Skip records up to these steps, which the library has."""
-        self.last.update(last)
-        self._submitted.update(last)
-
-    def submit(self, kind: str, step: int, call: Callable[[TrackerRun], None]) -> None:
+    def log(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
         """Log a record in the thread, unless the library has this step."""
-        if step > self._submitted.get(kind, -1):
+        seen = self._submitted.get(kind, (self.run.hides_from or 0) - 1)
+        if step > seen:
             self._submitted[kind] = step
-            done = self._pool.submit(call, self.run)
-            done.add_done_callback(lambda future: self._logged(kind, step, future))
+            done = self._pool.submit(self._logged, numbers, kind, step)
+            done.add_done_callback(self._count_lost)
 
     def close(self, finished: bool) -> None:
         """End the run after the pending records."""
@@ -211,22 +191,18 @@ class TrackerThread:
         self._pool.shutdown()
         if self._lost:
             _LOG.warning(
-                "%s lacks %d of the run's records: metrics.jsonl and episodes/ in the run's folder "
-                "have them", self._name, self._lost,
+                "%s lacks %d of the run's records: metrics.jsonl in the run's folder has them",
+                self._name, self._lost,
             )  # fmt: skip
 
-    def _logged(self, kind: str, step: int, future: Future[None]) -> None:
-        if self._has_failed(future):
-            self._lost += 1
-            return
+    def _logged(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
+        self.run.log(numbers, step)
         self.last[kind] = step
-        try:
-            self._save()
-        except OSError as error:
-            if not self._save_failed:
-                _LOG.warning("%s cannot be written, so a resumed run may log steps of %s again: %s",
-                             FILE, self._name, error.strerror)  # fmt: skip
-            self._save_failed = True
+        self._save()
+
+    def _count_lost(self, future: Future[None]) -> None:
+        failed = self._has_failed(future)  # This may cancel other records, which count too.
+        self._lost += failed
 
     def _has_failed(self, future: Future[None]) -> bool:
         if future.cancelled():

@@ -41,7 +41,7 @@ class LoggingConfig(Section):
     evaluation_episodes: Annotated[int, Field(ge=0, le=MOST_EPISODES)] = 64
     """Episodes of the evaluations before and after training; 0 for none."""
     trackers: Annotated[tuple[TrackerName, ...], Field(strict=False)] = ()
-    """Trackers that receive the metrics and sample episodes: `tensorboard`, `trackio`, `wandb`,
+    """Trackers that receive the metrics: `tensorboard`, `trackio`, `wandb`,
     `mlflow` (docs/training/trackers.md)."""
     project: Annotated[str, Field(min_length=1)] = "core-srl"
     """Name of the project (wandb, trackio) or experiment (mlflow)."""

@@ -2,16 +2,12 @@
 
 
 class RunFolderError(ValueError):
-    """A run's folder lacks or garbles what was asked of it."""
+    """Folder of a run that is missing, damaged or not writable."""
 
 
 class MetricsError(ValueError):
-    """A row of metrics cannot be written or read."""
-
-
-class PlotsError(ImportError):
-    """matplotlib, the extra `plots`, is not installed."""
+    """Row of metrics that cannot be written or read."""
 
 
 class TrackerError(RuntimeError):
-    """A tracker of experiments cannot be opened."""
+    """Tracker of experiments that cannot be opened."""

@@ -13,10 +13,10 @@ from datetime import timedelta
 from typing import Any, TextIO
 
 from srl_envs.untrusted import printable
+from srl_train.metrics.tables import MISSING, share
 
 RECENT_ROUNDS = 10
 """Number of rounds in the mean of the seconds per round."""
-MISSING = "\N{EN DASH}"
 
 
 class Progress:
@@ -65,8 +65,8 @@ class Progress:
             parts = [
                 f"round {done}/{self._rounds}",
                 f"raw reward {_number(environment['raw_reward'])}",
-                f"cooperation {_share(environment.get('cooperation_rate'))}",
-                f"parse failures {_share(environment.get('parse_failures'))}",
+                f"cooperation {share(environment.get('cooperation_rate'))}",
+                f"parse failures {share(environment.get('parse_failures'))}",
             ]
             if failed := environment.get("failed_episodes"):
                 parts.append(f"failed episodes {failed} of {environment['episodes']}")
@@ -101,7 +101,3 @@ class Progress:
 
 def _number(value: float | None) -> str:
     return MISSING if value is None or not math.isfinite(value) else f"{value:.4f}"
-
-
-def _share(value: float | None) -> str:
-    return MISSING if value is None or not math.isfinite(value) else f"{100 * value:.1f} %"

@@ -103,10 +103,10 @@ def warn_of_equal_rewards(
 
 def _all_equal(samples: Sequence[TokenSample], group_size: int) -> bool:
     """Return True if no sample differs from the others in its group."""
-    if any(any(sample.advantages or ()) for sample in samples):
-        return False
     groups = in_groups(samples, group_size)
-    return all(len({sample.episode_return for sample in group}) == 1 for group in groups)
+    return not any(any(sample.advantages or ()) for sample in samples) and all(
+        len({sample.episode_return for sample in group}) == 1 for group in groups
+    )
 
 
 def _limit(run: Run, agent: str) -> int:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -21,11 +22,10 @@ from srl_agents.atomic_files import whole_file
 from srl_agents.episode import Episode
 from srl_envs.errors import DocumentError
 from srl_envs.tables import Plugin, PluginTable
-from srl_envs.untrusted import read_bytes, read_json
+from srl_envs.untrusted import MAX_BYTES, read_json
 from srl_train.metrics.errors import MetricsError
 
 if TYPE_CHECKING:
-    from srl_envs.text import TextView
     from srl_train.config.run import RunConfig
 
 SINKS = PluginTable(
@@ -37,8 +37,7 @@ SINKS = PluginTable(
 anything is loaded, and `open_sink(context) -> ConfiguredSink | None`."""
 NOT_FINITE = "not_finite"
 """Key of a row that lists its numbers that are not finite."""
-LARGEST = 2**30
-"""Limit of a file of rows in bytes, about 300,000 rounds of four models."""
+Opener = Callable[[Path], BinaryIO]
 
 
 class Sink(Protocol):
@@ -89,9 +88,6 @@ class ConfiguredSink(Protocol):
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Record the row of a pass or of a round."""
-
-    def write_samples(self, number: int, episodes: Sequence[Episode], view: TextView) -> None:
-        """Record the sample episodes of round `number`."""
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
         """Record an evaluation."""
@@ -159,8 +155,19 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     Raises MetricsError, with the line's number, for a damaged line before the last.
     """
-    rows = [row for _, row in _whole_lines(Path(path))]
-    for row in rows:
+    return list(read_rows(Path(path)))
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a file for reading. Raises MetricsError for folders, pipes and devices."""
+    if path.exists() and not path.is_file():
+        raise MetricsError(f"{path} is not a plain file")
+    return path.open("rb")
+
+
+def read_rows(path: Path, opened: Opener = open_plain) -> Iterator[dict[str, Any]]:
+    """Yield the rows as `read_metrics`, one at a time, from a file opened by `opened`."""
+    for _, row in _whole_lines(path, opened):
         try:
             for keys, number in row.pop(NOT_FINITE, ()):
                 *parents, last = keys
@@ -170,7 +177,7 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
                 place[int(last) if isinstance(place, list) else last] = float(number)
         except (LookupError, TypeError, ValueError) as error:
             raise MetricsError(f"{path}: a row's {NOT_FINITE} names no place in it") from error
-    return rows
+        yield row
 
 
 def _plain(value: Any, path: tuple[str, ...], missing: list[list[Any]]) -> Any:
@@ -191,31 +198,27 @@ def _plain(value: Any, path: tuple[str, ...], missing: list[list[Any]]) -> Any:
     )
 
 
-def _whole_lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
-    try:
-        lines = read_bytes(path, LARGEST).splitlines()
-    except DocumentError as error:
-        raise MetricsError(f"{path} cannot be read: {error}") from error
-    whole: list[tuple[bytes, dict[str, Any]]] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = read_json(line)
-        except DocumentError as error:
-            if number == len(lines):
-                break
-            raise MetricsError(
-                f"{path}: line {number} is damaged ({error}); remove it or restore the file"
-            ) from error
-        if not isinstance(row, dict):
-            raise MetricsError(f"{path}: line {number} is not a row of metrics: {line[:60]!r}")
-        whole.append((line, row))
-    return whole
+def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    with opened(path) as file:
+        lines = iter(partial(file.readline, MAX_BYTES + 1), b"")
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = read_json(line)
+            except DocumentError as error:
+                if not line.endswith(b"\n") and len(line) <= MAX_BYTES:
+                    return
+                raise MetricsError(
+                    f"{path}: line {number} is damaged ({error}); remove it or restore the file"
+                ) from error
+            if not isinstance(row, dict):
+                raise MetricsError(f"{path}: line {number} is not a row of metrics: {line[:60]!r}")
+            yield line.rstrip(b"\r\n"), row
 
 
 def _trim(path: Path, from_round: int | None) -> None:
     """Remove the rows of `from_round` and later, and an incomplete last line."""
     kept = []
-    for line, row in _whole_lines(path):
+    for line, row in _whole_lines(path, open_plain):
         number = row.get("round") if from_round is not None else -1
         if not isinstance(number, int):
             raise MetricsError(f"{path}: round is {number!r}, must be a whole number")

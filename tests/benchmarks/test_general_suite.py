@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import general_suite as criteria
 from benchmarks import run
+from benchmarks.general_methods import EXP3Runs
 from benchmarks.general_suite import (
     OUR,
     PERIOD,
@@ -18,7 +19,6 @@ from benchmarks.general_suite import (
     three_action_games,
     two_action_games,
 )
-from srl_agents.baselines.learners import EXP3Runs
 
 
 def test_all_ordinal_games_are_there_once():

@@ -103,7 +103,7 @@ def test_truthful_traders_gain_much_and_random_ones_nothing():
 def trade(name, seed):
     env = SocialTrading(**MARKET)
     episode = play(env, dict.fromkeys(env.possible_agents, classic_policy(name, env)), seed)
-    return copy.deepcopy(episode), VectorLayout(field_sizes(env.rules, env.network)), env
+    return copy.deepcopy(episode), VectorLayout(field_sizes(env.rules)), env
 
 
 def test_the_share_is_of_all_markets_together():
@@ -123,7 +123,7 @@ def test_the_share_is_of_all_markets_together():
 
 def test_goods_that_appear_or_rewards_that_do_not_add_up_are_found():
     episode, read, env = trade("truthful_trader", 1)
-    place = sum(size for name, size in list(field_sizes(env.rules, env.network).items())[:4])
+    place = sum(size for name, size in list(field_sizes(env.rules).items())[:4])
     more, richer = copy.deepcopy(episode), copy.deepcopy(episode)
     more.turns[2][0].observation[place] += 1
     richer.turns[-1][0].info["realised_surplus"] += 1

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import real_model, records
+from srl_extensions.pages.run_folder import RecordedRun
 from srl_train.config import yaml_file
-from srl_train.metrics.run_folder import RecordedRun
 
 CONFIGS = sorted((records.ROOT / "benchmarks" / "configs").glob("gemma_*.yaml"))
 
@@ -51,7 +51,7 @@ def finished(rose):
     found = {"standard_error": 0.03, "raw_reward": 0.5, "success": None, "episodes": 4}
     after = {**found, "standard_error": 0.04, "raw_reward": 0.5 + rose}
     return RecordedRun(
-        folder=Path("run"), rows=(), stages={}, config_text="", samples=(), notes=(),
+        folder=Path("run"), rows=(), stages={}, config_text="", notes=(),
         summary={"evaluation": {"before": found, "after": after}, "seconds": 7.0},
         config={"environment": {"name": "coop_compete_v0", "options": {}}, "seed": 3},
     )  # fmt: skip

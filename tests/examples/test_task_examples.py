@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 
 from srl_agents.episode import from_json
 from srl_envs import debate_v0, make, tool_use_v0
+from srl_extensions.pages.run_folder import load
 from srl_train.config import yaml_file
-from srl_train.metrics.run_folder import load
 from srl_train.trainer import Trainer
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 

@@ -5,7 +5,6 @@ They come in episodes of ROUNDS turns.
 
 import json
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,88 +13,23 @@ from hypothesis import strategies as st
 
 from srl_envs import registry
 from srl_envs.text import NOT_LEGAL_NOW, ParseFailure, TextEnv
+from tests.srl_envs.kinds import GAMES
 from tests.srl_envs.tasks.grading.hostile_answers import hostile_answers
 
 ROUNDS = 20
-# Where whatever is written is a move, tests of these games' own try as many: test_math, test_code,
-# test_debate, test_tool_use, test_multitask.
-NAMES = [name for name in registry.names() if "free text" not in registry.entry(name).tags]
 
 
-def coop_compete_holds(env, rewards, infos):
-    assert all(reward >= 0.0 for reward in rewards.values())
-    assert all(0.0 <= info["cooperation_ratio"] <= 1.0 for info in infos.values())
-
-
-def staged_holds(env, rewards, infos):
-    coop_compete_holds(env, rewards, infos)
-    for info in infos.values():
-        assert info["phase"] in ("warmup", "divergence")
-        assert info["phase"] == "divergence" or set(rewards.values()) == {0.7}
-
-
-def bandit_holds(env, rewards, infos):
-    assert set(rewards.values()) <= {0.0, 1.0}
-    assert all(0.0 <= info["regret"] <= 1.0 for info in infos.values())
-
-
-def maze_holds(env, rewards, infos):
-    level = env.level
-    for seat, (agent, info) in enumerate(infos.items()):
-        trail = env._trails[seat]
-        assert all(level.doors[place] for place in trail)  # nobody stands in a wall
-        assert all(there == here or there in level.doors[here] for here, there in pairwise(trail))
-        assert info["steps"] == len(trail) - 1 <= env.played
-        arrived = env._places[seat] == env._goals[seat]
-        assert info["success"] is arrived
-        if arrived:
-            assert rewards[agent] in (10.0, 0.0)
-        elif env.agents:
-            farthest = env.width + env.height - 2
-            assert -0.1 - 0.01 * farthest <= rewards[agent] <= -0.11
-        else:
-            assert rewards[agent] == -1.0
-    assert bool(env.agents) or env.finished or env.played == env.rounds
-
-
-def trading_holds(env, rewards, infos):
-    market = env.market
-    there = [sum(units) for units in zip(*market.first_stocks, strict=True)]
-    assert [sum(units) for units in zip(*market.stocks, strict=True)] == there
-    assert min(map(min, market.stocks)) >= 0
-    assert not any(info["illegal"] for info in infos.values())
-
-
-def negotiation_holds(env, rewards, infos):
-    bargain = env.bargain
-    assert all(0.0 <= reward <= 1.0 for reward in rewards.values())
-    assert env.finished is (bargain.agreed is not None or bargain.walked_away)
-    assert sum(bargain.stands) <= 1
-
-
-HOLDS = {
-    "social_trading_v0": trading_holds,
-    "social_negotiation_v0": negotiation_holds,
-    "coop_compete_v0": coop_compete_holds,
-    "team_battle_v0": coop_compete_holds,
-    "staged_v0": staged_holds,
-    "bandit_v0": bandit_holds,
-    "maze_v0": maze_holds,
-}
-
-
-@pytest.mark.parametrize("least", [400, pytest.param(5000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("least", [100, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", GAMES)
 def test_no_answer_breaks_a_game(name, least):
     inner = registry.make(name, max_cycles=ROUNDS)
     env, view = TextEnv(inner), inner.text_view
-    holds = HOLDS[inner.metadata["name"]]
     words = view.answers(inner.possible_agents[0])
     said = 0
 
     @settings(
         # Half as many again: some games are decided before their last round.
-        max_examples=max(40, 3 * least // (2 * ROUNDS * len(inner.possible_agents))),
+        max_examples=max(8, 3 * least // (2 * ROUNDS * len(inner.possible_agents))),
         deadline=None,
         derandomize=True,
         database=None,
@@ -129,7 +63,6 @@ def test_no_answer_breaks_a_game(name, least):
             assert terminations.keys() == truncations.keys() == set(seats)
             ended = {terminations[a] or truncations[a] for a in seats}
             assert ended == {not env.agents}  # all seats at once
-            holds(inner, {a: round(r, 9) for a, r in rewards.items()}, infos)
             assert inner.state_space.contains(inner.state())
         assert turn <= ROUNDS
 

@@ -134,12 +134,12 @@ def test_a_record_lowers_no_protection(monkeypatch):
         raise UntrustedError("enough")
 
     monkeypatch.setattr("srl_envs.tasks.programming.env._sandbox", sandbox)
-    for level in ("limits", "namespaces", "filtered", "strict"):
+    for level in ("limits", "filtered", "strict"):
         for trusted in (False, True):
             with pytest.raises(UntrustedError, match="enough"):
                 registry.remake("code_v0", {"sandbox_minimum": level}, trusted=trusted)
-    assert asked[::2] == ["filtered", "filtered", "filtered", "strict"]
-    assert asked[1::2] == ["limits", "namespaces", "filtered", "strict"]
+    assert asked[::2] == ["filtered", "filtered", "strict"]
+    assert asked[1::2] == ["limits", "filtered", "strict"]
 
 
 def test_names_become_code_in_one_place_only():

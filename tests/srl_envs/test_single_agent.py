@@ -61,20 +61,3 @@ def test_games_of_several_are_refused():
     with pytest.raises(EnvConfigError, match="has 8"):
         SingleAgentEnv(registry.make("team_battle_v0"))
     assert single_agent_env("staged_v0", num_agents=1).reset(seed=0)[0].shape == (9,)
-
-
-@every_id
-@pytest.mark.parametrize("mode", ["ansi", "rgb_array", "human"])
-def test_renders(identity, mode, capsys):
-    modes = gymnasium.make(identity).metadata["render_modes"]
-    if mode not in modes:
-        assert modes == ["human", "ansi"]  # text games have no pixels
-        return
-    env = gymnasium.make(identity, render_mode=mode)
-    env.reset(seed=0)
-    env.action_space.seed(0)
-    env.step(env.action_space.sample())
-    shown = env.render()
-    kind = {"ansi": str, "rgb_array": np.ndarray, "human": type(None)}[mode]
-    assert isinstance(shown, kind) and env.render_mode == mode
-    env.close()

@@ -184,8 +184,6 @@ GIVEN = {"rules": "r", "answers": COLOURS}
         (NeverTwice(), {"answers": ("yes", "no")}, "one for each of its 3 actions"),
         (NeverTwice(), {"answers": ("red", "", "blue")}, "for player_0 cannot be read back"),
         (NeverTwice(), {"rules": {"player_0": "r"}}, "rules are for \\['player_0'\\]"),
-        (NeverTwice(), {"rules": None}, "rules for player_0 are None: give a text"),
-        (NeverTwice(), {"describe": 5}, "describe is 5: give a function"),
         (Nim(), {"answers": ("pass", "two")}, "cannot be read back"),
         (object(), {}, "is no PettingZoo game: give a ParallelEnv or an AECEnv"),
     ],

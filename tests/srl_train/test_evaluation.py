@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from pytest import approx
 
+from srl_extensions.pages.document import to_json
 from srl_extensions.pages.report import report
+from srl_extensions.pages.run_folder import load
 from srl_train.build import build_run
 from srl_train.cli import main
 from srl_train.config import yaml_file
 from srl_train.evaluation import evaluate, mean_of_all
-from srl_train.metrics.document import to_json
-from srl_train.metrics.run_folder import load
 from srl_train.trainer import Trainer
 
 

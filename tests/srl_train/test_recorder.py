@@ -7,10 +7,10 @@ import pytest
 from srl_agents.rollout import play_many
 from srl_agents.scripted import Always
 from srl_envs import make
+from srl_extensions.pages.document import to_json
 from srl_extensions.pages.live_document import of_run
-from srl_extensions.pages.live_runs import RunFollower
+from srl_extensions.pages.live_runs import WatchedRun
 from srl_train import recorder
-from srl_train.metrics.document import to_json
 from srl_train.recorder import EpisodeWriter
 from srl_train.trainer import Trainer
 from tests.srl_extensions.pages.synthetic_runs import episode
@@ -25,12 +25,13 @@ def record(tmp_path, monkeypatch):
 @pytest.fixture
 def follower(tmp_path, record):
     (tmp_path / "run").mkdir()
-    return RunFollower(tmp_path.resolve() / "run", tmp_path.resolve())
+    (tmp_path / "run" / "config.yaml").write_text("rounds: 1\n")
+    return WatchedRun(tmp_path.resolve() / "run", tmp_path.resolve())
 
 
 def seen(follower):
     follower.refresh()
-    return follower.run().playing.episode
+    return follower.playing
 
 
 def shown(spectator, game, turns):
@@ -46,11 +47,11 @@ def test_the_record_grows_with_the_game_and_is_read_as_it_grows(record, follower
         shown(watch, game, turns)
         assert len(seen(follower).turns) == turns
     assert seen(follower).steps_of("agent_2")[1].decision.text == "cooperate"
-    assert "turn 4 is running" in to_json(of_run("run", follower.run()))
+    assert "turn 4 is running" in to_json(of_run("run", follower))
     watch(game, True)
     seen(follower)
-    assert "turn 4" not in to_json(of_run("run", follower.run()))
-    assert follower.run().notes == ()
+    assert "turn 4" not in to_json(of_run("run", follower))
+    assert follower.problems == []
 
 
 def test_the_record_is_bounded(record, follower, monkeypatch):
@@ -80,5 +81,5 @@ def test_a_failing_recorder_does_not_stop_the_run(record, caplog):
 
 def test_a_run_records_its_games(short_run, tmp_path):
     Trainer(short_run(), tmp_path / "run").fit()
-    watched = RunFollower(tmp_path.resolve() / "run", tmp_path.resolve())
-    assert len(seen(watched).turns) == 2 and watched.run().playing.finished
+    watched = WatchedRun(tmp_path.resolve() / "run", tmp_path.resolve())
+    assert len(seen(watched).turns) == 2 and watched.playing_ended

@@ -31,7 +31,6 @@ class AnthropicModel(ApiModel):
         return client
 
     def check(self, sampling: Sampling) -> None:
-        """Raise PolicyError for settings that the API does not know."""
         for name, only in (("temperature", 1), ("top_p", 1), ("top_k", 0)):
             if (value := getattr(sampling, name)) != only:
                 raise PolicyError(

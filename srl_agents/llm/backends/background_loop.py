@@ -17,6 +17,12 @@ from srl_agents.event_loop import LoopThread
 T = TypeVar("T")
 
 _STARTING = threading.Lock()
+_started = functools.cache(lambda: LoopThread("requests over a network"))
+
+
+def _thread() -> LoopThread:
+    with _STARTING:
+        return _started()
 
 
 def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
@@ -26,7 +32,7 @@ def submit(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine and return its result; raise RuntimeError inside the background loop."""
-    if _runs_here():
+    if _thread().runs_here:
         coroutine.close()
         raise RuntimeError("background_loop.run inside the background loop: await the coroutine")
     running = submit(coroutine)
@@ -39,20 +45,6 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 async def await_(coroutine: Coroutine[Any, Any, T]) -> T:
     """Await a coroutine from any event loop while the coroutine runs in this one."""
-    if _runs_here():
+    if _thread().runs_here:
         return await coroutine
     return await asyncio.wrap_future(submit(coroutine))
-
-
-def _runs_here() -> bool:
-    return _thread().runs_here
-
-
-def _thread() -> LoopThread:
-    with _STARTING:
-        return _started()
-
-
-@functools.cache
-def _started() -> LoopThread:
-    return LoopThread("requests over a network")

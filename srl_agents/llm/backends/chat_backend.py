@@ -73,9 +73,10 @@ class Usage:
 
     def add(self, answer: ChatAnswer) -> None:
         """Count one answer."""
-        tokens = answer.prompt_tokens, answer.completion_tokens
+        prompt, completion = answer.prompt_tokens, answer.completion_tokens
+        unknown = int(prompt is None or completion is None)
         by_kind = {answer.finish_reason: 1}, {answer.model: 1}
-        self.add_usage(Usage(1, tokens[0] or 0, tokens[1] or 0, int(None in tokens), *by_kind))
+        self.add_usage(Usage(1, prompt or 0, completion or 0, unknown, *by_kind))
 
     def add_usage(self, other: Usage) -> None:
         """Add the counts of another Usage."""
@@ -87,9 +88,8 @@ class Usage:
             (self.finish_reasons, other.finish_reasons),
             (self.models, other.models),
         ):
-            for what, number in others.items():
-                known = what in counts or len(counts) < MOST_NAMES
-                name = what if known else OTHERS
+            for name, number in others.items():
+                name = name if name in counts or len(counts) < MOST_NAMES else OTHERS
                 counts[name] = counts.get(name, 0) + number
 
 
@@ -104,10 +104,12 @@ class ChatModel(Protocol):
 
     def check(self, sampling: Sampling) -> None:
         """Raise PolicyError for settings that the API does not support."""
-        ...
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """Return the answer; raise BackendError after the retries, PolicyError as `check`."""
+        """Return the answer from any event loop.
+
+        Raises BackendError after the retries, and PolicyError as `check` does.
+        """
         ...
 
 
@@ -165,9 +167,7 @@ class ApiModel(ABC):
             max_retries=0,
             timeout=timeout,
             http_client=http_client(
-                self._sdk,
-                base_url or os.environ.get(self.server_in, ""),
-                most_bytes=MOST_BYTES,
+                self._sdk, base_url or os.environ.get(self.server_in, ""), most_bytes=MOST_BYTES
             ),
         )
         # HTTP libraries quote a header that they refuse, so the key would be part of the error.
@@ -179,11 +179,9 @@ class ApiModel(ABC):
             )
 
     @abstractmethod
-    def check(self, sampling: Sampling) -> None:
-        """Raise PolicyError for settings that the API does not support."""
+    def check(self, sampling: Sampling) -> None: ...
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """Return the answer, from any event loop. Raises as ChatModel does."""
         self.check(request.sampling)
         if request.seed is not None and not self.takes_seed:
             raise PolicyError(
@@ -198,9 +196,7 @@ class ApiModel(ABC):
         return answer
 
     @abstractmethod
-    def _connected(self, **settings: Any) -> Any:
-        """The SDK's client; raises BackendError where a key is missing."""
+    def _connected(self, **settings: Any) -> Any: ...
 
     @abstractmethod
-    async def _ask(self, request: ChatRequest) -> ChatAnswer:
-        """Send the request once."""
+    async def _ask(self, request: ChatRequest) -> ChatAnswer: ...

@@ -23,19 +23,17 @@ from srl_envs.validation import is_loopback
 
 
 def http_client(sdk: Any, url: str, *, most_bytes: int) -> Any:
-    """Return the `http_client` that the SDK sends its requests with.
+    """Return the `http_client` with which the SDK (`openai` or `anthropic`) sends its requests.
 
     A proxy for the internet does not lead to this machine, so loopback addresses get none.
     Redirections are not followed, because a reply would decide where the prompts go.
 
     Args:
-        sdk: The module `openai` or `anthropic`.
-        url: Address of the server; empty for the SDK's default.
+        sdk: Module of the SDK.
+        url: Address of the server; empty for the SDK's default. Raises BackendError if it is no
+            HTTP address: the SDK would retry it until the deadline.
         most_bytes: Limit of a response body after decompression. A longer one raises BackendError,
             which the SDK wraps in its APIConnectionError.
-
-    Raises:
-        BackendError: `url` is no HTTP address. The SDK would retry it until the deadline.
     """
     try:
         address = urlsplit(url)
@@ -49,7 +47,6 @@ def http_client(sdk: Any, url: str, *, most_bytes: int) -> Any:
 
     class Client(sdk.DefaultAsyncHttpxClient):  # type: ignore[misc]
         async def send(self, request: Any, *, stream: bool = False, **settings: Any) -> Any:
-            """Return the response with its whole body; the project streams none."""
             response = await super().send(request, stream=True, **settings)
             body = bytearray()
             try:
@@ -123,21 +120,19 @@ class RetryPolicy:
     async def run(self, name: str, attempt: Callable[[], Awaitable[T]]) -> T:
         """Return the result of `attempt`, repeated after each TransientError until the deadline.
 
-        Raises:
-            BackendError: At the deadline, or at once for other failures.
-            ServerUnavailable: The server accepted no connection.
+        Raises BackendError at the deadline, or at once for other failures, and ServerUnavailable if
+        the server accepted no connection.
         """
         with needed_by(name, BackendError):
             import tenacity
         tries = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(TransientError),
-            wait=tenacity.wait_exception(_asked_for)
+            wait=tenacity.wait_exception(lambda error: getattr(error, "retry_after", 0.0))
             + tenacity.wait_random_exponential(self.first_wait, self.longest_wait),
             stop=self._is_over,
             before_sleep=_tell,
             reraise=True,
         )
-
         failures: list[TransientError] = []
 
         async def once() -> T:
@@ -209,18 +204,12 @@ def retry_after(headers: Mapping[str, str]) -> float:
         if said is None:
             continue
         try:
-            return max(0.0, float(said) * scale)
-        except ValueError:
-            log.debug("%s is %r: no number", name, said)
-        try:
+            if said.replace(".", "", 1).isdecimal():
+                return float(said) * scale
             return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
         except (ValueError, OverflowError):
-            log.debug("%s is %r: no date", name, said)
+            log.debug("%s is %r: neither a number nor a date", name, said)
     return 0.0
-
-
-def _asked_for(error: BaseException) -> float:
-    return error.retry_after if isinstance(error, TransientError) else 0.0
 
 
 def _tell(state: Any) -> None:

@@ -34,7 +34,6 @@ class OpenAIModel(ApiModel):
         return self._sdk.AsyncOpenAI(**settings)
 
     def check(self, sampling: Sampling) -> None:
-        """Raise PolicyError for settings that the API does not know."""
         if sampling.top_k:
             raise PolicyError(
                 f"{self.name}: top_k is {sampling.top_k}, which this API does not know: leave "
@@ -45,12 +44,8 @@ class OpenAIModel(ApiModel):
                 f"{self.name}: temperature is {sampling.temperature}: give 0 to {HOTTEST:g}"
             )
 
-    @property
-    def _at_openai(self) -> bool:
-        return str(self._client.base_url.host).endswith(HOSTS)
-
     async def _ask(self, request: ChatRequest) -> ChatAnswer:
-        settings = arguments(request.sampling, at_openai=self._at_openai)
+        settings = arguments(request.sampling, str(self._client.base_url.host))
         if request.seed is not None:
             settings["seed"] = request.seed
         with failures_of(self._sdk, self._sdk.OpenAIError, self.name):
@@ -81,14 +76,14 @@ def _answer_of(came: Any) -> ChatAnswer:
     )
 
 
-def arguments(sampling: Sampling, *, at_openai: bool) -> dict[str, Any]:
-    """Return the sampling settings as arguments of the API.
+def arguments(sampling: Sampling, host: str) -> dict[str, Any]:
+    """Return the sampling settings as arguments of the API on `host`.
 
     OpenAI's reasoning models refuse temperature and top_p with any value, so defaults are left
     out there. Other servers have other defaults and the old name of the limit.
     """
     given = {"temperature": sampling.temperature, "top_p": sampling.top_p}
-    if at_openai:
+    if host.endswith(HOSTS):
         own = {name: value for name, value in given.items() if value != 1.0}
         return {"max_completion_tokens": sampling.max_new_tokens, **own}
     return {"max_tokens": sampling.max_new_tokens, **given}

@@ -25,7 +25,6 @@ class TokenTrie:
     """Keys of `children`."""
     answers: int
     """Number of legal answers below."""
-    longest: int
 
 
 def answer_trie(answers: Sequence[Sequence[int]], end_of_turn: int) -> TokenTrie:
@@ -37,11 +36,8 @@ def answer_trie(answers: Sequence[Sequence[int]], end_of_turn: int) -> TokenTrie
     if not answers:
         raise ValueError("constrained choice needs at least one legal answer; got none")
     sequences = [tuple(answer) for answer in answers]
-    for index, sequence in enumerate(sequences):
-        if not sequence:
-            raise ValueError(f"legal answer number {index} has no tokens; answers need words")
-        if sequences.index(sequence) != index:
-            raise ValueError(f"legal answer number {index} repeats the tokens {list(sequence)}")
+    if not all(sequences) or len(set(sequences)) < len(sequences):
+        raise ValueError(f"legal answers must have tokens and differ, got {sequences}")
     return _grow([(*sequence, end_of_turn) for sequence in sequences])
 
 
@@ -57,7 +53,6 @@ def _grow(tails: Sequence[tuple[int, ...]]) -> TokenTrie:
         children={token: _grow(rest) for token, rest in by_token.items()},
         allowed=tuple(by_token),
         answers=len(tails),
-        longest=max(len(tail) for tail in tails),
     )
 
 
@@ -116,7 +111,6 @@ class Backend(Protocol):
 
     def release(self, conversation: int) -> None:
         """Release a conversation's cache."""
-        ...
 
 
 def check_room(request: Request, positions: int | None, name: str) -> None:
@@ -149,9 +143,7 @@ class OfConversation(Protocol):
     """Request with a conversation."""
 
     @property
-    def conversation(self) -> int | None:
-        """Number of the conversation."""
-        ...
+    def conversation(self) -> int | None: ...
 
 
 Q = TypeVar("Q", bound=OfConversation)

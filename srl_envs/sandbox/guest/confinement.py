@@ -24,7 +24,7 @@ RULES = 5  # the descriptor of Landlock's rules, until they are obeyed
 INSIDE = 1000  # the user's and group's number within a user namespace
 UNASSIGNED = 61184, 4300  # user numbers that belong to nobody; the first, and how many
 OTHERS = kernel.NEW_MOUNT | kernel.NEW_NETWORK | kernel.NEW_IPC | kernel.NEW_UTS
-AS_USER, AS_ROOT = "user, mount, process, network, ipc", "mount, process, network, ipc"
+NAMESPACES = "user, mount, process, network, ipc"
 
 
 @dataclass
@@ -50,18 +50,10 @@ class Place:
     """An open file: the worker's own process namespace."""
     user: int = field(default_factory=lambda: UNASSIGNED[0] + os.getpid() % UNASSIGNED[1])
 
-    def ways(self) -> tuple[str, ...]:
-        """The kinds of namespaces to try, the best first."""
-        return (AS_USER, AS_ROOT) if os.geteuid() == 0 else (AS_USER,)
-
-    def enter(self, way: str) -> None:
+    def enter(self) -> None:
         """Go into namespaces, onto a root of our own; raises OSError where that is refused."""
         processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
-        if way == AS_ROOT:
-            kernel.unshare(OTHERS)
-            self._build_root()
-            self.switches_user = True
-        elif os.geteuid() == 0:
+        if os.geteuid() == 0:
             # Root builds, because the interpreter may lie where nobody else may look.
             kernel.unshare(kernel.NEW_MOUNT)
             self._build_root()
@@ -87,7 +79,7 @@ class Place:
         kernel.die_with_parent()
         self.own_processes = os.open("self/ns/pid", os.O_RDONLY, dir_fd=processes)
         os.close(processes)
-        self.namespaces = way
+        self.namespaces = NAMESPACES
 
     def confine(self, descriptors: Sequence[int]) -> bytes:
         """Called in the fork: after it there is no way back. The request, as bytes."""
@@ -128,8 +120,7 @@ class Place:
         if not self.namespaces:
             return
         kernel.unshare(kernel.NEW_MOUNT | kernel.NEW_IPC)
-        owner = f",uid={self.user},gid={self.user}" if self.switches_user else ""
-        size = f"size={self.limits['disk']},nr_inodes={self.limits['files'] + 1},mode=700{owner}"
+        size = f"size={self.limits['disk']},nr_inodes={self.limits['files'] + 1},mode=700"
         flags = kernel.NO_SETUID | kernel.NO_DEVICES | kernel.NO_EXECUTION
         kernel.mount("tmpfs", WORK, "tmpfs", flags, size)
         os.chdir(WORK)

@@ -13,7 +13,7 @@ import ctypes
 import json
 import os
 import sys
-from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
+from importlib.machinery import EXTENSION_SUFFIXES
 
 from srl_envs.sandbox.guest import kernel
 
@@ -30,11 +30,6 @@ def readable_files() -> list[str]:
     ]  # but for windows, of which a run has none to draw in
     needed = [*_shared_libraries(extensions), _CACHE]
     return sorted({os.path.normpath(each) for each in library + needed if os.path.exists(each)})
-
-
-def remember_places() -> None:
-    """Have the import system list its folders now: a run may be unable to list them."""
-    PathFinder.find_spec("no module has this name")
 
 
 def _standard_library() -> list[str]:

@@ -40,32 +40,25 @@ def loads(line: bytes) -> Any:
         raise NotPlainError(f"unreadable: {type(error).__name__}: {error}"[:200]) from error
 
 
-def same(expected: Any, got: Any, tolerance: float | None = None) -> bool:
-    """Whether two plain values are equal in value and in type, all the way down.
+def same(expected: Any, got: Any) -> bool:
+    """Return True if two plain values are equal in value and in type, all the way down.
 
-    `True` is not `1` and `1` is not `1.0`; NaN equals NaN. With a `tolerance` two floats may
-    differ by so much, absolutely or in proportion to the expected one.
+    `True` is not `1` and `1` is not `1.0`; NaN equals NaN.
     """
     if type(expected) is not type(got):
         return False
     if isinstance(expected, float):
-        if tolerance is not None and math.isfinite(expected) and math.isfinite(got):
-            return bool(abs(expected - got) <= tolerance * max(1.0, abs(expected)))
-        both_are_nan = math.isnan(expected) and math.isnan(got)
-        return both_are_nan or bool(expected == got)
+        return bool(expected == got) or (math.isnan(expected) and math.isnan(got))
     if isinstance(expected, list | tuple):
-        pairs = zip(expected, got, strict=False)
-        return len(expected) == len(got) and all(same(one, two, tolerance) for one, two in pairs)
+        return len(expected) == len(got) and all(map(same, expected, got))
     if isinstance(expected, dict):
         keys = {key: key for key in got}
         return expected.keys() == got.keys() and all(
-            same(key, keys[key]) and same(value, got[key], tolerance)
-            for key, value in expected.items()
+            same(key, keys[key]) and same(value, got[key]) for key, value in expected.items()
         )
     if isinstance(expected, set | frozenset):
         members = {member: member for member in got}
-        equal = bool(expected == got)
-        return equal and all(same(member, members[member]) for member in expected)
+        return bool(expected == got) and all(same(one, members[one]) for one in expected)
     return bool(expected == got)
 
 

@@ -7,7 +7,6 @@ run finds anything of an earlier one. Only the standard library is imported here
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import gc
 import json
@@ -18,6 +17,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from importlib.machinery import PathFinder
 from typing import Any
 
 from srl_envs.sandbox.guest import confinement, kernel, own_files, runner
@@ -46,7 +46,7 @@ def main(control_descriptor: int) -> None:
         limits=settings["limits"],
         readable=own_files.readable_files(),
         folder=settings["folder"],
-        filters={what: base64.b64decode(each) for what, each in settings["filters"].items()},
+        filters={what: bytes.fromhex(each) for what, each in settings["filters"].items()},
     )
     active = _set_up(place, set(settings["without"]))
     kernel.set_dumpable(False)
@@ -65,15 +65,17 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
     if "landlock" not in without:
         place.landlock = kernel.landlock_version()
         refused["landlock"] = "" if place.landlock else "this kernel has none"
-    for way in () if "namespaces" in without else place.ways():
-        refused["namespaces"] = _attempted(lambda way=way: _enter_and_fork(place, way))  # type: ignore[misc]
+    if "namespaces" not in without:
+        refused["namespaces"] = _attempted(lambda: _enter_and_fork(place))
         if not refused["namespaces"]:
-            place.enter(way)
-            break
+            place.enter()
     place.make_rules()
-    own_files.remember_places()
+    # The import system lists its folders now: a run may be unable to list them.
+    PathFinder.find_spec("no module has this name")
     if place.filters:
-        chosen = place.filters[left_of_files(place.namespaces, place.landlock)]
+        # The names are those of seccomp.FILES.
+        files = "own" if place.namespaces else "readable" if place.landlock else "none"
+        chosen = place.filters[files]
         refused["seccomp"] = _attempted(lambda: _filter(chosen))
         place.filter = b"" if refused["seccomp"] else chosen
     if not place.namespaces:
@@ -89,11 +91,6 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
         "alone": bool(alone),  # the limit on processes does not hold for root
         "refused": {name: why for name, why in refused.items() if why},
     }
-
-
-def left_of_files(namespaces: str, landlock: int) -> str:
-    """Which filter goes with what else there is; see seccomp.FILES."""
-    return "own" if namespaces else "readable" if landlock else "none"
 
 
 def _serve(control: socket.socket, place: confinement.Place) -> None:
@@ -190,9 +187,9 @@ def _attempted(step: Callable[[], None]) -> str:
     return "" if said == "ok" else said or "it ended without a word"
 
 
-def _enter_and_fork(place: confinement.Place, way: str) -> None:
+def _enter_and_fork(place: confinement.Place) -> None:
     """All that a run needs of namespaces, up to its working folder; raises OSError if refused."""
-    place.enter(way)
+    place.enter()
     kernel.unshare(kernel.NEW_PID)
     child = os.fork()
     if child == 0:

@@ -1,16 +1,13 @@
 """Debate: one agent argues for a motion, one against it, and a judge decides.
 
-In every round both speak and know the speeches of the rounds before ("simultaneous"), or they speak
-one after the other ("alternating": two turns to a round; the text of the listening agent is
-ignored). After the last round a judge (srl_envs.tasks.debate.judging.Judge) scores each side from 0
-to 1.
+In every round both speak and know the speeches of the rounds before. After the last round a judge
+(srl_envs.tasks.debate.judging.Judge) scores each side from 0 to 1.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,10 +20,8 @@ from srl_envs.games.maze_levels import SPLITS
 from srl_envs.tasks.base import Problem, pick
 from srl_envs.tasks.debate.judging import (
     CON,
-    EVEN,
     PRO,
     SHORTEST,
-    SIDES,
     STEM,
     Debate,
     Judge,
@@ -50,7 +45,6 @@ from srl_envs.validation import check_choice, entries_of, parallel_form, whole_n
 SPEECH_LENGTH = 1200  # characters of a speech that count
 ROUNDS = 3
 TOLD_LENGTH = 10_000  # characters of the debate in an observation; the oldest speeches are left out
-ORDERS = ("simultaneous", "alternating")
 SCORINGS = ("zero_sum", "quality")
 SIDE_OF = {"pro_0": PRO, "con_0": CON}
 SHIPPED = Path(__file__).with_name("topics.jsonl")
@@ -85,7 +79,6 @@ class DebateEnv(FreeTextGame):
         topics: Motions, or a JSONL file of motions; by default, the shipped motions.
         split: Motions that are debated: "train", "test" or "any".
         debate_rounds: Number of rounds, by default ROUNDS or as many as fit into `max_cycles`.
-        order: One of ORDERS.
         scoring: Reward of the last turn: "zero_sum" (own score less the opponent's, -1 to 1) or
             "quality" (own score, 0 to 1).
         judge: "rules" (RuleJudge), an object with a method `judge`, or 'module:function', which
@@ -107,7 +100,6 @@ class DebateEnv(FreeTextGame):
         topics: Sequence[str] | str | os.PathLike[str] | None = None,
         split: str | None = None,
         debate_rounds: int | None = None,
-        order: str = "simultaneous",
         scoring: str = "zero_sum",
         judge: Judge | str = "rules",
         history: int | None = None,
@@ -115,36 +107,38 @@ class DebateEnv(FreeTextGame):
         obs_mode: str = "llm",
         render_mode: str | None = None,
     ) -> None:
-        self.order: str = check_choice("order", order, ORDERS)
         self.scoring: str = check_choice("scoring", scoring, SCORINGS)
         self.judge = _judge(judge)
         self.history = None if history is None else whole_number("history", history, low=0)
         self.topics = _topics(topics, split)
         self.debate = Debate(self.topics[0])
         self._verdict: Verdict | None = None
-        turns_a_round = 2 if self.order == "alternating" else 1
-        if debate_rounds is None and max_cycles is not None:
-            debate_rounds = max(1, whole_number("max_cycles", max_cycles, low=1) // turns_a_round)
-        wanted = ROUNDS if debate_rounds is None else debate_rounds
-        self.debate_rounds = whole_number("debate_rounds", wanted, low=1)
-        self.turns = self.debate_rounds * turns_a_round
+        if debate_rounds is None:
+            debate_rounds = ROUNDS if max_cycles is None else max_cycles
+        self.debate_rounds = whole_number("debate_rounds", debate_rounds, low=1)
         super().__init__(
             list(SIDE_OF),
             low=(0.0,) * 6,
             high=(1.0,) * 6,
-            max_cycles=self.turns if max_cycles is None else max_cycles,
+            max_cycles=self.debate_rounds if max_cycles is None else max_cycles,
             obs_mode=obs_mode,
             render_mode=render_mode,
         )
 
-    def make_view(self) -> DebateView:
-        return DebateView("", scoring=self.scoring)
+    def make_view(self) -> FreeTextView:
+        aim = "better than your opponent" if self.scoring == "zero_sum" else "as well as you can"
+        rules = {
+            agent: f"You are {side.upper()} in a debate: you speak {_FOR[side]} the motion, {aim}. "
+            "Give reasons and examples, answer what your opponent said, and do not repeat "
+            f"yourself. Up to {SPEECH_LENGTH} characters of a speech are heard."
+            for agent, side in SIDE_OF.items()
+        }
+        return FreeTextView(rules)
 
     def begin(self, options: Mapping[str, Any]) -> None:
         drawn = pick(self.np_random, self.topics)
         named = options.get("motion")
-        motion = drawn if named is None else _motion(named)
-        self.debate = Debate(motion, simultaneous=self.order == "simultaneous")
+        self.debate = Debate(drawn if named is None else _motion(named))
         self._verdict = None
 
     def first_info(self, agent: str) -> dict[str, Any]:
@@ -152,50 +146,29 @@ class DebateEnv(FreeTextGame):
         return {"motion": motion, "side": side, "round": 1, "unreadable": None}
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        turn, before = self.played - 1, self.debate
         read = {agent: readable_text(text) for agent, text in answers.items()}
-        speaking = [agent for agent in answers if self._may_speak(agent, turn)]
-        speeches = tuple(
-            Speech(SIDE_OF[agent], self._round(turn), _spoken(read[agent])) for agent in speaking
-        )
-        self.debate = Debate(before.motion, before.speeches + speeches, before.simultaneous)
-        if self.played >= self.turns or over:
-            self._verdict = self.judge.judge(self.debate) if self.debate.speeches else EVEN
-        return {
-            agent: self._outcome(agent, text, turn, agent in speaking)
-            for agent, text in read.items()
-        }
+        speeches = [Speech(SIDE_OF[one], self.played, _spoken(text)) for one, text in read.items()]
+        self.debate = Debate(self.debate.motion, (*self.debate.speeches, *speeches))
+        if self.played >= self.debate_rounds or over:
+            self._verdict = self.judge.judge(self.debate)
+        return {agent: self._outcome(agent, text) for agent, text in read.items()}
 
     def prompt(self, agent: str) -> str:
-        side = SIDE_OF[agent]
         lines = [f"Motion: {self.debate.motion}", *self._recalled()]
-        if self._may_speak(agent, self.played):
-            number = f"Round {self._round(self.played)} of {self.debate_rounds}."
-            lines.append(f"{number} Speak {_FOR[side]} the motion.")
-        elif self.played < self.turns:
-            lines.append(f"Listen: {other(side).upper()} speaks. What you write is not heard.")
+        if self.played < self.debate_rounds:
+            number = f"Round {self.played + 1} of {self.debate_rounds}."
+            lines.append(f"{number} Speak {_FOR[SIDE_OF[agent]]} the motion.")
         else:
             lines.append("The debate is over. What you write is not heard.")
         return "\n".join(lines)
 
     def numbers(self, agent: str) -> tuple[float, ...]:
-        side = SIDE_OF[agent]
+        side, done = SIDE_OF[agent], self.played / self.debate_rounds
         said = len(self.debate.by(side)) / self.debate_rounds
-        may = float(self._may_speak(agent, self.played))
-        sides = float(side == PRO), float(side == CON), 0.0
-        return (min(1.0, self.played / self.turns), *sides, may, said)
+        return (done, float(side == PRO), float(side == CON), 0.0, float(done < 1), said)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
-
-    def _may_speak(self, agent: str, turn: int) -> bool:
-        if turn >= self.turns:
-            return False
-        return self.order == "simultaneous" or SIDES[turn % 2] == SIDE_OF[agent]
-
-    def _round(self, turn: int) -> int:
-        played = turn // 2 if self.order == "alternating" else turn
-        return min(played, self.debate_rounds - 1) + 1
 
     def _recalled(self) -> list[str]:
         """Return the speeches in the observation, oldest first."""
@@ -211,14 +184,14 @@ class DebateEnv(FreeTextGame):
             lines.append(line)
         return lines[::-1]
 
-    def _outcome(self, agent: str, text: str | ParseFailure, turn: int, spoke: bool) -> Outcome:
+    def _outcome(self, agent: str, text: str | ParseFailure) -> Outcome:
         side, verdict = SIDE_OF[agent], self._verdict
         info: dict[str, Any] = {
             "motion": self.debate.motion,
             "side": side,
-            "round": self._round(turn),
-            "words": len(words_of(self.debate.by(side)[-1].text)) if spoke else 0,
-            "unreadable": text.reason if spoke and isinstance(text, ParseFailure) else None,
+            "round": self.played,
+            "words": len(words_of(self.debate.by(side)[-1].text)),
+            "unreadable": text.reason if isinstance(text, ParseFailure) else None,
         }
         if verdict is None:
             return Outcome(0.0, False, info)
@@ -232,23 +205,7 @@ class DebateEnv(FreeTextGame):
             **verdict.of_side.get(side, {}),
         }
         reward = own - against if self.scoring == "zero_sum" else own
-        return Outcome(reward, self.played >= self.turns, info)
-
-
-@dataclass(frozen=True)
-class DebateView(FreeTextView):
-    """Text view of a debate."""
-
-    scoring: str = field(default="zero_sum", kw_only=True)
-
-    def rules(self, agent: str) -> str:
-        side = SIDE_OF[agent]
-        aim = "better than your opponent" if self.scoring == "zero_sum" else "as well as you can"
-        return (
-            f"You are {side.upper()} in a debate: you speak {_FOR[side]} the motion, {aim}. Give "
-            "reasons and examples, answer what your opponent said, and do not repeat yourself. "
-            f"Up to {SPEECH_LENGTH} characters of a speech are heard."
-        )
+        return Outcome(reward, self.played >= self.debate_rounds, info)
 
 
 def sample_speeches(

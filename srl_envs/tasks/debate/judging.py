@@ -15,7 +15,7 @@ WEIGHTS' features, times two guards:
 - fresh: share of the groups of three words that occur neither earlier in the speech nor in any
   earlier speech
 - prose: 1 if the share of function words (the, of, is, ...) is as in written language (PROSE), down
-  to 0 for lists of keywords; words with the letters of no English word (ODD) lower it too
+  to 0 for lists of keywords
 
 Words and sentences count once, so repetition has no effect. The score of a side is the mean over
 its speeches; an unreadable speech has score 0. Nonsense in sound sentences passes these rules:
@@ -64,21 +64,14 @@ class Debate:
 
     motion: str
     speeches: tuple[Speech, ...] = ()
-    simultaneous: bool = True
-    """True if the speeches of one round were written without knowledge of each other."""
 
     def by(self, side: str) -> list[Speech]:
         """Return the speeches of a side."""
         return [speech for speech in self.speeches if speech.side == side]
 
     def heard_before(self, speech: Speech) -> list[Speech]:
-        """Return the speeches that the speaker knew, those of the speaker included."""
-        place = self.speeches.index(speech)
-        return [
-            said
-            for said in self.speeches[:place]
-            if not self.simultaneous or said.round < speech.round
-        ]
+        """Return the speeches of earlier rounds, those of the speaker included."""
+        return [said for said in self.speeches if said.round < speech.round]
 
 
 @dataclass(frozen=True)
@@ -101,10 +94,6 @@ class Verdict:
         if abs(self.pro - self.con) <= MARGIN:
             return TIE
         return PRO if self.pro > self.con else CON
-
-
-EVEN = Verdict(0.5, 0.5)
-"""Verdict on a debate without speeches."""
 
 
 class Judge(Protocol):
@@ -131,7 +120,6 @@ REASONED = 2
 SENTENCE = (5, 40)
 SENTENCES = 3
 PROSE = (0.10, 0.25, 0.65, 0.85)  # 0 below, 1 from, 1 up to, 0 above
-ODD = (1, 0.10, 0.30)  # a word that is free; 1 up to this share of further odd words, 0 from
 STEM = 5  # letters in which two words must agree to be the same
 SHORTEST = 4  # letters of a word that can be taken up
 
@@ -159,13 +147,6 @@ FUNCTION_WORDS = frozenset(
 )
 
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?|\d+")
-# No vowel, clusters of consonants or vowels, tripled letters, and pairs that English hardly has.
-_ODD_WORD = re.compile(
-    r"^[^aeiouy]+$|^[^aeiouy]{4}|[^aeiouy]{5}|[aeiou]{4}|(.)\1\1|[jqv]$"
-    r"|b[fgkqwxz]|c[bfgjmnpvwx]|d[kqxz]|f[bcdghjkmnpqvwxz]|g[cjkqvxz]|h[cfgjkqvxz]|j[^aeiou]"
-    r"|k[cjqvxz]|l[jqxz]|m[cgjkqwxz]|p[jqvxz]|q[^u]|r[xz]|s[jvxz]|t[jkqvx]|v[^aeiouyr]"
-    r"|w[gjqvxz]|x[bdfgjklmnrsvwxz]|y[jkqvy]|z[bcdfgjkmnpqrstvwx]"
-)
 _END = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -267,20 +248,8 @@ def _prose(words: Sequence[str]) -> float:
     share = sum(word in FUNCTION_WORDS for word in words) / len(words)
     nothing, low, high, everything = PROSE
     if share < low:
-        written = max(0.0, (share - nothing) / (low - nothing))
-    else:
-        written = min(1.0, max(0.0, (everything - share) / (everything - high)))
-    return written * _spelled(words)
-
-
-def _spelled(words: Sequence[str]) -> float:
-    """Return 1 for words with the letters of English words, down to 0 for random letters."""
-    judged = {w for w in words if len(w) >= SHORTEST and w.isascii() and w.isalpha()}
-    judged -= FUNCTION_WORDS
-    free, few, many = ODD
-    odd = sum(_ODD_WORD.search(word) is not None for word in judged) - free
-    share = odd / max(1, len(judged))
-    return min(1.0, max(0.0, (many - share) / (many - few)))
+        return max(0.0, (share - nothing) / (low - nothing))
+    return min(1.0, max(0.0, (everything - share) / (everything - high)))
 
 
 def _mean(values: Sequence[float]) -> float:

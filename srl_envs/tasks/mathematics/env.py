@@ -1,7 +1,7 @@
 """Mathematics: questions with one right answer, generated or from a file.
 
-Families: arithmetic, algebra (equations, inequalities, expansions), word problems and multi-step
-problems, each of difficulty 1 to 5 (srl_envs.tasks.mathematics.generators). Exact arithmetic
+Families: arithmetic, algebra (equations and inequalities), word problems and multi-step problems,
+each of difficulty 1 to 5 (srl_envs.tasks.mathematics.generators). Exact arithmetic
 decides if an answer is right (srl_envs.tasks.grading).
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks import expressions, grading
+from srl_envs.tasks import grading
 from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
 from srl_envs.tasks.grading import final_answer
 from srl_envs.tasks.mathematics.generators import FAMILIES
@@ -30,7 +30,6 @@ FORM = (
     "End with a line that holds your final answer alone, such as Answer: 42. Write numbers out "
     "(42, -3.5 or 3/4); decimals that do not end need at least four places."
 )
-EXPANDED = "That is equal, but not expanded and collected."
 TOO_FAR = 4  # steps that a warm start counts past the end, at most
 LARGEST_GUESS = 18  # of the answers that a warm start gives
 MARK = "####"
@@ -73,12 +72,9 @@ class Mathematics(Task):
         return answer
 
     def grade(self, problem: Problem, answer: str) -> Grade:
-        truth = str(problem.answer)
-        if not grading.same_answer(truth, answer, grading.words_of(problem.question)):
-            return Grade.wrong()
-        if problem.data.get("expanded") and not _is_collected(answer, truth):
-            return Grade.wrong(EXPANDED)
-        return Grade.right()
+        units = grading.words_of(problem.question)
+        right = grading.same_answer(str(problem.answer), answer, units)
+        return Grade.right() if right else Grade.wrong()
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
         """Return answers in the right form that contain no information on the truth.
@@ -94,24 +90,12 @@ class Mathematics(Task):
 
 
 def _counted(first: int, sign: str, second: int) -> tuple[str, ...]:
-    found = []
-    line = f"{first} {sign} {second}"
+    found, line = [], f"{first} {sign} {second}"
     for step in range(second + TOO_FAR + 1):
         now = first + step if sign == "+" else first - step
         line += f", {now} {sign} {second - step}" if step else ""
         found.append(f"{line}\nAnswer: {now}")
     return tuple(found)
-
-
-def _is_collected(answer: str, truth: str) -> bool:
-    """Return True if an answer that equals the truth is a sum of no more terms than needed."""
-    try:
-        tree = expressions.parse(answer)
-    except expressions.Unreadable:  # such as y = 3x + 2, which is equal
-        return False
-    terms = expressions.terms(tree)
-    needed = len(expressions.terms(expressions.parse(truth)))
-    return len(terms) <= needed and not any(map(expressions.holds_a_sum, terms))
 
 
 def load_problems(path: str | Path) -> tuple[Problem, ...]:
@@ -131,23 +115,20 @@ def load_problems(path: str | Path) -> tuple[Problem, ...]:
 
 
 def _problem(row: Any, number: int) -> Problem:
-    if not isinstance(row, dict):
-        raise EnvConfigError(f"it must be an object, got {row!r:.40}")
+    if not isinstance(row, dict) or not {"question", "problem"} & set(row):
+        raise EnvConfigError(f"{row!r:.40} has neither layout: give lines of {LAYOUTS}")
     if "question" in row:
-        question, family, difficulty = loading.text_of(row, "question"), "GSM8K", 1
+        question, family, level = loading.text_of(row, "question"), "GSM8K", None
         _, mark, answer = loading.text_of(row, "answer").rpartition(MARK)
         answer = answer if mark else ""
-    elif "problem" in row:
-        question = loading.text_of(row, "problem")
-        family = loading.text_of(row, "type") if "type" in row else "MATH"
-        boxes = grading.boxed(str(row.get("solution", "")))
-        answer = loading.text_of(row, "answer") if "answer" in row else (boxes or [""])[-1]
-        level = re.fullmatch(r"Level ([1-5])", str(row.get("level", "")))
-        difficulty = int(level[1]) if level else 1  # a few of MATH's are 'Level ?'
     else:
-        raise EnvConfigError(f"it has neither question nor problem: give lines of {LAYOUTS}")
+        question, family = loading.text_of(row, "problem"), str(row.get("type", "MATH"))
+        boxes = grading.boxed(str(row.get("solution", "")))
+        answer = str(row.get("answer", boxes[-1] if boxes else ""))
+        level = re.fullmatch(r"Level ([1-5])", str(row.get("level", "")))
     if not answer.strip():
         raise EnvConfigError(f"it has no final answer: give lines of {LAYOUTS}")
+    difficulty = int(level[1]) if level else 1  # a few of MATH's are 'Level ?'
     info = {"family": family, "line": number}
     return Problem(question.strip(), answer.strip(), difficulty, info=info)
 

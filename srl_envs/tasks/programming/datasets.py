@@ -46,36 +46,38 @@ def load(path: str | Path) -> tuple[Problem, ...]:
 
 def _problem(row: Any, number: int) -> Problem | str:
     """Return the problem of a row, or the reason why it cannot be judged."""
-    if not isinstance(row, dict):
-        raise EnvConfigError(f"it must be an object, got {row!r:.40}")
-    if "entry_point" in row:
-        return _human_eval(row, number)
-    if "test_list" in row:
-        return _mbpp(row, number)
-    raise EnvConfigError(f"it is of neither layout: give lines of {LAYOUTS}")
+    if not isinstance(row, dict) or not {"entry_point", "test_list"} & set(row):
+        raise EnvConfigError(f"{row!r:.40} is of neither layout: give lines of {LAYOUTS}")
+    made = _human_eval(row) if "entry_point" in row else _mbpp(row)
+    if isinstance(made, str):
+        return made
+    question, family, data = made
+    if len(question) > QUESTION_LENGTH:
+        return f"its question has {len(question)} characters, more than {QUESTION_LENGTH}"
+    return Problem(question, data=data, info={"family": family, "line": number})
 
 
-def _human_eval(row: Mapping[str, Any], number: int) -> Problem | str:
+Parts = tuple[str, str, dict[str, Any]]
+"""Question, family and data of a problem."""
+
+
+def _human_eval(row: Mapping[str, Any]) -> Parts:
     prompt, entry, test = text_of(row, "prompt"), text_of(row, "entry_point"), text_of(row, "test")
     # The test may use the other functions of the prompt; the entry point is the program's.
     before = f"{prompt}\n    ...\n\n{entry} = elsewhere[{entry!r}]\n"
-    return _made(
-        f"Complete the function {entry}.\n{prompt.strip()}",
-        number,
-        "HumanEval",
-        {
-            "prompt": prompt,
-            "entry": entry,
-            "visible": (),
-            "hidden": (f"{before}{test}\n\ncheck({entry})\n",),
-            "shown": (),
-            "functions": (entry,),
-            "solution": prompt + row.get("canonical_solution", ""),
-        },
-    )
+    data = {
+        "prompt": prompt,
+        "entry": entry,
+        "visible": (),
+        "hidden": (f"{before}{test}\n\ncheck({entry})\n",),
+        "shown": (),
+        "functions": (entry,),
+        "solution": prompt + row.get("canonical_solution", ""),
+    }
+    return f"Complete the function {entry}.\n{prompt.strip()}", "HumanEval", data
 
 
-def _mbpp(row: Mapping[str, Any], number: int) -> Problem | str:
+def _mbpp(row: Mapping[str, Any]) -> Parts | str:
     words = text_of(row, "text" if row.get("text") is not None else "prompt")
     code, tests = text_of(row, "code"), row["test_list"]
     if not isinstance(tests, list) or not tests or not all(isinstance(t, str) for t in tests):
@@ -92,20 +94,16 @@ def _mbpp(row: Mapping[str, Any], number: int) -> Problem | str:
     called = tuple(name for name in functions if name in used)
     question = f"{words.strip()}\nYour code must pass this test:\n{tests[0].strip()}"
     trials = tuple(f"{setup}\n{test}\n" for test in tests)
-    return _made(
-        question,
-        number,
-        "MBPP",
-        {
-            "prompt": "",
-            "entry": called[0],
-            "visible": trials[:1],
-            "hidden": trials[1:],
-            "shown": (tests[0].strip(),),
-            "functions": called,
-            "solution": code,
-        },
-    )
+    data = {
+        "prompt": "",
+        "entry": called[0],
+        "visible": trials[:1],
+        "hidden": trials[1:],
+        "shown": (tests[0].strip(),),
+        "functions": called,
+        "solution": code,
+    }
+    return question, "MBPP", data
 
 
 def _parsed(code: str) -> ast.Module:
@@ -113,12 +111,6 @@ def _parsed(code: str) -> ast.Module:
         return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise EnvConfigError(f"{code!r:.40} is not Python ({error})") from error
-
-
-def _made(question: str, number: int, family: str, data: dict[str, Any]) -> Problem | str:
-    if len(question) > QUESTION_LENGTH:
-        return f"its question has {len(question)} characters, more than {QUESTION_LENGTH}"
-    return Problem(question, data=data, info={"family": family, "line": number})
 
 
 def _lines(row: Mapping[str, Any], name: str) -> list[str]:

@@ -11,7 +11,7 @@ import math
 import os
 import re
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -19,16 +19,17 @@ import numpy as np
 
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError
-from srl_envs.sandbox import LEVELS, Limits, ProgramRun, Sandbox, SandboxVerdict, Test, TestReport
+from srl_envs.sandbox import LEVELS, Limits, ProgramRun, Sandbox, SandboxVerdict
 from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
 from srl_envs.tasks.programming import datasets
 from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
 from srl_envs.text import ParseFailure, Samples
 from srl_envs.validation import check_choice, number_between, parallel_form, some_of
 
-SYNTAX, VISIBLE, HIDDEN = 0.1, 0.3, 0.6
-"""Parts of a score: for a program that is Python, and for the passed visible and hidden tests. If
-all tests of a problem are of one kind, they count for both."""
+SYNTAX = 0.1
+"""Part of a score for a program that is Python."""
+WEIGHTS = {1: (0.9,), 2: (0.3, 0.6)}
+"""Parts of a score for the passed visible and hidden tests, by the number of these kinds."""
 RULES = "You are asked for a program in Python."
 FORM = "Answer with the code alone, or put it between ```python and ```."
 WALL = 5.0  # seconds that a program and all its tests may take
@@ -36,6 +37,8 @@ MOST_RECORDED_WALL = 60.0  # seconds that a record of others may ask for
 MINIMUM = "filtered"  # level of protection, where no other is asked for
 SHOWN = 300  # characters of what a program returned
 
+Run = tuple[ProgramRun, Sequence[SandboxVerdict], str]
+"""Run, the verdict of each test, and a description of the first visible test that fails."""
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _sandboxes: weakref.WeakValueDictionary[tuple[Any, ...], Sandbox] = weakref.WeakValueDictionary()
 
@@ -72,13 +75,8 @@ class Programming(Task):
             return pick(rng, self.problems)
         levels = {level for family in self.families for level in FAMILIES[family]}
         nearest = min(levels, key=lambda level: (abs(level - difficulty), level))
-        fitting = [
-            (family, template)
-            for family in self.families
-            for template in FAMILIES[family].get(nearest, ())
-        ]
-        family, template = pick(rng, fitting)
-        return problem(family, template, rng, nearest)
+        family = pick(rng, [family for family in self.families if nearest in FAMILIES[family]])
+        return problem(family, FAMILIES[family][nearest], rng, nearest)
 
     def read(self, text: str) -> str | ParseFailure:
         blocks = _FENCED.findall(text)
@@ -86,35 +84,45 @@ class Programming(Task):
         return code.rstrip() if code.strip() else ParseFailure("the code was empty")
 
     def grade(self, problem: Problem, answer: str) -> Grade:
-        program = _program(problem, answer)
-        if "functions" in problem.data:
-            return self._judged(problem, program)
-        visible, hidden = problem.data["visible"], problem.data["hidden"]
-        report = self.sandbox.check(program, (*visible, *hidden))
-        shown = report.verdicts[: len(visible)]
-        said = _first_failure(report, visible)
-        return _graded(report.run, shown, report.verdicts[len(visible) :], said)
+        grade = self._judge if "functions" in problem.data else self._check
+        run, verdicts, failing = grade(problem.data, _program(problem, answer))
+        return _graded(run, verdicts, len(problem.data["visible"]), failing)
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
         if not attempt.problem.data.get("prefix"):
             return None
         return tuple(RETURNS.values())[:count]
 
-    def _judged(self, problem: Problem, program: str) -> Grade:
-        """Grade by tests that are code, each in a separate run."""
-        data = problem.data
-        runs: list[ProgramRun] = []
+    def _check(self, data: Mapping[str, Any], program: str) -> Run:
+        """Run calls, and compare the returned values."""
+        report = self.sandbox.check(program, (*data["visible"], *data["hidden"]))
+        shown = zip(data["visible"], report.verdicts, report.run.outcomes, strict=False)
+        for test, verdict, outcome in shown:
+            if verdict is SandboxVerdict.WRONG:
+                got = repr(outcome.value)
+                got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
+                failing = f"{test.call} gave {got}, expected {test.expected!r}."
+                return report.run, report.verdicts, failing
+            if verdict is not SandboxVerdict.OK:
+                why = outcome.error or verdict
+                failing = f"{test.call} should give {test.expected!r}, but: {why}."
+                return report.run, report.verdicts, failing
+        return report.run, report.verdicts, ""
+
+    def _judge(self, data: Mapping[str, Any], program: str) -> Run:
+        """Run tests that are code, each in a separate run."""
         trials = (*data["visible"], *data["hidden"])
+        runs: list[ProgramRun] = []
         for trial in trials:
             runs.append(self.sandbox.judge(program, trial, data["functions"]))
             if runs[-1].verdict is SandboxVerdict.SYNTAX:
-                return _graded(runs[-1], [], [SandboxVerdict.SYNTAX] * len(trials), "")
-        shown, verdicts, said = len(data["visible"]), [run.verdict for run in runs], ""
-        for test, run in zip(data["shown"], runs, strict=False):
-            if run.verdict is not SandboxVerdict.OK:
-                said = f"{test} fails: {run.error or run.verdict}."
-                break
-        return _graded(runs[0], verdicts[:shown], verdicts[shown:], said)
+                return runs[-1], [SandboxVerdict.SYNTAX] * len(trials), ""
+        failing = [
+            f"{test} fails: {run.error or run.verdict}."
+            for test, run in zip(data["shown"], runs, strict=False)
+            if run.verdict is not SandboxVerdict.OK
+        ]
+        return runs[0], [run.verdict for run in runs], failing[0] if failing else ""
 
 
 def _program(problem: Problem, answer: str) -> str:
@@ -129,56 +137,35 @@ def _program(problem: Problem, answer: str) -> str:
     return f"{begun}{answer}" if prompt else f"{begun}{answer.strip()}"
 
 
-def _graded(
-    run: ProgramRun,
-    visible: Sequence[SandboxVerdict],
-    hidden: Sequence[SandboxVerdict],
-    failing: str,
-) -> Grade:
+def _graded(run: ProgramRun, verdicts: Sequence[SandboxVerdict], shown: int, failing: str) -> Grade:
+    """Return the grade of a program, of which the first tests were shown."""
+    passed = [verdict is SandboxVerdict.OK for verdict in verdicts]
+    visible, hidden = passed[:shown], passed[shown:]
     parsed = run.verdict is not SandboxVerdict.SYNTAX
-    shares = [_passed(tests) / len(tests) for tests in (visible, hidden) if tests]
-    if len(shares) == 2:
-        score = SYNTAX * parsed + VISIBLE * shares[0] + HIDDEN * shares[1]
-    else:
-        score = SYNTAX * parsed + (VISIBLE + HIDDEN) * shares[0]
-    every = [*visible, *hidden]
-    correct = all(verdict is SandboxVerdict.OK for verdict in every)
-    if correct:
+    parts = [tests for tests in (visible, hidden) if tests]
+    score = SYNTAX * parsed
+    for tests, weight in zip(parts, WEIGHTS[len(parts)], strict=True):
+        score += weight * (sum(tests) / len(tests))
+    wrong = len(hidden) - sum(hidden)
+    if all(passed):
         feedback = "All tests pass."
     elif not parsed:
         feedback = f"That is not Python: {run.error}."
     elif failing:
         feedback = failing
-    else:
-        wrong = len(hidden) - _passed(hidden)
+    elif visible:
         feedback = f"The tests you were shown pass, but {wrong} of {len(hidden)} others fail."
-        if not visible:
-            feedback = f"{wrong} of {len(hidden)} tests fail."
+    else:
+        feedback = f"{wrong} of {len(hidden)} tests fail."
     info = {
         "verdict": str(run.verdict),
-        "visible_passed": _passed(visible),
+        "visible_passed": sum(visible),
         "visible_tests": len(visible),
-        "hidden_passed": _passed(hidden),
+        "hidden_passed": sum(hidden),
         "hidden_tests": len(hidden),
     }
-    return Grade(1.0 if correct else min(score, 1.0), correct, feedback, info=info)
-
-
-def _passed(verdicts: Sequence[SandboxVerdict]) -> int:
-    return sum(verdict is SandboxVerdict.OK for verdict in verdicts)
-
-
-def _first_failure(report: TestReport, visible: Sequence[Test]) -> str:
-    """Describe the first visible test that fails: call, expected and returned value."""
-    for test, verdict, outcome in zip(visible, report.verdicts, report.run.outcomes, strict=False):
-        if verdict is SandboxVerdict.WRONG:
-            got = repr(outcome.value)
-            got = got if len(got) <= SHOWN else f"{got[:SHOWN]}..."
-            return f"{test.call} gave {got}, expected {test.expected!r}."
-        if verdict is not SandboxVerdict.OK:
-            why = outcome.error or verdict
-            return f"{test.call} should give {test.expected!r}, but: {why}."
-    return ""
+    score = 1.0 if all(passed) else min(score, 1.0)
+    return Grade(score, all(passed), feedback, info=info)
 
 
 def _sandbox(minimum: str, wall: float) -> Sandbox:

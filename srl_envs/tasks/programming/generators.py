@@ -162,26 +162,6 @@ def _letters(rng: np.random.Generator) -> DrawnProblem:
     return DrawnProblem(words, "text", body, _text)
 
 
-def _words(rng: np.random.Generator) -> DrawnProblem:
-    k = int(rng.integers(1, 5))
-    words, body = _pick(
-        rng,
-        {
-            f"give the words of the text longer than {k} letters, as a list.": (
-                f"return [w for w in text.split() if len(w) > {k}]"
-            ),
-            f"reverse every word of the text that is longer than {k} letters.": (
-                f"return ' '.join(w[::-1] if len(w) > {k} else w for w in text.split())"
-            ),
-            f"shift every letter of the text by {k}, after z comes a; keep spaces.": (
-                "return ''.join(c if c == ' ' else "
-                f"chr((ord(c) - 97 + {k}) % 26 + 97) for c in text)"
-            ),
-        },
-    )
-    return DrawnProblem(words, "text", body, _text)
-
-
 def _sorted(rng: np.random.Generator) -> DrawnProblem:
     m = int(rng.integers(2, 8))
     key, code = _pick(
@@ -198,42 +178,6 @@ def _sorted(rng: np.random.Generator) -> DrawnProblem:
     return DrawnProblem(words, "numbers", body, _numbers(-30, 31))
 
 
-def _groups(rng: np.random.Generator) -> DrawnProblem:
-    k = int(rng.integers(1, 4))
-    words, body = _pick(
-        rng,
-        {
-            f"give a dict from each letter that stands {k} times or more to its count.": (
-                "counts = {}\nfor c in text.replace(' ', ''):\n"
-                "    counts[c] = counts.get(c, 0) + 1\n"
-                f"return {{c: n for c, n in counts.items() if n >= {k}}}"
-            ),
-            f"give a dict from the first {k} letters of the words to how many words have them.": (
-                f"counts = {{}}\nfor w in text.split():\n    counts[w[:{k}]] = "
-                f"counts.get(w[:{k}], 0) + 1\nreturn counts"
-            ),
-        },
-    )
-    return DrawnProblem(words, "text", body, _text)
-
-
-def _window(rng: np.random.Generator) -> DrawnProblem:
-    k = int(rng.integers(2, 5))
-    what, function = _pick(rng, {"largest": "max", "smallest": "min"})
-    words = f"give the {what} sum of {k} neighbouring numbers; 0 if there are fewer than {k}."
-    sums = f"[sum(numbers[i:i + {k}]) for i in range(len(numbers) - {k} + 1)]"
-    return DrawnProblem(words, "numbers", f"return {function}({sums}, default=0)", _numbers())
-
-
-def _pairs(rng: np.random.Generator) -> DrawnProblem:
-    k = int(rng.integers(-3, 8))
-    relation, code = _pick(rng, {"add up to": "a + b", "differ by": "abs(a - b)"})
-    k = abs(k) if relation == "differ by" else k
-    words = f"count the pairs of positions i < j whose numbers {relation} {k}."
-    body = f"return sum({code} == {k} for i, a in enumerate(numbers) for b in numbers[i + 1:])"
-    return DrawnProblem(words, "numbers", body, _numbers(-5, 6))
-
-
 def _runs(rng: np.random.Generator) -> DrawnProblem:
     k = int(rng.integers(1, 4))
     words = f"give the length of the longest run of neighbours that each differ by at most {k}."
@@ -242,26 +186,6 @@ def _runs(rng: np.random.Generator) -> DrawnProblem:
         f"    now = now + 1 if abs(a - b) <= {k} else 1\n    best = max(best, now)\nreturn best"
     )
     return DrawnProblem(words, "numbers", body, _numbers(-5, 6, 12))
-
-
-def _base(rng: np.random.Generator) -> DrawnProblem:
-    base = int(rng.integers(3, 10))
-    words = f"write the number n, 0 or more, in base {base}, as a string."
-    body = (
-        f"digits = ''\nwhile n:\n    digits = str(n % {base}) + digits\n    n //= {base}\n"
-        "return digits or '0'"
-    )
-    return DrawnProblem(words, "n", body, lambda rng: (int(rng.integers(0, 5000)),))
-
-
-def _stairs(rng: np.random.Generator) -> DrawnProblem:
-    steps = sorted(rng.choice(range(1, 6), int(rng.integers(2, 4)), replace=False).tolist())
-    words = f"count the ways to climb n stairs with steps of {steps}, in any order."
-    body = (
-        "ways = [1] + [0] * n\nfor i in range(1, n + 1):\n"
-        f"    ways[i] = sum(ways[i - s] for s in {steps} if s <= i)\nreturn ways[n]"
-    )
-    return DrawnProblem(words, "n", body, lambda rng: (int(rng.integers(1, 30)),))
 
 
 def _coins(rng: np.random.Generator) -> DrawnProblem:
@@ -275,40 +199,14 @@ def _coins(rng: np.random.Generator) -> DrawnProblem:
     return DrawnProblem(words, "n", body, lambda rng: (int(rng.integers(1, 60)),))
 
 
-def _apart(rng: np.random.Generator) -> DrawnProblem:
-    k = int(rng.integers(2, 5))
-    words = f"give the largest sum of numbers whose positions are at least {k} apart; 0 for none."
-    body = (
-        "best = [0]\nfor i, n in enumerate(numbers):\n"
-        f"    best.append(max(best[-1], n + best[max(0, i + 1 - {k})]))\nreturn best[-1]"
-    )
-    return DrawnProblem(words, "numbers", body, _numbers(-9, 10, 12))
-
-
-def _rising(rng: np.random.Generator) -> DrawnProblem:
-    k = int(rng.integers(1, 5))
-    words = (
-        f"give the length of the longest subsequence in which each number is at least {k} more "
-        "than the one before."
-    )
-    body = (
-        "best = []\nfor i, n in enumerate(numbers):\n"
-        f"    before = [best[j] for j in range(i) if numbers[j] + {k} <= n]\n"
-        "    best.append(1 + max(before, default=0))\n"
-        "return max(best, default=0)"
-    )
-    return DrawnProblem(words, "numbers", body, _numbers(-9, 10, 12))
-
-
-FAMILIES: Mapping[str, Mapping[int, tuple[Template, ...]]] = MappingProxyType(
+FAMILIES: Mapping[str, Mapping[int, Template]] = MappingProxyType(
     {
-        "returns": {1: (_returns,)},
-        "lists": {1: (_total,), 2: (_kept,)},
-        "strings": {1: (_letters,), 2: (_words,)},
-        "sorting": {3: (_sorted,)},
-        "dictionaries": {3: (_groups,)},
-        "sequences": {3: (_window,), 4: (_pairs, _runs, _base)},
-        "dynamic programming": {4: (_stairs,), 5: (_coins, _apart, _rising)},
+        "returns": {1: _returns},
+        "lists": {1: _total, 2: _kept},
+        "strings": {1: _letters},
+        "sorting": {3: _sorted},
+        "sequences": {4: _runs},
+        "dynamic programming": {5: _coins},
     }
 )
-"""Family -> difficulty -> templates."""
+"""Family -> difficulty -> template."""

@@ -10,7 +10,6 @@ The names of TOOLS select these functions:
 
 from __future__ import annotations
 
-import ast
 import atexit
 import os
 import re
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from srl_envs.tasks.tool_use.calculator import calculate
+from srl_envs.tasks.tool_use.calculator import calculator
 from srl_envs.tasks.tool_use.search import SHOWN, SearchProvider, as_text, shipped
 from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolRegistry, function_schema
 from srl_envs.validation import check_choice
@@ -33,13 +32,18 @@ LARGEST_FILE = 16_384  # bytes
 MOST_FILES = 64
 MOST_CELLS = 16
 LONGEST_CELL = 4000  # characters
-_REPEATED = """
-import contextlib as _contextlib, io as _io
+_REPL = """
+import ast as _ast, contextlib as _contextlib, io as _io
+def _run(_cell, _name):
+    _tree = _ast.parse(_cell, _name)
+    _last = _tree.body.pop() if _tree.body and isinstance(_tree.body[-1], _ast.Expr) else None
+    exec(compile(_tree, _name, "exec"), globals())
+    if _last is not None:
+        globals()["_"] = eval(compile(_ast.Expression(_last.value), _name, "eval"), globals())
+        if _ is not None: print(repr(_))
 with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.redirect_stderr(_io.StringIO()):
-    for _cell in {cells!r}:
-        exec(compile(_cell, "<cell>", "exec"), globals())
-del _contextlib, _io
-exec(compile({newest!r}, "<program>", "exec"), globals())
+    for _cell in {cells!r}: _run(_cell, "<cell>")
+_run({newest!r}, "<program>")
 """
 _FILE_NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(?:/(?!$)|$)){1,4}")
 _SCHEMAS: dict[str, Any] = {}  # Equal for every agent, and slow to build.
@@ -123,15 +127,15 @@ class Toolbox:
         if "python" in chosen:
             self._repl = PythonRepl()
             functions.append(self.python)
-        described = []
+        built_in = []
         for function in functions:
             name = function.__name__
             if name not in _SCHEMAS:
                 _SCHEMAS[name] = function_schema(function)
             # An exception of a built-in tool is a defect; a given search is the user's code.
             strict = search is None or name != "search"
-            described.append(Tool(**_SCHEMAS[name], function=function, strict=strict))
-        self.registry = ToolRegistry([*described, *tools])
+            built_in.append(Tool(**_SCHEMAS[name], function=function, strict=strict))
+        self.registry = ToolRegistry([*built_in, *tools])
 
     # Tools are methods, not closures: copies of an episode must not share files.
 
@@ -175,15 +179,6 @@ class Toolbox:
         return self._repl.run(code)
 
 
-def calculator(expression: str) -> str:
-    """Compute an arithmetic expression exactly.
-
-    Args:
-        expression: Numbers, + - * / // % **, brackets, and functions such as sqrt(2) or max(1, 2).
-    """
-    return calculate(expression)
-
-
 class PythonRepl:
     """Python interpreter of one agent in the sandbox.
 
@@ -209,31 +204,14 @@ class PythonRepl:
             raise ToolError(f"a cell may have {LONGEST_CELL} characters")
         if len(self._cells) >= MOST_CELLS:
             raise ToolError(f"there may be {MOST_CELLS} cells")
-        newest = _with_last_value_printed(code)
         # A copy of an episode may run in another process.
         sandbox = self._sandbox or _shared_sandbox(os.getpid())
-        run = sandbox.evaluate(_REPEATED.format(cells=self._cells, newest=newest))
+        run = sandbox.evaluate(_REPL.format(cells=self._cells, newest=code))
         if run.verdict is not SandboxVerdict.OK:
             error = run.error.strip() or f"the program ended: {run.verdict}"
             raise ToolError(f"{error}\n{run.stdout[-500:]}".strip())
-        self._cells = (*self._cells, newest)
+        self._cells = (*self._cells, code)
         return run.stdout.rstrip("\n")
-
-
-def _with_last_value_printed(code: str) -> str:
-    """Return a cell that prints its last expression unless None; line numbers stay the same."""
-    try:
-        tree = ast.parse(code)
-        compile(code, "<cell>", "exec")
-    except (SyntaxError, ValueError, RecursionError, MemoryError, UnicodeError) as error:
-        raise ToolError(f"that is not Python: {error}") from None
-    if not tree.body or not isinstance(tree.body[-1], ast.Expr):
-        return code
-    last = tree.body[-1]
-    lines = code.encode().splitlines(keepends=True)
-    before = b"".join(lines[: last.lineno - 1]) + lines[last.lineno - 1][: last.col_offset]
-    shown = ast.get_source_segment(code, last)
-    return f"{before.decode()}_ = ({shown}\n)\nif _ is not None: print(repr(_))"
 
 
 @cache

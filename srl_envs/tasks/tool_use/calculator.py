@@ -30,15 +30,17 @@ _TOKEN = re.compile(
     re.ASCII,
 )
 _LEADING_ZEROS = re.compile(r"(?<![\w.])0+(?=\d)")  # Python refuses 007.
-_TYPESET = str.maketrans(
-    {"\u00d7": "*", "\u00b7": "*", "\u00f7": "/", "\u2212": "-", "\u2013": "-", "\u03c0": "pi"}
-)
+_TYPESET = str.maketrans("\u00d7\u00b7\u00f7\u2212\u2013", "**/--")
 
 
-def calculate(expression: str) -> str:
-    """Return the value of an expression as text.
+def calculator(expression: str) -> str:
+    """Compute an arithmetic expression exactly.
 
-    Decimals are exact up to PLACES places, and otherwise have 15 significant digits.
+    Args:
+        expression: Numbers, + - * / // % **, brackets, and functions such as sqrt(2) or max(1, 2).
+
+    Returns:
+        Decimal number, exact up to PLACES places, and otherwise with 15 significant digits.
 
     Raises:
         ToolError: The expression is invalid, undefined or too large.

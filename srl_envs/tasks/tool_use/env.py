@@ -19,13 +19,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, TaskView, pick
+from srl_envs.tasks.base import Attempt, Grade, Problem, Task, TaskEnv, pick
+from srl_envs.tasks.free_text_game import FreeTextView
 from srl_envs.tasks.grading import same_value, words_of
 from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, MemoryFiles, Toolbox
 from srl_envs.tasks.tool_use.generators import FAMILIES, CallStep
 from srl_envs.tasks.tool_use.parsing import CLOSE, OPEN, ToolCall, read_turn
 from srl_envs.tasks.tool_use.search import SearchProvider
-from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolResult
+from srl_envs.tasks.tool_use.tools import Tool, ToolResult
 from srl_envs.text import TEXT_LENGTH, ParseFailure, Samples
 from srl_envs.untrusted import framed
 from srl_envs.validation import (
@@ -52,7 +53,6 @@ _NAME_IN_SIGHT = re.compile(r"(?<!^)(?<![.?] )\b[A-Z][a-z]+\b")
 _NUMBER = re.compile(r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\d+)", re.ASCII)
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})", re.ASCII)
 _COMPUTING = ("calculator", "python")  # tools whose results depend on their arguments alone
-_FOLLOWING = ("calculator", "write_file")  # tools that are used on earlier results
 _ECHOING = ("write_file", "list_files")  # tools whose results contain names chosen by the agent
 
 
@@ -61,7 +61,7 @@ class ToolSession:
     """Tool calls of one agent in one episode.
 
     A needed call counts only if the agent could know its arguments: a file as it was given, numbers
-    of the question or of results of earlier turns. A call that follows from earlier results must
+    of the question or of results of earlier turns. A calculation after the first needed call must
     contain at least one number from a file, a search or a tool of the user. So neither reading a
     file that the agent wrote nor trying numbers until one is right counts, even if those numbers
     are computed from the question.
@@ -97,13 +97,11 @@ class ToolSession:
         """Make the calls of a turn, and count the needed ones."""
         given: set[str] = set()
         learned: set[str] = set()
-        results = []
-        for call in calls:
+        results = tuple(self.box.registry.call(call) for call in calls)
+        for call, result in zip(calls, results, strict=True):
             # Not of the JSON text: an escaped sign would hide the number after it.
             used = numbers_in(" ".join(map(str, call.arguments.values())))
             made_up, follows = used - self._given, bool(used & self._learned)
-            result = self.box.registry.call(call)
-            results.append(result)
             repeated = call.identity in self.answered
             self.calls += 1
             self.failed += not result.ok
@@ -124,13 +122,13 @@ class ToolSession:
         # Only now: the agent has not seen these numbers before its next turn.
         self._given |= given
         self._learned |= learned
-        self.turns.append((calls, tuple(results)))
-        return tuple(results)
+        self.turns.append((calls, results))
+        return results
 
     def _count(self, call: ToolCall, result: ToolResult, made_up: set[str], follows: bool) -> None:
         """Mark the first open step that a call makes."""
         for index, step in enumerate(self.steps):
-            if index and step.evidence and call.name in _FOLLOWING and not follows:
+            if index and step.evidence and call.name == "calculator" and not follows:
                 continue
             if index not in self.made and step.met(call, result, made_up):
                 self.made.add(index)
@@ -173,37 +171,26 @@ class ToolUse(Task):
         history: int = HISTORY,
     ) -> None:
         given = entries_of("tools", tools)
-        self.tools = [
-            check_choice("tools", tool, TOOLS) for tool in given if not isinstance(tool, Tool)
-        ]
         self.own_tools = [tool for tool in given if isinstance(tool, Tool)]
+        self.tools = [
+            check_choice("tools", one, TOOLS) for one in given if one not in self.own_tools
+        ]
         self.search = search
         self.history = whole_number("history", history, low=0)
         self.problems: tuple[Problem, ...] | None = (
             None if problems is None else entries_of("problems", problems)
         )
-        if self.problems is not None:
-            if families is not None or not self.problems:
-                raise EnvConfigError("give problems of your own (at least one) or families")
-            if wrong := [one for one in self.problems if not isinstance(one, Problem)]:
-                raise EnvConfigError(f"problems must be Problem objects, got {shown(wrong[0])}")
+        if self.problems is None:
+            self.families = _families(families, self.tools, search)
+        else:
+            wrong = [one for one in self.problems if not isinstance(one, Problem)]
+            if families is not None or wrong or not self.problems:
+                raise EnvConfigError(
+                    f"problems must be Problem objects, at least one, got {shown(problems)}: give "
+                    "them without families"
+                )
             levels = [problem.difficulty for problem in self.problems]
             self.difficulties, self.split = (min(levels), max(levels)), "any"
-        self.families = _families(families, self.tools)
-        if self.problems is None and not self.families:
-            raise EnvConfigError(
-                f"tools is {shown(tools)}, and no family can do with these: give more tools, or "
-                "problems of your own"
-            )
-        if (
-            self.problems is None
-            and search is not None
-            and any("search" in FAMILIES[family].tools for family in self.families)
-        ):
-            raise EnvConfigError(
-                "the families that look things up know the shipped corpus only: with a search of "
-                "your own give families without it, or problems"
-            )
         self._schemas = self._toolbox(MemoryFiles()).registry.schemas()
 
     def rules(self) -> str:
@@ -240,9 +227,8 @@ class ToolUse(Task):
             told = "\n".join(_response(result, len(results)) for result in results)
             return Grade(NEEDED * session.share, False, told, False, session.counts())
         grade = self.grade(attempt.problem, str(said))
-        right = grade.correct and self._is_written(attempt)
-        score = 1.0 if right else attempt.best
-        return Grade(score, right, "", True, session.counts())
+        score = 1.0 if grade.correct else attempt.best
+        return Grade(score, grade.correct, "", True, session.counts())
 
     def grade(self, problem: Problem, answer: str) -> Grade:
         units = words_of(problem.question) - {"fewer", "more"}  # These change the sign.
@@ -297,26 +283,14 @@ class ToolUse(Task):
     def _toolbox(self, files: MemoryFiles) -> Toolbox:
         return Toolbox(self.tools, files=files, search=self.search, tools=self.own_tools)
 
-    def _is_written(self, attempt: Attempt) -> bool:
-        """Return True if the files contain everything that the problem requires."""
-        files = attempt.memory.box.files
-        for path, content in attempt.problem.data.get("written", {}).items():
-            try:
-                found = files.read(path)
-            except ToolError:
-                return False
-            if not same_value(content, found):
-                return False
-        return True
-
 
 class ToolUseEnv(TaskEnv):
     """TaskEnv with turns of calls before the answer."""
 
-    def make_view(self) -> TaskView:
+    def make_view(self) -> FreeTextView:
         task = self.task
         turns = "one turn" if self.max_cycles == 1 else f"{self.max_cycles} turns"
-        return TaskView(f"{task.rules()} {task.how_to_answer()} You have {turns}.", task=task)
+        return FreeTextView(f"{task.rules()} {task.how_to_answer()} You have {turns}.", task.read)
 
     def prompt(self, agent: str) -> str:
         attempt = self.attempt(agent)
@@ -343,16 +317,22 @@ def _response(result: ToolResult, among: int) -> str:
     return framed("tool_response", said)
 
 
-def _families(families: Sequence[str] | str | None, tools: Sequence[str]) -> tuple[str, ...]:
-    if families is None:
-        return tuple(name for name, one in FAMILIES.items() if set(one.tools) <= set(tools))
-    chosen = some_of("families", families, FAMILIES)
-    for family in chosen:
-        missing = set(FAMILIES[family].tools) - set(tools)
-        if missing:
-            raise EnvConfigError(
-                f"family {family!r} needs the tools {', '.join(sorted(missing))}: add them to tools"
-            )
+def _families(
+    families: Sequence[str] | str | None, tools: Sequence[str], search: SearchProvider | None
+) -> tuple[str, ...]:
+    """Return the chosen families, by default all that the tools suffice for."""
+    possible = [name for name, one in FAMILIES.items() if set(one.tools) <= set(tools)]
+    chosen = some_of("families", families, FAMILIES) if families is not None else tuple(possible)
+    for family in set(chosen).difference(possible):
+        needed = ", ".join(FAMILIES[family].tools)
+        raise EnvConfigError(f"family {family!r} needs the tools {needed}, got {shown(tools)}")
+    if not chosen:
+        raise EnvConfigError(f"tools must suffice for a family or problems, got {shown(tools)}")
+    if search is not None and any("search" in FAMILIES[family].tools for family in chosen):
+        raise EnvConfigError(
+            "families that look things up know the shipped corpus only: with a search of your own "
+            "give families without it, or problems"
+        )
     return chosen
 
 
@@ -381,11 +361,5 @@ def parallel_env(
     Raises:
         EnvConfigError: An argument is invalid.
     """
-    task = ToolUse(
-        families,
-        tools=tools,
-        problems=problems,
-        search=search,
-        history=history,
-    )
+    task = ToolUse(families, tools=tools, problems=problems, search=search, history=history)
     return ToolUseEnv(task, **settings)

@@ -1,7 +1,6 @@
 """Generators of tool-use problems.
 
-The function of a family draws one problem. The function computes the answer with the tools on the
-files of the problem, and its calls are the needed calls, in one possible order.
+The function of a family draws one problem with its needed calls, in one possible order.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from srl_envs.tasks.base import Problem, pick
-from srl_envs.tasks.tool_use.builtin_tools import MemoryFiles, Toolbox
+from srl_envs.tasks.tool_use.calculator import calculator
 from srl_envs.tasks.tool_use.parsing import ToolCall
 from srl_envs.tasks.tool_use.search import CORPUS
 from srl_envs.tasks.tool_use.tools import ToolResult
@@ -44,59 +42,48 @@ class CallStep:
     def met(self, call: ToolCall, result: ToolResult, made_up: Collection[str] = ()) -> bool:
         """Return True if a call is equivalent to this one.
 
-        A calculation must contain no made-up number, so that guesses do not count. A program must
-        not contain its result, and must print the result last. Files need the same arguments.
+        A calculation must contain no made-up number, so that guesses do not count. A file must be
+        the same.
 
         Args:
             call: Call of the agent.
             result: Result of the call.
             made_up: Numbers in the call that are neither in the question nor in earlier results.
         """
-        name = call.name
-        if not result.ok or result.name != self.call.name:
+        if not result.ok or call.name != self.call.name:
             return False
         if not self.evidence:
             return True
-        if (
-            (name in ("read_file", "write_file") and call.arguments != self.call.arguments)
-            or (name in ("calculator", "write_file") and made_up)
-            or (name == "python" and self.evidence in made_up)
-        ):
+        if call.name == "read_file" and call.arguments != self.call.arguments:
             return False
-        lines = result.content.splitlines()
-        return self.evidence in (lines[-1:] if name == "python" else lines)
+        if call.name == "calculator" and made_up:
+            return False
+        return self.evidence in result.content.splitlines()
 
 
-class Draft:
-    """Unfinished problem: its files, and the calls so far."""
+def _step(tool: str, evidence: str, **arguments: str) -> CallStep:
+    return CallStep(ToolCall(tool, arguments), evidence)
 
-    def __init__(self, files: Mapping[str, str] | None = None) -> None:
-        self.files = dict(files or {})
-        self.steps: list[CallStep] = []
-        self._box = Toolbox(files=MemoryFiles(self.files))
 
-    def use(self, tool: str, *, evidence: str | None = None, **arguments: Any) -> str:
-        """Make a needed call and return its result."""
-        call = ToolCall(tool, arguments)
-        result = self._box.registry.call(call)
-        if not result.ok:
-            raise ValueError(f"a generator's own call failed: {call}: {result.content}")
-        self.steps.append(CallStep(call, result.content if evidence is None else evidence))
-        return result.content
-
-    def problem(
-        self, family: str, difficulty: int, question: str, answer: str, key: str, **data: Any
-    ) -> Problem:
-        """Return the problem; `key` identifies the problem apart from wording and file names."""
-        listing = f" Files: {', '.join(sorted(self.files))}." if self.files else ""
-        return Problem(
-            question + listing,
-            answer,
-            difficulty,
-            key=f"{family}: {key}",
-            data={"files": self.files, "steps": tuple(self.steps), **data},
-            info={"family": family, "calls_needed": len(self.steps)},
-        )
+def _problem(
+    family: str,
+    difficulty: int,
+    question: str,
+    answer: str,
+    key: str,
+    steps: Sequence[CallStep],
+    files: Mapping[str, str] | None = None,
+) -> Problem:
+    """Return a problem; `key` identifies the problem apart from its wording."""
+    listing = f" Files: {', '.join(sorted(files))}." if files else ""
+    return Problem(
+        question + listing,
+        answer,
+        difficulty,
+        key=f"{family}: {key}",
+        data={"files": files or {}, "steps": tuple(steps)},
+        info={"family": family, "calls_needed": len(steps)},
+    )
 
 
 def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
@@ -107,34 +94,34 @@ def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
         if rng.random() < 0.3 and " " in expression:
             expression = f"({expression})"
         expression = f"{expression} {mark} {_number(rng, difficulty)}"
-    draft = Draft()
-    answer = draft.use("calculator", expression=expression)
-    return draft.problem("calculate", difficulty, f"What is {expression}?", answer, expression)
+    answer = calculator(expression)
+    steps = [_step("calculator", answer, expression=expression)]
+    question = f"What is {expression}?"
+    return _problem("calculate", difficulty, question, answer, expression, steps)
 
 
 def read(rng: np.random.Generator, difficulty: int) -> Problem:
     """Draw a question for the number in one of several files."""
-    draft = Draft(_files(rng, difficulty, 1 + difficulty))
-    name = pick(rng, list(draft.files))
-    answer = draft.use("read_file", path=name)
-    question = f"Which number is in {name}?"
-    return draft.problem("read", difficulty, question, answer, f"{name} {answer}")
+    files = _files(rng, difficulty, 1 + difficulty)
+    name = pick(rng, list(files))
+    steps = [_step("read_file", files[name], path=name)]
+    question, key = f"Which number is in {name}?", f"{name} {files[name]}"
+    return _problem("read", difficulty, question, files[name], key, steps, files)
 
 
 def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
     """Draw a question for a fact about a town; from difficulty 3, about the river of the town."""
-    draft = Draft()
     town = pick(rng, towns())
-    draft.use("search", evidence=town, query=town)
+    steps = [_step("search", town, query=town)]
     if difficulty < 3:
         fact = pick(rng, list(FACTS))
         question, answer = FACTS[fact].format(town=town), _facts()[town][fact]
     else:
         river = f"River {_facts()[town]['river']}"
-        draft.use("search", evidence=river, query=river)
+        steps.append(_step("search", river, query=river))
         question = f"How many kilometres long is the river on which {town} lies?"
         answer = _facts()[river]["length"]
-    return draft.problem("look up", difficulty, question, answer, question)
+    return _problem("look up", difficulty, question, answer, question, steps)
 
 
 def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
@@ -148,39 +135,23 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
         whole = int(rng.integers(10))
         part = int(rng.integers(whole + 1))
         first, last = (whole - part, part) if mark == "+" else (whole, part)
-        draft, given = Draft({pick(rng, FILE_NAMES): str(first)}), str(last)
+        files, given = {pick(rng, FILE_NAMES): str(first)}, str(last)
     else:
-        draft = Draft(_files(rng, difficulty, 1 + difficulty))
+        files = _files(rng, difficulty, 1 + difficulty)
         given = _number(rng, difficulty)
-    names = [str(name) for name in rng.permutation(list(draft.files))]
+    names = [str(name) for name in rng.permutation(list(files))]
     used = names[: max(1, difficulty - 1)]
-    numbers = [draft.use("read_file", path=name) for name in used]
+    numbers = [files[name] for name in used]
     told = [f"the number in {name}" for name in used]
     if len(used) == 1:
         numbers.append(given)
         told.append(given)
     expression = f" {mark} ".join(numbers)
-    answer = draft.use("calculator", expression=expression)
+    answer = calculator(expression)
+    steps = [_step("read_file", files[name], path=name) for name in used]
+    steps.append(_step("calculator", answer, expression=expression))
     question = f"What is {f' {word} '.join(told)}?"
-    return draft.problem("read and calculate", difficulty, question, answer, expression)
-
-
-def look_up_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a comparison or a sum of the inhabitants of towns."""
-    draft = Draft()
-    chosen = [str(town) for town in rng.permutation(towns())[: max(2, difficulty)]]
-    for town in chosen:
-        draft.use("search", evidence=town, query=town)
-    counts = [_facts()[town]["inhabitants"] for town in chosen]
-    if len(chosen) == 2:
-        question = (
-            f"How many more inhabitants has {chosen[0]} than {chosen[1]}? Fewer is less than 0."
-        )
-        answer = draft.use("calculator", expression=f"{counts[0]} - {counts[1]}")
-    else:
-        question = f"How many inhabitants have {', '.join(chosen)} together?"
-        answer = draft.use("calculator", expression=" + ".join(counts))
-    return draft.problem("look up and calculate", difficulty, question, answer, question)
+    return _problem("read and calculate", difficulty, question, answer, expression, steps, files)
 
 
 def follow(rng: np.random.Generator, difficulty: int) -> Problem:
@@ -190,65 +161,12 @@ def follow(rng: np.random.Generator, difficulty: int) -> Problem:
     chain = names[: difficulty + 1]
     files = dict(zip(chain, [*chain[1:], end], strict=True))
     files |= {name: _number(rng, difficulty) for name in names[difficulty + 1 :]}
-    draft = Draft(files)
-    answer = [draft.use("read_file", path=name) for name in chain][-1]
+    steps = [_step("read_file", files[name], path=name) for name in chain]
     question = (
         f"{chain[0]} holds the name of another file, and so on until a file holds a number. "
         "Which number is it?"
     )
-    return draft.problem("follow", difficulty, question, answer, f"{' '.join(chain)} {end}")
-
-
-def look_up_and_read(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a question for a number in a file named after a river; from difficulty 3, a product."""
-    town = pick(rng, towns())
-    river = _facts()[town]["river"].lower()
-    rivers = sorted({_facts()[other]["river"].lower() for other in towns()} - {river})
-    others = [str(other) for other in rng.permutation(rivers)[:difficulty]]
-    draft = Draft({f"{name}.txt": _number(rng, difficulty) for name in (river, *others)})
-    draft.use("search", evidence=town, query=town)
-    answer = number = draft.use("read_file", path=f"{river}.txt")
-    asked = "Which number does it hold?"
-    if difficulty >= 3:
-        factor = _number(rng, difficulty)
-        answer = draft.use("calculator", expression=f"{number} * {factor}")
-        asked = f"What is the number in it times {factor}?"
-    question = f"A file is named after the river on which {town} lies. {asked}"
-    return draft.problem("look up and read", difficulty, question, answer, f"{question} {number}")
-
-
-def write(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a sum that the agent must also write to a file."""
-    draft = Draft(_files(rng, difficulty, max(2, difficulty)))
-    names = list(draft.files)
-    numbers = [draft.use("read_file", path=name) for name in names]
-    answer = draft.use("calculator", expression=" + ".join(numbers))
-    draft.use("write_file", path="sum.txt", content=answer)
-    question = "Add up the numbers in all files, write the sum into sum.txt, and answer with it."
-    written = {"sum.txt": answer}
-    return draft.problem("write", difficulty, question, answer, " ".join(numbers), written=written)
-
-
-def count(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a count for Python, which no arithmetic expression computes."""
-    low, last = int(rng.integers(2, 8)), int(rng.integers(50, 100 * 4**difficulty))
-    high = low + int(rng.integers(1, 8))
-    places = np.arange(1, last + 1)
-    hits = (places % low == 0) ^ (places % high == 0)
-    answer = str(int(hits.sum()))
-    question = (
-        f"How many whole numbers from 1 to {last} are divisible by {low} or by {high}, but not by "
-        "both?"
-    )
-    code = f"sum((n % {low} == 0) != (n % {high} == 0) for n in range(1, {last} + 1))"
-    return Problem(
-        question,
-        answer,
-        difficulty,
-        key=f"count: {question}",
-        data={"files": {}, "steps": (CallStep(ToolCall("python", {"code": code}), answer),)},
-        info={"family": "count", "calls_needed": 1},
-    )
+    return _problem("follow", difficulty, question, end, f"{' '.join(chain)} {end}", steps, files)
 
 
 def asked(
@@ -260,7 +178,7 @@ def asked(
     difficulty: int = 1,
 ) -> Problem:
     """Return a user-defined problem that needs each function of `required_tools` once."""
-    steps = tuple(CallStep(ToolCall(name, {}), "") for name in required_tools)
+    steps = tuple(_step(name, "") for name in required_tools)
     return Problem(
         question,
         str(answer),
@@ -285,11 +203,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "read": Family(("files",), read),
         "look up": Family(("search",), look_up),
         "read and calculate": Family(("files", "calculator"), read_and_calculate),
-        "look up and calculate": Family(("search", "calculator"), look_up_and_calculate),
         "follow": Family(("files",), follow),
-        "look up and read": Family(("search", "files", "calculator"), look_up_and_read),
-        "write": Family(("files", "calculator"), write),
-        "count": Family(("python",), count),
     }
 )
 

@@ -1,9 +1,8 @@
 """Parsing of an agent's turn into tool calls or an answer, without exceptions.
 
-A call is a JSON object with "name" and "arguments" in `<tool_call>...</tool_call>`, as Hermes and
-Qwen models write it. Or the whole text is JSON in the function-calling form: an assistant message
-with "tool_calls", a list of calls, or one call, with arguments as an object or as JSON text. Text
-before `</think>` is ignored.
+A call is a JSON object with "name" and "arguments" (an object, or JSON text). It is written in
+`<tool_call>...</tool_call>`, as Hermes and Qwen models do, or the whole text is a call or a list of
+calls. Text before `</think>` is ignored.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +23,8 @@ CALLS_A_TURN = 8
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 THOUGHT = "</think>"
 
-NOT_CLOSED = ParseFailure(f"a tool call is not closed by {CLOSE}")
-NOT_JSON = ParseFailure("a tool call was not valid JSON")
-TOO_MANY = ParseFailure(f"there may be {CALLS_A_TURN} tool calls in a turn")
+_NOT_CLOSED = f"a tool call is not closed by {CLOSE}"
+_NOT_JSON = "a tool call was not valid JSON"
 _SPACE = re.compile(r"\s*")
 
 
@@ -48,6 +46,10 @@ class ToolCall:
         return f"{OPEN}{call}{CLOSE}"
 
 
+class _NoCall(ValueError):
+    """A text contains an invalid call; the message is the reason."""
+
+
 def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     """Return the calls, else the answer, else a ParseFailure with the reason.
 
@@ -58,13 +60,15 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     start = before.lstrip()
     # Some chat templates write the opening tag themselves, and an argument may contain a tag.
     thinks = start.startswith("<think>") or not (OPEN in start or start.startswith(("{", "[")))
-    text = after if thought and thinks else text
-    body = text.strip()
-    if body.startswith(("{", "[")):
-        with contextlib.suppress(DocumentError):  # The text may contain tagged calls or an answer.
-            return _calls_of(read_json(body))
-    if OPEN in text:
-        return _between_tags(text)
+    text = (after if thought and thinks else text).strip()
+    try:
+        if text.startswith(("{", "[")):
+            with contextlib.suppress(DocumentError):  # The text may contain tagged calls.
+                return _calls([read_json(text)])
+        if OPEN in text:
+            return _calls(_tagged(text))
+    except _NoCall as error:
+        return ParseFailure(str(error))
     # Two lines in front, because a text of one line would be an answer without a mark.
     answer = final_answer(f"-\n-\n{text}")
     if isinstance(answer, ParseFailure):
@@ -72,54 +76,50 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     return answer
 
 
-def _between_tags(text: str) -> tuple[ToolCall, ...] | ParseFailure:
-    calls: tuple[ToolCall, ...] = ()
+def _tagged(text: str) -> Iterator[Any]:
+    """Yield the JSON values between tags."""
     place = text.find(OPEN)
     while place >= 0:
         # Parsed as JSON, not up to the next tag: an argument may contain a tag.
-        start = _SPACE.match(text, place + len(OPEN)).end()  # type: ignore[union-attr]
+        start = _after_spaces(text, place + len(OPEN))
         try:
             message, end = read_json_at(text, start)
         except DocumentError:
-            return NOT_JSON if CLOSE in text[start:] else NOT_CLOSED
-        if not text.startswith(CLOSE, _SPACE.match(text, end).end()):  # type: ignore[union-attr]
-            return NOT_CLOSED
-        found = _calls_of(message)
-        if isinstance(found, ParseFailure):
-            return found
-        calls += found
+            closed = CLOSE in text[start:]
+            raise _NoCall(_NOT_JSON if closed else _NOT_CLOSED) from None
+        if not text.startswith(CLOSE, _after_spaces(text, end)):
+            raise _NoCall(_NOT_CLOSED)
+        yield message
         place = text.find(OPEN, end)
-    return calls if len(calls) <= CALLS_A_TURN else TOO_MANY
 
 
-def _calls_of(message: Any) -> tuple[ToolCall, ...] | ParseFailure:
-    """Return the calls in a message with "tool_calls", a list of calls, or one call."""
-    if isinstance(message, Mapping) and isinstance(message.get("tool_calls"), list):
-        message = message["tool_calls"]
-    calls: tuple[ToolCall, ...] = ()
-    for said in message if isinstance(message, list) else [message]:
-        call = _call(said)
-        if isinstance(call, ParseFailure):
-            return call
-        calls += (call,)
-    if not calls:
-        return ParseFailure("there was no tool call")
-    return calls if len(calls) <= CALLS_A_TURN else TOO_MANY
+def _after_spaces(text: str, place: int) -> int:
+    return _SPACE.match(text, place).end()  # type: ignore[union-attr]  # It matches anywhere.
 
 
-def _call(said: Any) -> ToolCall | ParseFailure:
-    if isinstance(said, Mapping) and isinstance(said.get("function"), Mapping):
-        said = said["function"]
-    if not isinstance(said, Mapping) or not isinstance(said.get("name"), str):
-        return ParseFailure("a tool call is a JSON object with 'name' and 'arguments'")
-    arguments = said.get("arguments", said.get("parameters", {}))
-    if arguments is None or arguments == "":  # Some models write calls without arguments so.
-        arguments = {}
-    if isinstance(arguments, str):
+def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
+    """Return the calls in messages, each a call or a list of calls."""
+    calls: list[ToolCall] = []
+    for message in messages:
+        if not message and isinstance(message, list):
+            raise _NoCall("there was no tool call")
+        calls += map(_call, message if isinstance(message, list) else [message])
+    if len(calls) > CALLS_A_TURN:
+        raise _NoCall(f"there may be {CALLS_A_TURN} tool calls in a turn")
+    return tuple(calls)
+
+
+def _call(message: Any) -> ToolCall:
+    if not isinstance(message, Mapping) or not isinstance(message.get("name"), str):
+        raise _NoCall("a tool call is a JSON object with 'name' and 'arguments'")
+    arguments = message.get("arguments", message.get("parameters", {}))
+    if isinstance(arguments, str) and arguments:
         try:
             arguments = read_json(arguments)
         except DocumentError:
-            return NOT_JSON
+            raise _NoCall(_NOT_JSON) from None
+    if arguments in (None, ""):  # Some models write calls without arguments so.
+        arguments = {}
     if not isinstance(arguments, Mapping):
-        return ParseFailure("a tool call's arguments are a JSON object")
-    return ToolCall(said["name"], dict(arguments))
+        raise _NoCall("a tool call's arguments are a JSON object")
+    return ToolCall(message["name"], dict(arguments))

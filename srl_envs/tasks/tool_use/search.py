@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.loading import needed_by, read_rows
+from srl_envs.loading import needed_by, read_rows, text_of
 from srl_envs.tasks.tool_use.tools import ToolError
 
 CORPUS = Path(__file__).with_name("corpus.jsonl")
@@ -71,12 +71,11 @@ class BM25Search:
 
 def as_text(documents: Sequence[SearchDocument]) -> str:
     """Return documents as text, one paragraph each."""
-    if not documents:
-        return "Nothing was found."
-    return "\n\n".join(
+    paragraphs = [
         f"{found.title}\n{found.text[:EXCERPT]}{f' ({found.url})' if found.url else ''}"
         for found in documents
-    )
+    ]
+    return "\n\n".join(paragraphs) or "Nothing was found."
 
 
 def load_documents(path: Path) -> tuple[SearchDocument, ...]:
@@ -98,7 +97,7 @@ def _words(text: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(text)]
 
 
-def _document(said: Any, number: int) -> SearchDocument:
-    if not isinstance(said, Mapping) or not {"title", "text"} <= set(said):
-        raise EnvConfigError(f"give an object with 'title' and 'text', got {said!r:.40}")
-    return SearchDocument(str(said["title"]), str(said["text"]))
+def _document(row: Any, number: int) -> SearchDocument:
+    if not isinstance(row, Mapping):
+        raise EnvConfigError(f"a document must be an object, got {row!r:.40}")
+    return SearchDocument(text_of(row, "title"), text_of(row, "text"))

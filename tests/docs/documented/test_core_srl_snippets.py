@@ -131,7 +131,7 @@ def cached(names):
     trainer = MultiModelTrainer(names["config"])
     trainer.fit()
     assert trainer.run.config.engine.play_ahead
-    assert sum(one.caches.use().dropped for one in trainer.run.players.backends.values()) > 0
+    assert sum(one.caches.dropped for one in trainer.run.players.backends.values()) > 0
 
 
 def served(names):

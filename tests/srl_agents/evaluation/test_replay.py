@@ -81,7 +81,7 @@ def with_action(episode, action):
 FORGERIES = {
     "reward": (
         lambda one: change(one, reward=one.turns[1][1].reward + 1e-6),
-        "^turn 2, agent_1: .* earned",
+        "^turn 2, agent_1: the recorded reward",
     ),
     "action": (
         lambda one: with_action(one, 1 - one.turns[1][1].decision.action),

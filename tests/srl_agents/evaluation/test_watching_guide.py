@@ -9,7 +9,7 @@ GUIDE = (Path(__file__).parents[3] / "docs/agents/watching.md").read_text(encodi
 BLOCKS = re.findall(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("code", BLOCKS, ids=range(len(BLOCKS)))
+@pytest.mark.parametrize("code", [code for code in BLOCKS if "frame" in code])
 def test_the_guide_runs(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}

@@ -18,13 +18,9 @@ def written(tree: TokenTrie) -> list[tuple[int, ...]]:
 def test_exactly_the_legal_answers_can_be_written(answers):
     tree = answer_trie(sorted(answers), END)
     assert sorted(written(tree)) == sorted((*answer, END) for answer in answers)
-    assert tree.longest == 1 + max(map(len, answers))
 
 
-@pytest.mark.parametrize(
-    ("answers", "message"),
-    [([], "at least one"), ([[1], []], "number 1 has no tokens"), ([[1], [1]], "number 1 repeats")],
-)
-def test_answers_that_cannot_be_told_apart_are_refused(answers, message):
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize("answers", [[], [[1], []], [[1], [1]]])
+def test_answers_that_cannot_be_told_apart_are_refused(answers):
+    with pytest.raises(ValueError, match="legal answer"):
         answer_trie(answers, END)

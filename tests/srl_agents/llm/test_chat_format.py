@@ -132,7 +132,7 @@ def test_a_template_that_rewrites_the_opening_is_refused(tokenizer_of):
         "{% for m in messages %}{{ loop.revindex ~ m['role'] + m['content'] + '<|im_end|>' }}"
         "{% endfor %}{{ '<|im_start|>' }}"
     )
-    with pytest.raises(BackendError, match="rewrites what opens a conversation"):
+    with pytest.raises(BackendError, match="rewrites earlier turns"):
         ChatFormat(tokenizer_of(counting))
 
 
@@ -247,5 +247,5 @@ def test_nor_by_what_a_tokenizer_makes_of_it_first(words):
 
 
 def test_a_template_that_uses_a_token_which_is_not_there_says_so(tokenizer_of):
-    with pytest.raises(BackendError, match=r"'bos_token' is undefined. A token, .* is set in"):
+    with pytest.raises(BackendError, match=r"'bos_token' is undefined. Set tokens in"):
         ChatFormat(tokenizer_of("{{ bos_token + '' }}" + LLAMA, ("<|eot|>",)))

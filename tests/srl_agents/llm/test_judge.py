@@ -3,7 +3,7 @@
 import pytest
 
 from srl_agents.episode import Decision
-from srl_agents.llm.judge import ASKED, RULES, LLMJudge, named, question
+from srl_agents.llm.judge import ASKED, RULES, LLMJudge, named
 from srl_agents.rollout import play
 from srl_envs.tasks.debate.env import parallel_env
 from srl_envs.tasks.debate.judging import CON, PRO, TIE, Debate, Speech
@@ -72,11 +72,6 @@ def test_seeds_follow_from_the_debate_and_not_from_those_before():
 )
 def test_only_the_last_line_counts_and_only_as_asked(answer, side):
     assert named(answer, PRO) == side
-
-
-def test_turns_keep_their_order_where_they_alternate():
-    spoken = Debate(DEBATE.motion, DEBATE.speeches, simultaneous=False)
-    assert "B (1): It warms.\nA (1): Coffee wakes." in question(spoken, CON)
 
 
 def test_judges_the_environments_debates():

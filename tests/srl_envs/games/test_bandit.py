@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from pytest import approx
 
-from srl_envs.errors import EnvConfigError
 from srl_envs.games.bandit import OBSERVATION_FIELDS, parallel_env
 
 
@@ -80,20 +79,3 @@ def test_baselines():
     env = parallel_env(max_cycles=200)
     assert env.baselines() == approx({"uniform": 0.575, "optimum": 0.65})
     assert parallel_env(max_cycles=50).baselines() == approx({"uniform": 0.5, "optimum": 0.5})
-
-
-@pytest.mark.parametrize(
-    ("parameters", "said"),
-    [
-        ({"num_agents": 0}, "num_agents must be a whole number from 1 to 10000, got 0"),
-        ({"arm0_prob": 1.2}, "arm0_prob must be a number between 0 and 1, got 1.2"),
-        ({"arm1_prob_start": -0.1}, "arm1_prob_start"),
-        ({"arm1_prob_after": "often"}, "arm1_prob_after"),
-        ({"switch_pull": -1}, "switch_pull must be a whole number of at least 0, got -1"),
-        ({"observe_switch": 1}, "observe_switch must be True or False, got 1"),
-    ],
-)
-def test_wrong_arguments(parameters, said):
-    with pytest.raises(EnvConfigError) as caught:
-        parallel_env(**parameters)
-    assert said in str(caught.value)

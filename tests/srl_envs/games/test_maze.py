@@ -1,6 +1,5 @@
 """The rules of the maze, by hand, and what follows from them in any maze."""
 
-import numpy as np
 import pytest
 from pytest import approx
 
@@ -102,23 +101,6 @@ def test_observations():
     assert walls.tolist() == [[0, 0, 1], [1, 0, 0], [1, 1, 0]]
 
 
-def test_visits_are_counted_up_to_nine_and_only_where_one_came_in():
-    env = maze(max_cycles=100)
-    for _ in range(8):
-        move(env, RIGHT)
-        seen = move(env, LEFT)[0]["agent_0"]
-    assert field(seen, "visits_right") == np.float32(8 / 9)
-    for _ in range(4):
-        move(env, RIGHT)
-        seen = move(env, LEFT)[0]["agent_0"]
-    assert field(seen, "visits_right") == 1
-    move(env, UP)  # blocked: nobody came in
-    seen = move(env, RIGHT)[0]["agent_0"]
-    assert field(seen, "visits_left") == 1
-    env.reset()
-    assert field(move(env, UP)[0]["agent_0"], "visits_right") == 0
-
-
 def test_masks_tell_of_walls_only_where_asked():
     plain, telling = maze(), maze(mask_walls=True)
     for env, first, then in (
@@ -207,31 +189,6 @@ def test_the_reported_shortest_path_is_how_long_the_best_walk_takes(task, seats)
         assert all(info["steps"] == info["shortest_path"] for info in infos.values())
 
 
-def test_all_can_meet_in_the_reported_number_of_rounds():
-    env = parallel_env(num_agents=3, task="meet", loop_share=0.2)
-    for seed in range(10):
-        env.reset(seed=seed)
-        level = env.level
-        far = [level.distances(place) for place in env._places]
-        at = min(
-            (cell for cell in range(len(far[0])) if far[0][cell] >= 0),
-            key=lambda cell: max(lengths[cell] for lengths in far),
-        )
-        lengths = [there[at] for there in far]
-        fewest = max(lengths)
-        for turn in range(fewest):
-            actions = []
-            for place, length in zip(env._places, lengths, strict=True):
-                bump = [action for action in range(4) if level.doors[place][action] < 0]
-                waits = turn < fewest - length
-                assert bump or not waits  # where a seat begins there is a wall to wait at
-                actions.append(bump[0] if waits else greedy(level, at, place))
-            assert env.agents
-            _, _, terminations, _, infos = move(env, *actions)
-        assert all(terminations.values())
-        assert all(info["shortest_path"] == fewest for info in infos.values())
-
-
 def test_every_episode_has_another_maze_of_the_split():
     for split in ("train", "test"):
         env = parallel_env(width=7, height=7, split=split, max_cycles=1)
@@ -269,22 +226,3 @@ def test_held_out_levels_are_not_played_by_mistake():
     with pytest.raises(EnvConfigError, match="plays the train split"):
         env.reset(options={"level_seed": holdout})
     parallel_env(split="any").reset(options={"level_seed": holdout})
-
-
-@pytest.mark.parametrize(
-    ("parameters", "said"),
-    [
-        ({"layout": "hard"}, "layout must be one of 'simple', 'medium', 'complex', got 'hard'"),
-        ({"num_levels": 0}, "num_levels must be a whole number of at least 1, got 0"),
-        ({"layout": ["A.", ".."]}, "one A and one G"),
-        ({"layout": ["AG"], "num_agents": 3, "task": "own"}, "only 2 cells for 3 agents"),
-        ({"level_seed": -3}, "level_seed must be a whole number of at least 0, got -3"),
-        ({"task": "hunt"}, "task must be one of 'race', 'own', 'meet', got 'hunt'"),
-        ({"max_cycles": 0}, "max_cycles must be a whole number of at least 1, got 0"),
-    ],
-)
-def test_wrong_arguments(parameters, said):
-    with pytest.raises(EnvConfigError) as caught:
-        parallel_env(**parameters)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)

@@ -7,21 +7,19 @@ from srl_envs import make, vector
 from srl_envs.games.maze_levels import MazeRecipe
 
 
-@pytest.mark.parametrize(
-    "parameters", [{"split": "test"}, {"min_path": 24}, {"split": "any"}, {"num_levels": 5}]
-)
+@pytest.mark.parametrize("parameters", [{"split": "test"}, {"num_levels": 5}])
 def test_each_environment_gets_the_levels_of_its_own_generator(parameters):
-    games = vector.make("maze_v0", 40, max_cycles=1, **parameters)
+    games = vector.make("maze_v0", 20, max_cycles=1, **parameters)
     games.reset(seed=7)
     played = []
-    for _ in range(13):
-        *_, infos = games.step(np.zeros((40, 1), int))
+    for _ in range(6):
+        *_, infos = games.step(np.zeros((20, 1), int))
         played.append(infos["level_seed"][:, 0].tolist())
-        games.step(np.zeros((40, 1), int))
-    for i in (0, 17, 39):
+        games.step(np.zeros((20, 1), int))
+    for i in (0, 17, 19):
         single = make("maze_v0", **parameters)
         expected = []
-        for episode in range(13):
+        for episode in range(6):
             single.reset(seed=None if episode else 7 + i)
             expected.append(single.level.seed)
         assert [seeds[i] for seeds in played] == expected

@@ -18,10 +18,10 @@ from pettingzoo.test import (
 )
 
 from srl_envs import registry
-from srl_envs.games.base import OBSERVATION_MODES
+from tests.srl_envs.kinds import KINDS
 
-ROUNDS = 60
-TURN_BASED_ROUNDS = 20  # debates grow, and every seat is shown all of them at every turn
+ROUNDS = 30
+TURN_BASED_ROUNDS = 10  # debates grow, and every seat is shown all of them at every turn
 
 # The modes with a mask beside the vector are dicts by design; PettingZoo's AEC test remarks on it.
 DICTS_ARE_WANTED = (
@@ -31,13 +31,15 @@ DICTS_ARE_WANTED = (
 # Whatever is written is a move: PettingZoo's AEC test expects numbers, and remarks on it.
 TEXTS_ARE_WANTED = pytest.mark.filterwarnings("ignore:Action space for each agent:UserWarning")
 every_mode = pytest.mark.parametrize(
-    "mode",
+    ("name", "mode"),
     [
-        pytest.param(mode, marks=() if mode == "vector" else DICTS_ARE_WANTED)
-        for mode in OBSERVATION_MODES
+        *((name, "vector") for name in registry.names()),
+        pytest.param("team_battle_v0", "dict", marks=DICTS_ARE_WANTED),
+        pytest.param("social_trading_v0", "llm", marks=DICTS_ARE_WANTED),
+        pytest.param("math_v0", "llm", marks=DICTS_ARE_WANTED),
     ],
 )
-every_name = pytest.mark.parametrize("name", registry.names())
+every_kind = pytest.mark.parametrize("name", KINDS)
 
 
 def writes(name):
@@ -49,18 +51,16 @@ def turn_based(name, **parameters):
     return registry.as_module(name).env(**parameters)
 
 
-@every_name
 @every_mode
 def test_parallel_api(name, mode):
     parallel_api_test(registry.make(name, obs_mode=mode), num_cycles=ROUNDS)
 
 
-@every_name
+@every_kind
 def test_parallel_seeds(name):
     parallel_seed_test(partial(registry.make, name), num_cycles=ROUNDS)
 
 
-@every_name
 @every_mode
 @TEXTS_ARE_WANTED
 def test_turn_based_api(name, mode):
@@ -68,7 +68,7 @@ def test_turn_based_api(name, mode):
     api_test(turn_based(name, obs_mode=mode, max_cycles=rounds), num_cycles=rounds)
 
 
-@every_name
+@every_kind
 def test_turn_based_seeds(name):
     seed_test(partial(turn_based, name), num_cycles=TURN_BASED_ROUNDS)
 
@@ -97,13 +97,12 @@ def test_an_episode_that_ends_before_max_cycles_is_terminated(name, parameters, 
     assert steps < 4 and all(terminations.values()) and not any(truncations.values())
 
 
-@every_name
+@every_kind
 def test_state(name):
     state_test(turn_based(name), registry.make(name), num_cycles=ROUNDS)
 
 
-@every_name
-@pytest.mark.parametrize("kind", ["parallel", "aec"])
+@pytest.mark.parametrize(("name", "kind"), [("maze_race_v0", "parallel"), ("math_v0", "aec")])
 def test_pettingzoo_makes_it_by_name(name, kind):
     game, version = name.rsplit("_", 1)
     env = pettingzoo.make(kind, f"srl/{game}-{version}", max_cycles=5)
@@ -111,7 +110,7 @@ def test_pettingzoo_makes_it_by_name(name, kind):
     assert env.possible_agents == registry.make(name).possible_agents
 
 
-@every_name
+@every_kind
 def test_turn_based_and_parallel_play_the_same_game(name):
     parallel, turns = registry.make(name, max_cycles=5), turn_based(name, max_cycles=5)
     parallel.reset(seed=3)

@@ -114,34 +114,3 @@ def test_observation():
         "Cooperating: 2 of 4. Difficulty 0.30."
     )
     assert "adversary" not in env.text_view.describe("agent_1", observations["agent_1"])
-
-
-def test_values_are_those_of_all_joint_actions():
-    rules = StagedRules(num_agents=5, difficulty=0.9, cooperation_weight=0.4)
-    totals = []
-    for number in range(2**5):
-        totals.append(sum(rules.expected_rewards([number >> i & 1 for i in range(5)])))
-    assert rules.uniform_value() == approx(np.mean(totals) / 5)
-    assert rules.optimum() == approx(max(totals) / 5)
-    # At the defaults it is best that all cooperate: with the adversaries competing the mean is
-    # .75 * .9725 + .25 * .9975.
-    assert staged().baselines() == approx({"optimum": 1.0225, "uniform": 0.9088}, abs=5e-5)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "said"),
-    [
-        ({"num_agents": 0}, "num_agents must be a whole number from 1 to 10000, got 0"),
-        ({"difficulty": 1.5}, "difficulty must be a number between 0 and 1, got 1.5"),
-        ({"cooperation_weight": -1}, "cooperation_weight must be a number at least 0, got -1"),
-        ({"warmup_episodes": -1}, "warmup_episodes must be a whole number of at least 0, got -1"),
-        ({"warmup_episodes": 2.5}, "warmup_episodes"),
-        ({"noise_std": "x"}, "noise_std must be a number at least 0, got 'x'"),
-        ({"observe_parameters": None}, "observe_parameters must be True or False, got None"),
-    ],
-)
-def test_wrong_arguments(parameters, said):
-    with pytest.raises(EnvConfigError) as caught:
-        parallel_env(**parameters)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)

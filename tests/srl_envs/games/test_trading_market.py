@@ -6,11 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from srl_envs.errors import EnvConfigError
 from srl_envs.games import trading_market as market_rules
 from srl_envs.games.trading_market import DELIVER, FIRST_ACCEPT, PASS, Market, TradingRules
 
-GAMES, ROUNDS = 10_000, 6
+GAMES, ROUNDS = 150, 24
 
 
 def moves(market, dice):
@@ -168,18 +167,3 @@ def test_who_accepts_one_offer_declines_the_others():
     assert shop.incoming[2] == [0, 1]
     shop.play([PASS, PASS, FIRST_ACCEPT + 1])
     assert shop.answers == [market_rules.DECLINED, market_rules.ACCEPTED, market_rules.UNANSWERED]
-
-
-@pytest.mark.parametrize(
-    ("parameters", "said"),
-    [
-        ({"num_agents": 1}, "num_agents must be a whole number from 2 to 10, got 1"),
-        ({"goods": 2}, "goods must be a whole number from 3 to 8, got 2"),
-        ({"max_quantity": 6}, "max_quantity must be a whole number from 1 to 5, got 6"),
-        ({"agreements": "loose"}, "agreements must be one of 'promised', 'binding', got 'loose'"),
-    ],
-)
-def test_sizes_that_make_no_market(parameters, said):
-    with pytest.raises(EnvConfigError) as caught:
-        TradingRules(**parameters)
-    assert str(caught.value) == said

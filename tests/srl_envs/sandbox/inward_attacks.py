@@ -4,9 +4,6 @@ RESOURCES = {
     "loops": "def f(x):\n    while True: pass",
     "loops while it is loaded": "while True: pass",
     "loops within C": "def f(x): return sum(range(10**18))",
-    "loops in a regular expression": """
-import re
-def f(x): return re.match('(a+)+$', 'a' * 60 + 'b')""",
     "computes a huge power": "def f(x): return 9 ** 9 ** 9",
     "sleeps": "import time\ndef f(x): time.sleep(600)",
     "ignores every signal": """
@@ -36,8 +33,6 @@ def f(x): raise SystemExit""",
 def f(x):
     kept = []
     while True: kept.append(bytearray(2**20))""",
-    "doubles a string": "def f(x):\n    s = 'x'\n    while True: s += s",
-    "compiles a huge constant": "def f(x): return ((10 ** 8) * [0]) * (10 ** 8)",
     "takes shared memory": """
 import ctypes
 def f(x):
@@ -79,10 +74,6 @@ def f(x):
     return 'MARKER'""",
     "opens descriptors": "import os\ndef f(x): return [os.pipe() for _ in range(10**6)]",
     "floods its output": "def f(x):\n    while True: print('x' * 10**5)",
-    "floods its errors by descriptor": """
-import os
-def f(x):
-    while True: os.write(2, b'x' * 10**5)""",
     "returns too much": "def f(x): return 'x' * 10**7",
     "returns a structure without end": "def f(x):\n    a = []\n    a.append(a)\n    return a",
     "returns an exponential structure": """
@@ -93,7 +84,6 @@ def f(x):
     "overflows the stack": "import sys\nsys.setrecursionlimit(10**9)\ndef f(x): return f(x)",
     "overflows the parser": "def f(x): return " + "(" * 5000 + "1" + ")" * 5000,
     "crashes": "import ctypes\ndef f(x): ctypes.string_at(0)",
-    "aborts": "import os\ndef f(x): os.abort()",
     "writes out a huge number": """
 import sys
 sys.set_int_max_str_digits(0)
@@ -160,20 +150,11 @@ import os
 os.write(3, b'{}\\n{"value": "\\\\"ok\\\\""}\\n{"verdict": "ok"}\\n')
 os._exit(0)
 def f(x): return 'no'""",
-    "claims that its tests passed": """
-import os
-os.write(3, b'{}\\n{"verdict": "passed", "value": "true"}\\n')
-def f(x): return 'no'""",
     "reports garbage": """
 import os
 os.write(3, bytes(range(256)) * 100 + b'\\n' + b'[' * 100000 + b'\\n')
 def f(x): return 'no'""",
     "reports a line without end": "import os\nwhile True: os.write(3, b'9' * 65536)",
-    "reports a number without end": """
-import os
-os.write(3, b'{}\\n{"value": "' + b'9' * 200000 + b'"}\\n')
-os._exit(0)
-def f(x): return 'no'""",
     "reports deep nesting": """
 import os
 os.write(3, b'{}\\n{"value": "' + b'[' * 100000 + b'"}\\n')
@@ -221,18 +202,12 @@ class H:
     def __hash__(self): os._exit(0)
 def f(x): return {H(): 1}""",
     "ends before its tests": "import os\nos._exit(0)\ndef f(x): return 'no'",
-    "leaves quietly": "raise SystemExit(0)",
     "closes its descriptors": "import os\nos.closerange(0, 100)\ndef f(x): return 'no'",
     "returns a surrogate": "def f(x): return '\\ud800'",
     "raises what cannot be shown": """
 class E(Exception):
     def __str__(self): raise E()
     __repr__ = __str__
-def f(x): raise E()""",
-    "raises what has no name": """
-class M(type):
-    __name__ = property(lambda self: 1 / 0)
-class E(Exception, metaclass=M): pass
 def f(x): raise E()""",
     "reports as another kind of error": """
 class E(Exception): pass

@@ -2,35 +2,20 @@
 
 READING = {
     "reads a file": "def f(x): return open('SECRET').read()",
-    "reads the password file": "def f(x): return open('/etc/passwd').read()",
-    "reads a file by descriptor calls": """
-import os
-def f(x): return os.read(os.open('SECRET', os.O_RDONLY), 1000)""",
     "climbs out of its folder": "def f(x): return open('../' * 20 + 'SECRET'.lstrip('/')).read()",
     "follows a symlink": """
 import os
 os.symlink('SECRET', 'innocent')
 def f(x): return open('innocent').read()""",
-    "follows a symlink to the root": """
-import os
-os.symlink('/', 'root')
-def f(x): return open('root' + 'SECRET').read()""",
     "makes a hard link": """
 import os
 os.link('SECRET', 'mine')
 def f(x): return open('mine').read()""",
     "reads through the parent's root": "def f(x): return open('/proc/PARENT/rootSECRET').read()",
-    "reads the first process's root": "def f(x): return open('/proc/1/rootSECRET').read()",
     "reads the parent's environment": "def f(x): return open('/proc/PARENT/environ').read()",
     "reads its own environment": """
 import os
 def f(x): return str(dict(os.environ)) + open('/proc/self/environ').read()""",
-    "asks C for the environment": """
-import ctypes
-def f(x):
-    get = ctypes.CDLL(None).getenv
-    get.restype = ctypes.c_char_p
-    return get(b'SRL_ATTACK_SECRET')""",
     "reads the parent's memory": """
 def f(x):
     maps = open('/proc/PARENT/maps').read()
@@ -55,11 +40,6 @@ def f(x):
             return c.__init__.__globals__['popen']('cat SECRET').read()
         if c.__name__ == 'FileIO':
             return c('SECRET').read()""",
-    "finds a loader among the subclasses": """
-def f(x):
-    for c in ().__class__.__base__.__subclasses__():
-        if c.__name__ == 'FileLoader' or hasattr(c, 'get_data'):
-            return c.get_data(c, 'SECRET')""",
     "unpickles a command": """
 import pickle, os
 class P:
@@ -89,7 +69,6 @@ import sys
 sys.path.append('PROJECT')
 from tests.srl_envs.sandbox import attacks
 def f(x): return 'MARKER'""",
-    "reads a device": "def f(x): return open('/dev/vda', 'rb').read(10) and 'MARKER'",
     "reads what is installed beside the library": """
 import os, sys
 def f(x):
@@ -140,9 +119,6 @@ def f(x):
     "asks how full the disk is": """
 import os
 def f(x): return os.statvfs(os.__file__) and 'MARKER'""",
-    "asks what it may do with a file": """
-import os
-def f(x): return 'MARKER' * os.access('SECRET', os.R_OK)""",
     "asks for the parent's locks": """
 import ctypes
 def f(x):
@@ -175,13 +151,10 @@ def f(x):
             open(folder + '/TOKEN', 'w').close()
         except OSError:
             pass""",
-    "makes a folder": "import os\ndef f(x): os.makedirs('TARGET')",
     "makes a named pipe": "import os\ndef f(x): os.mkfifo('TARGET')",
     "makes a device": "import os\ndef f(x): os.mknod('TARGET', 0o20666, os.makedev(1, 3))",
     "removes a file": "import os\ndef f(x): os.unlink('SECRET')",
-    "renames a file": "import os\ndef f(x): os.rename('SECRET', 'TARGET')",
     "truncates a file": "import os\ndef f(x): os.truncate('SECRET', 0)",
-    "changes a file's mode": "import os\ndef f(x): os.chmod('SECRET', 0)",
     "changes a file's times": "import os\ndef f(x): os.utime('SECRET', (0, 0))",
     "changes the interpreter's library": """
 import os, json
@@ -189,9 +162,6 @@ def f(x): open(os.path.join(os.path.dirname(json.__file__), 'TOKEN.py'), 'w').wr
     "writes through C": """
 import ctypes
 def f(x): ctypes.CDLL(None).creat(b'TARGET', 0o666)""",
-    "writes by a raw call": """
-import ctypes
-def f(x): ctypes.CDLL(None).syscall(85, b'TARGET', 0o666)""",
     "escapes from its root": """
 import os
 def f(x):
@@ -236,12 +206,6 @@ import os, json
 def f(x):
     os.open(json.__file__, os.O_RDWR | os.O_APPEND)
     return 'MARKER'""",
-    "changes the times of the library": """
-import os, json
-def f(x):
-    now = os.stat(json.__file__)
-    os.utime(json.__file__, ns=(now.st_atime_ns, now.st_mtime_ns))
-    return 'MARKER'""",
     "locks the library": """
 import fcntl, os
 def f(x):
@@ -264,11 +228,6 @@ def f(x): socket.create_connection(('127.0.0.1', PORT), timeout=0.2).send(b'x')"
     "sends a datagram": """
 import socket
 def f(x): socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', UDP))""",
-    "connects out": """
-import socket
-def f(x):
-    socket.create_connection(('1.1.1.1', 53), timeout=0.2)
-    return 'MARKER'""",
     "connects to an abstract socket": """
 import socket
 def f(x): socket.socket(socket.AF_UNIX).connect(chr(0) + 'ABSTRACT')""",
@@ -282,9 +241,6 @@ import socket
 def f(x):
     socket.socket().listen()
     return 'MARKER'""",
-    "looks up a name": """
-import urllib.request
-def f(x): return urllib.request.urlopen('http://localhost:PORT', timeout=0.2).read()""",
     "opens a netlink socket": """
 import socket
 def f(x):
@@ -293,10 +249,6 @@ def f(x):
     "sends a datagram to a path": """
 import socket
 def f(x): socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b'x', 'DATAGRAMS')""",
-    "sends a message to a path": """
-import socket
-def f(x):
-    socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendmsg([b'x'], [], 0, 'DATAGRAMS')""",
     "sends a datagram to an abstract name": """
 import socket
 def f(x):
@@ -344,9 +296,6 @@ def f(x):
 import os
 def f(x): os.setpriority(os.PRIO_PROCESS, PARENT, 19)""",
     "runs a command": "import os\ndef f(x): os.system('touch TARGET')",
-    "starts a program": """
-import subprocess
-def f(x): subprocess.run(['/bin/sh', '-c', 'touch TARGET'])""",
     "becomes another program": """
 import os
 def f(x): os.execv('/bin/sh', ['sh', '-c', 'touch TARGET; cat SECRET'])""",
@@ -363,13 +312,6 @@ def f(x):
         if os.fork() == 0:
             time.sleep(600)
     return 'MARKER'""",
-    "leaves a process behind by a raw call": """
-import ctypes, os, time
-def f(x):
-    if ctypes.CDLL(None).fork() == 0:
-        os.setsid()
-        time.sleep(600)
-    os._exit(0)""",
     "leaves a thread": """
 import threading, time
 def f(x):

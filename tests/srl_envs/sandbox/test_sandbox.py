@@ -14,7 +14,6 @@ from srl_envs.sandbox import (
     FEATURES,
     LEVELS,
     Limits,
-    Protections,
     Sandbox,
     SandboxCall,
     SandboxError,
@@ -50,7 +49,6 @@ def test_calls_return_plain_data(sandbox):
         ("return x", 2, WRONG),
         ("return 2.0", 2, WRONG),
         ("return x == 1", 1, WRONG),
-        ("return (x,)", [1], WRONG),
         ("return {True: 2}", {1: 2}, WRONG),
         ("return {'a': [x]}", {"a": [1]}, OK),
         ("return float('nan')", float("nan"), OK),
@@ -58,7 +56,6 @@ def test_calls_return_plain_data(sandbox):
         ("return 7 ** 9000", 1, ERROR),
         ("return object()", 1, ERROR),
         ("raise ValueError('no')", 1, ERROR),
-        ("return open", 1, ERROR),
         ("import collections; return collections.Counter('aab')", {"a": 2, "b": 1}, OK),
     ],
 )
@@ -66,12 +63,6 @@ def test_verdicts_of_calls(sandbox, body, expected, verdict):
     report = sandbox.check(f"def f(x): {body}", [Test(SandboxCall("f", (1,)), expected)])
     assert report.verdicts == (verdict,)
     assert report.all_passed is (verdict is OK)
-
-
-def test_tolerance(sandbox):
-    source = "def f(): return [0.1 + 0.2, 1e9 + 1]"
-    assert sandbox.check(source, [Test(SandboxCall("f"), [0.3, 1e9], tolerance=1e-6)]).all_passed
-    assert not sandbox.check(source, [Test(SandboxCall("f"), [0.3, 1e9])]).all_passed
 
 
 @pytest.mark.parametrize(
@@ -82,6 +73,11 @@ def test_tolerance(sandbox):
         ("while True: pass", SandboxVerdict.TIMEOUT, "time"),
         ("x = bytearray(2**40)", SandboxVerdict.MEMORY, "MemoryError"),
         ("while True: print('x' * 1000)", SandboxVerdict.OUTPUT, "output"),
+        (
+            "import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass",
+            SandboxVerdict.TIMEOUT,
+            "time",
+        ),
         ("import os; os._exit(3)", SandboxVerdict.KILLED, "ended"),
         ("import ctypes; ctypes.string_at(0)", SandboxVerdict.KILLED, "SIGSEGV"),
     ],
@@ -91,15 +87,6 @@ def test_verdicts_of_programs(sandbox, source, verdict, words):
     run = sandbox.run(source, [SandboxCall("f", (1,)), SandboxCall("f", (2,))], wall=wall)
     assert run.verdict is verdict and words in run.error
     assert [outcome.verdict for outcome in run.outcomes] == [verdict, SandboxVerdict.NOT_RUN]
-
-
-def test_whoever_ignores_that_its_time_is_up_is_killed_for_it(sandbox):
-    source = (
-        "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"
-        "def f(x):\n    while True: pass"
-    )
-    report = sandbox.check(source, [Test(SandboxCall("f", (1,)), 1)])
-    assert report.verdicts == (SandboxVerdict.TIMEOUT,)
 
 
 def test_a_program_reads_and_prints(sandbox):
@@ -114,16 +101,10 @@ def test_runs_share_nothing_and_repeat_exactly(sandbox):
     sandbox.run("import builtins, math\nbuiltins.len = math.pi = 3\nx = 1")
     source = (
         "import math, random\n"
-        "def f(): return [len('ab'), math.pi, random.random(), 'x' in globals()]"
+        "def f(): return [len('ab'), math.pi, random.random(), 'x' in globals(), list({'a', 'b'})]"
     )
     first, second = (sandbox.run(source, [SandboxCall("f")]).outcomes[0].value for _ in range(2))
     assert first == second and first[0] == 2 and first[1] > 3.1 and first[3] is False
-    order = "def f(): return list({'a', 'b', 'c', 'd', 'e'})"
-    with any_sandbox() as other:
-        assert (
-            other.run(order, [SandboxCall("f")]).outcomes
-            == sandbox.run(order, [SandboxCall("f")]).outcomes
-        )
 
 
 def test_a_test_that_is_code_is_kept_apart(sandbox):
@@ -133,10 +114,6 @@ def test_a_test_that_is_code_is_kept_apart(sandbox):
     assert run.verdict is WRONG and run.error == "AssertionError (line 1)"
     assert sandbox.judge("def f(x): return 1 / 0", trial, ["f"]).error.startswith("ZeroDivision")
     assert sandbox.judge("def f(", trial, ["f"]).verdict is SandboxVerdict.SYNTAX
-    assert (
-        sandbox.judge("def f(x):\n    while True: pass", trial, ["f"]).verdict
-        is SandboxVerdict.TIMEOUT
-    )
 
 
 @pytest.mark.parametrize(
@@ -181,38 +158,20 @@ def test_threads_may_share_it(sandbox):
         )
 
     with ThreadPoolExecutor(6) as threads:
-        every = [*threads.map(squares, range(24)), *threads.map(judged, range(12))]
-    assert sum(every) == 36
+        every = [*threads.map(squares, range(12)), *threads.map(judged, range(6))]
+    assert sum(every) == 18
 
 
 def test_protections_are_stated_and_the_least_is_held():
     with any_sandbox(workers=1) as sandbox:
         active = sandbox.protections()
         assert active.level in LEVELS and str(active).startswith(f"level {active.level}: ")
-    with pytest.raises(SandboxError, match=r"reaches level limits.*Wanted is level namespaces"):
-        Sandbox(minimum="namespaces", without=("namespaces", "landlock", "seccomp"))
+    with pytest.raises(SandboxError, match=r"reaches level limits.*Wanted is level filtered"):
+        Sandbox(without=("seccomp",))
     with pytest.raises(SandboxError, match="workers=2"), any_sandbox(workers=1) as sandbox:
         sandbox.judge("", "", ["f"])
     with pytest.raises(EnvConfigError, match="minimum must be one of"):
         Sandbox(minimum="none")
-
-
-@pytest.mark.parametrize(
-    ("namespaces", "landlock", "seccomp", "level", "files"),
-    [
-        ("user", 7, True, "strict", True),
-        ("user", 0, False, "namespaces", True),
-        ("", 7, True, "filtered", True),
-        ("", 0, True, "filtered", False),
-        ("", 7, False, "limits", True),
-    ],
-)
-def test_levels(namespaces, landlock, seccomp, level, files):
-    protections = Protections(namespaces, landlock, seccomp)
-    assert (protections.level, protections.files) == (level, files)
-    assert [each for each in LEVELS if protections.reaches(each)] == list(
-        LEVELS[: LEVELS.index(level) + 1]
-    )
 
 
 KERNEL = """
@@ -224,26 +183,26 @@ rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
 for each in sys.argv[1].split():
     rules.add_rule(pyseccomp.ERRNO(errno.EPERM), each)
 rules.load()
-try:
-    with Sandbox(workers=1, minimum=sys.argv[2]) as sandbox:
-        print(sandbox.protections(), sandbox.evaluate("print(6 * 7)").stdout)
-except SandboxError as error:
-    print("refused:", error)
+for minimum in sys.argv[2:]:
+    try:
+        with Sandbox(workers=1, minimum=minimum) as sandbox:
+            print(sandbox.protections(), sandbox.evaluate("print(6 * 7)").stdout)
+    except SandboxError as error:
+        print("refused:", error)
 """
 
 
 @pytest.mark.parametrize(
-    ("refused", "minimum", "said"),
+    ("refused", "minima", "said"),
     [
-        ("unshare", "filtered", ["level filtered", "no namespaces: ", "42"]),
-        ("unshare", "strict", ["refused: the sandbox reaches level filtered", "Wanted is"]),
-        ("mount", "filtered", ["level filtered", "no namespaces: ", "42"]),
-        ("unshare landlock_create_ruleset", "filtered", ["no files at all", "no landlock", "42"]),
-        ("pidfd_open", "limits", ["refused: an empty program could not be run: "]),
-        ("clone", "limits", ["refused: the sandbox did not start: "]),
+        ("unshare", ["filtered", "strict"],
+         ["level filtered", "no namespaces: ", "42", "refused: the sandbox reaches"]),
+        ("mount landlock_create_ruleset", ["filtered"],
+         ["no files at all", "no landlock", "no namespaces: ", "42"]),
+        ("pidfd_open", ["limits"], ["refused: an empty program could not be run: "]),
     ],
-)
-def test_what_a_kernel_refuses_is_said(refused, minimum, said):
+)  # fmt: skip
+def test_what_a_kernel_refuses_is_said(refused, minima, said):
     """In a container that forbids these calls: a weaker level or a refusal in words, no waiting."""
     pytest.importorskip("pyseccomp")
     try:
@@ -251,11 +210,10 @@ def test_what_a_kernel_refuses_is_said(refused, minimum, said):
     except SandboxError as error:
         pytest.skip(f"this machine has no filter of system calls to begin with: {error}")
     ran = subprocess.run(
-        [sys.executable, "-c", KERNEL, refused, minimum], capture_output=True, text=True, cwd=ROOT,
+        [sys.executable, "-c", KERNEL, refused, *minima], capture_output=True, text=True, cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=60,
     )  # fmt: skip
     assert not [words for words in said if words not in ran.stdout], ran
-    assert len(ran.stdout.splitlines()) <= 2
 
 
 def test_it_closes_and_travels():
@@ -305,7 +263,7 @@ def f():
 """
 
 
-@pytest.mark.parametrize("without", [(), FEATURES, ("namespaces", "seccomp"), ("seccomp",)])
+@pytest.mark.parametrize("without", [(), FEATURES])
 def test_whether_further_processes_can_be_started_is_said(without):
     with Sandbox(minimum="limits", workers=1, without=without) as sandbox:
         active = sandbox.protections()

@@ -10,7 +10,7 @@ from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.tasks.base import Grade, Problem, Task, TaskEnv
 from srl_envs.tasks.grading import final_answer
-from srl_envs.text import ANSWER_LENGTH, TEXT_LENGTH, ParseFailure
+from srl_envs.text import ANSWER_LENGTH, ParseFailure
 from srl_envs.wrappers import SingleAgentEnv
 
 
@@ -37,21 +37,16 @@ def reverse(**parameters):
     return TaskEnv(Reverse(), **parameters)
 
 
-@pytest.mark.parametrize("seats", [1, 3])
-@pytest.mark.parametrize("mode", ["llm", "dict", "vector"])
+@pytest.mark.parametrize("mode", ["llm", "vector"])
 @pytest.mark.filterwarnings("ignore:Observation:UserWarning", "ignore:Action space:UserWarning")
-def test_keeps_the_contracts(seats, mode, capsys):
+def test_keeps_the_contracts(mode, capsys):
     def make():
-        return reverse(num_agents=seats, obs_mode=mode)
+        return reverse(num_agents=2, obs_mode=mode)
 
     check_environment(make)
     parallel_api_test(make(), num_cycles=10)
     parallel_seed_test(make, num_cycles=10)
     api_test(OrderEnforcingWrapper(parallel_to_aec(make())), num_cycles=10)
-
-
-@pytest.mark.parametrize("mode", ["llm", "dict", "vector"])
-def test_passes_gymnasiums_check(mode):
     check_env(SingleAgentEnv(reverse(obs_mode=mode)), skip_render_check=True)
     made = gymnasium.make("srl_envs:srl/Math-v0", obs_mode=mode)
     check_env(made.unwrapped, skip_render_check=True)
@@ -95,18 +90,10 @@ def test_the_question_stands_on_every_turn_and_the_answer_on_none():
         seen, _, _, _, infos = env.step({"agent_0": text})
         assert problem.answer not in str(infos)
     assert problem.answer not in seen["agent_0"]["text"]
-
-
-def test_seats_work_alone_and_leave_when_done():
-    env = reverse(num_agents=3)
-    env.reset(seed=3)
-    truths = {agent: env.attempt(agent).problem.answer for agent in env.agents}
-    assert len(set(truths.values())) == 3
-    _, rewards, over, _, _ = env.step({**truths, "agent_1": "?"})
-    assert rewards["agent_1"] == 0 and rewards["agent_0"] == rewards["agent_2"] == 1
-    assert env.agents == ["agent_1"] and over["agent_0"] and not over["agent_1"]
-    env.step({"agent_1": truths["agent_1"]})
-    assert env.agents == [] and env.state().shape == (12,)
+    env.reset(seed=2)
+    seen, rewards, _, _, infos = env.step({"agent_0": "two\nlines"})
+    assert rewards["agent_0"] == 0 and "no line says" in infos["agent_0"]["unreadable"]
+    assert "Attempt 2 of 4. Not read: no line says" in seen["agent_0"]["text"]
 
 
 def test_problem_seeds_name_problems():
@@ -122,25 +109,17 @@ def test_problem_seeds_name_problems():
 
 def test_no_problem_is_in_both_splits():
     train, test = (
-        {reverse(split=s).problem(k).question for k in range(300)} for s in ("train", "test")
+        {reverse(split=s).problem(k).question for k in range(100)} for s in ("train", "test")
     )
     assert train and test and not train & test
-    both = {reverse(split="any").problem(k).question for k in range(300)}
+    both = {reverse(split="any").problem(k).question for k in range(100)}
     assert both & train and both & test
-
-
-def test_unreadable_answers_use_up_a_turn_and_say_why():
-    env = reverse()
-    (seen, rewards, _, _, infos), *_ = play(env, ["two\nlines"])
-    assert rewards["agent_0"] == 0 and "no line says" in infos["agent_0"]["unreadable"]
-    assert "Attempt 2 of 3. Not read: no line says" in seen["agent_0"]["text"]
 
 
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("42", "42"), ("Answer: 42", "42"), ("so\n**Answer:** 42", "42"),
-        ("x\nFinal answer: 42", "42"),
+        ("42", "42"), ("so\n**Answer:** 42", "42"), ("x\nFinal answer: 42", "42"),
         ("Answer: 41\nno\nanswer: 42", "42"), ("<answer> 42 </answer>", "42"),
         (r"\boxed{42}", "42"),
         ("<answer>41</answer> <ANSWER>42</ANSWER>\nAnswer: 7", "42"), ("Answer: $42$", "$42$"),
@@ -161,14 +140,24 @@ def test_says_why_there_is_none(text):
     assert isinstance(final_answer(text), ParseFailure)
 
 
+def test_agents_work_alone_and_leave_when_done():
+    env = reverse(num_agents=3)
+    env.reset(seed=3)
+    truths = {agent: env.attempt(agent).problem.answer for agent in env.agents}
+    assert len(set(truths.values())) == 3
+    _, rewards, over, _, _ = env.step({**truths, "agent_1": "?"})
+    assert rewards == {"agent_0": 1, "agent_1": 0, "agent_2": 1}
+    assert env.agents == ["agent_1"] and over["agent_0"] and not over["agent_1"]
+    env.step({"agent_1": truths["agent_1"]})
+    assert env.agents == [] and env.state().shape == (12,)
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
         ({"difficulty": 6}, "difficulty must be a whole number from 1 to 5, got 6"),
         ({"difficulty": (3, 2)}, "difficulty must be a whole number from 3 to 5, got 2"),
         ({"split": "dev"}, "split must be one of"),
-        ({"num_agents": 0}, "num_agents must be"),
-        ({"attempt_penalty": 2}, "attempt_penalty must be"),
         ({"problem_seed": -1}, "problem_seed must be"),
     ],
 )
@@ -194,17 +183,6 @@ def test_wrong_actions_change_nothing():
     assert env.played == 0 and env.agents == ["agent_0", "agent_1"]
 
 
-def test_long_feedback_never_pushes_the_question_out():
-    class Talkative(Reverse):
-        def grade(self, problem, answer):
-            return Grade.wrong("no " * TEXT_LENGTH)
-
-    env = TaskEnv(Talkative())
-    (seen, *_), *_ = play(env, ["x"])
-    text = seen["agent_0"]["text"]
-    assert len(text) <= TEXT_LENGTH and text.startswith(env.attempt("agent_0").problem.question)
-
-
 def test_what_a_task_holds_is_let_go_once():
     held, freed = [], []
 
@@ -226,7 +204,7 @@ def test_what_a_task_holds_is_let_go_once():
     assert len(held) == len(freed) == 4
 
 
-def test_a_refused_reset_leaves_the_attempt_under_way():
+def test_a_refused_reset_leaves_the_attempt_unchanged(monkeypatch):
     class Holding(Reverse):
         def begin(self, problem):
             return problem
@@ -234,22 +212,10 @@ def test_a_refused_reset_leaves_the_attempt_under_way():
     env = TaskEnv(Holding())
     env.reset(seed=1)
     attempt = env.attempt("agent_0")
-    env.split = "none"  # as if there were no problem of it
+    env.split = "none"  # No problem is in this split.
+    monkeypatch.setattr("srl_envs.tasks.base.DRAWS", 5)
     with pytest.raises(EnvConfigError, match="has no problem"):
         env.reset(options={"problem_seed": 3})
     assert env.attempt("agent_0") is attempt and attempt.memory is attempt.problem
     _, _, _, _, infos = env.step({"agent_0": attempt.problem.answer})
     assert infos["agent_0"]["success"] and infos["agent_0"]["problem_seed"] != 3
-
-
-def test_renders(capsys):
-    env = reverse(render_mode="ansi", num_agents=2)
-    with pytest.raises(EnvError, match="reset"):
-        env.render()
-    env.reset(seed=0)
-    env.step({"agent_0": "\x1b[31mred", "agent_1": "b"})
-    picture = env.render()
-    assert "reverse_v0 turn 1/3" in picture and "agent_0 wrote (+0.00)" in picture
-    assert "\x1b" not in picture
-    reverse(render_mode="human").reset(seed=0)
-    assert "turn 0/3" in capsys.readouterr().out

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Discrete
-from gymnasium.vector import AutoresetMode
 
 from srl_envs import make, registry, vector
 
@@ -20,43 +19,35 @@ def names() -> list[str]:
 
 
 class Singles:
-    """N single environments, reset as an autoreset mode says, each outcome as the single gives it.
+    """N single environments, each outcome as the single gives it.
 
     After `reset` and `step`: `seen`, `rewards`, `terminations`, `truncations` and `infos`, a dict
-    by seat for each environment, and `final`: (observations, infos) of ended episodes, or None.
+    by seat for each environment.
     """
 
-    def __init__(self, make_env: Any, num_envs: int, mode: AutoresetMode) -> None:
+    def __init__(self, make_env: Any, num_envs: int) -> None:
         self.envs = [make_env() for _ in range(num_envs)]
         self.agents = list(self.envs[0].possible_agents)
-        self.mode = mode
         self.seen: list[Any] = [None] * num_envs
         self.infos: list[Any] = [None] * num_envs
 
-    def reset(self, seeds: Any, options: Any = None, only: Any = None) -> None:
+    def reset(self, seeds: Any, options: Any = None) -> None:
         for i, env in enumerate(self.envs):
-            self.infos[i] = {}
-            if only is None or only[i]:
-                self.seen[i], self.infos[i] = env.reset(seed=seeds[i], options=options)
+            self.seen[i], self.infos[i] = env.reset(seed=seeds[i], options=options)
 
     def step(self, actions: np.ndarray) -> None:
         count = len(self.envs)
         self.rewards = [dict.fromkeys(self.agents, 0.0) for _ in range(count)]
         self.terminations = [dict.fromkeys(self.agents, False) for _ in range(count)]
         self.truncations = [dict.fromkeys(self.agents, False) for _ in range(count)]
-        self.final: list[Any] = [None] * count
         for i, env in enumerate(self.envs):
             if not env.agents:
-                assert self.mode is AutoresetMode.NEXT_STEP
                 self.seen[i], self.infos[i] = env.reset()
                 continue
             chosen = dict(zip(self.agents, actions[i].tolist(), strict=True))
             outcome = env.step(chosen)
             self.seen[i], self.rewards[i], self.terminations[i], self.truncations[i] = outcome[:4]
             self.infos[i] = outcome[4]
-            if not env.agents and self.mode is AutoresetMode.SAME_STEP:
-                self.final[i] = self.seen[i], self.infos[i]
-                self.seen[i], self.infos[i] = env.reset()
 
     def running(self) -> np.ndarray:
         return np.array([bool(env.agents) for env in self.envs])
@@ -78,21 +69,11 @@ def same_outcome(outcome: Any, singles: Singles) -> None:
     ):
         assert got.tolist() == [[one[a] for a in singles.agents] for one in expected], name
     same_infos(infos, singles.infos, singles.agents)
-    assert ("final_obs" in infos) == any(singles.final)
-    if "final_obs" in infos:
-        ended = [final is not None for final in singles.final]
-        assert infos["_final_obs"].tolist() == [[e] * len(singles.agents) for e in ended]
-        finals = [({}, {}) if final is None else final for final in singles.final]
-        same_infos(infos["final_info"], [info for _, info in finals], singles.agents)
-        for i, (seen, _) in enumerate(finals):
-            for seat, agent in enumerate(singles.agents):
-                if seen:
-                    assert np.array_equal(infos["final_obs"][i, seat], seen[agent])
 
 
 def same_infos(infos: Any, expected: Any, agents: Any) -> None:
     """Every value is there, nothing else is said to be, and what is not there is zero or None."""
-    keys = {key for key in infos if not key.startswith("_")} - {"final_obs", "final_info"}
+    keys = {key for key in infos if not key.startswith("_")}
     assert keys == {key for info in expected for said in info.values() for key in said}
     for key in keys:
         values, has = infos[key], infos[f"_{key}"]
@@ -115,14 +96,13 @@ def compared(
     name: str,
     num_envs: int,
     episodes: int,
-    mode: AutoresetMode = AutoresetMode.NEXT_STEP,
     seeds: Any = 0,
     options: Any = None,
     **parameters: Any,
 ) -> int:
     """Play the vectorised game beside the singles until so many episodes have ended; how many."""
-    games = vector.make(name, num_envs, mode, **parameters)
-    singles = Singles(lambda: make(name, **parameters), num_envs, mode)
+    games = vector.make(name, num_envs, **parameters)
+    singles = Singles(lambda: make(name, **parameters), num_envs)
     generator = np.random.default_rng(1)
     observations, infos = games.reset(seeds, options)
     first = [seeds + i for i in range(num_envs)] if isinstance(seeds, int) else seeds
@@ -137,9 +117,4 @@ def compared(
         same_outcome(outcome, singles)
         over = (outcome[2] | outcome[3]).all(axis=1)
         ended += int(over.sum())
-        if mode is AutoresetMode.DISABLED and over.any():
-            observations, infos = games.reset(options={"reset_mask": over})
-            singles.reset([None] * num_envs, only=over)
-            same_observations(observations, singles)
-            same_infos(infos, singles.infos, singles.agents)
     return ended

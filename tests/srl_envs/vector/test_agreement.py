@@ -14,7 +14,6 @@ SETTINGS = [(name, {}) for name in names()] + [
     ("staged_v0", {"warmup_episodes": 2}),
     ("staged_v0", {"num_agents": 3, "warmup_episodes": 0, "difficulty": 1.0}),
     ("bandit_v0", {"num_agents": 3, "switch_pull": 4, "observe_switch": False}),
-    ("maze_v0", {"min_path": 20}),
     ("maze_v0", {"loop_share": 0.2, "split": "test"}),
     ("maze_v0", {"width": 4, "height": 3, "view_radius": 2, "split": "any", "max_cycles": 30}),
     ("maze_v0", {"level_seed": 3, "split": "any", "mask_walls": True}),
@@ -24,7 +23,7 @@ SETTINGS = [(name, {}) for name in names()] + [
     ("maze_own_v0", {"num_agents": 3, "width": 3, "height": 4, "max_cycles": 30}),
     ("maze_own_v0", {"layout": ("A..G",), "mask_walls": True, "max_cycles": 40}),
     ("maze_meet_v0", {"num_agents": 3, "layout": ("A.", ".G"), "max_cycles": 40}),
-    ("social_trading_v0", {"num_agents": 3, "network": True}),
+    ("social_trading_v0", {"num_agents": 3}),
 ]
 EPISODES = -(-1000 // len(SETTINGS))
 

@@ -78,22 +78,6 @@ def test_seats_that_leave_early_wait_for_the_others():
     assert all(env.closed for env in games.envs)
 
 
-def test_seats_that_do_not_take_part_keep_no_episode_going():
-    class Fewer(Countdown):
-        def reset(self, seed=None, options=None):
-            super().reset(seed, options)
-            del self.agents[2:]
-            return dict.fromkeys(self.agents, 4), {}
-
-    games = SyncVectorGame(Fewer, 1, "Disabled")
-    games.reset()
-    actions = np.ones((1, 3), int)
-    assert games.step(actions)[2].tolist() == [[True, False, True]]
-    assert games.step(actions)[2].all()
-    games.reset()
-    assert games.step(actions)[2].tolist() == [[True, False, True]]
-
-
 @pytest.mark.parametrize(
     ("make_env", "message"),
     [
@@ -112,7 +96,7 @@ def test_a_third_partys_game():
     pytest.importorskip("pygame", reason="rps_v2 imports it")
     from pettingzoo.classic import rps_v2
 
-    games = SyncVectorGame(rps_v2.parallel_env, 3, "SameStep")
+    games = SyncVectorGame(rps_v2.parallel_env, 3)
     games.reset(seed=0)
     observations, rewards, *_ = games.step(np.array([[0, 1], [1, 1], [2, 1]]))
     assert rewards.tolist() == [[-1, 1], [0, 0], [1, -1]]

@@ -233,12 +233,6 @@ def test_wrong_seats_are_refused(trainer_of, options, said):
         rows_of(rollout, trainer_of(rollout))
 
 
-def test_sampling_settings_that_would_be_ignored_are_refused(trainer_of):
-    rollout = make_rollout_func(game)
-    with pytest.raises(ConfigError, match="min_p"):
-        rows_of(rollout, trainer_of(rollout, min_p=0.1))
-
-
 def test_rows_that_are_no_groups_are_refused(trainer_of):
     rollout = make_rollout_func(game)
     with pytest.raises(ConfigError, match=f"6 rows, .*{GROUP}"):

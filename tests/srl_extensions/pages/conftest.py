@@ -79,7 +79,7 @@ def open_page(browser):
             contexts.callback(context.close)
             watched = Watched(context.new_page())
             watched.page.goto(address)
-            watched.page.wait_for_selector("h1")
+            watched.page.wait_for_selector("h1", timeout=120_000)
             return watched
 
         yield opened

@@ -1,8 +1,8 @@
 """Animations hold every frame and every word."""
 
 import base64
-import builtins
 import io
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from PIL import Image
 from srl_agents.episode import AgentStep, Decision, Episode
 from srl_envs import registry
 from srl_extensions.pages.animation import write_gif, write_html
-from srl_train.metrics.errors import PlotsError, RunFolderError
+from srl_train.metrics.errors import RunFolderError
 from tests.srl_extensions.pages.pages import blocks, document
 
 
@@ -25,13 +25,13 @@ def some_frames(count=3):
     return frames
 
 
-def an_episode(text, turns=2, failure=None):
+def an_episode(text):
     step = AgentStep(
         "agent_0", np.zeros(2), Decision(0, text, parse_failure=text), 0.5, {}, (("agent_1", text),)
     )
     other = AgentStep("agent_1", np.zeros(2), Decision(1), 1.5)
     seats = {"agent_0": text, "agent_1": "tit_for_tat"}
-    return Episode("coop_compete_v0", 7, seats, ((step, other),) * turns, failure)
+    return Episode("coop_compete_v0", 7, seats, ((step, other),) * 2)
 
 
 def test_a_gif_has_every_frame_and_stands_at_the_end(tmp_path):
@@ -58,15 +58,9 @@ def to_html(frames, path):
 
 @pytest.mark.parametrize("write", [to_gif, to_html])
 def test_without_pillow_the_extra_is_named(tmp_path, monkeypatch, write):
-    real, frames = builtins.__import__, some_frames()
-
-    def without_pillow(name, *args, **kwargs):
-        if name == "PIL":
-            raise ModuleNotFoundError("No module named 'PIL'", name="PIL")
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without_pillow)
-    with pytest.raises(PlotsError, match=r'pip install "core-srl\[render\]"'):
+    frames = some_frames()
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r'pip install "core-srl\[render\]"'):
         write(iter(frames), tmp_path / "game")
     assert not (tmp_path / "game").exists()
 
@@ -78,15 +72,11 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path, write):
         write(iter(some_frames()), tmp_path / "file" / "x")
 
 
-def shown(tmp_path, episode, frames, **more):
-    path = write_html(episode, frames, tmp_path / "game.html", 0.5, **more)
-    [transcript] = blocks(document(path), "transcript")
-    return transcript
-
-
 def test_a_page_holds_all_frames_and_words(tmp_path):
     view = registry.make("coop_compete_v0").text_view
-    page = shown(tmp_path, an_episode("I think\ncooperate"), some_frames(), view=view)
+    path = tmp_path / "game.html"
+    write_html(an_episode("I think\ncooperate"), some_frames(), path, 0.5, view=view)
+    [page] = blocks(document(path), "transcript")
     for turn, frame in zip(page["turns"], some_frames(), strict=True):
         picture = Image.open(io.BytesIO(base64.b64decode(turn["frame"])))
         assert np.array_equal(np.asarray(picture), frame)

@@ -1,17 +1,19 @@
 """Reports and comparisons: the documents in them, and the files they stand in."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
 from srl_agents.episode import Episode
 from srl_envs import registry
-from srl_extensions.pages.comparison import compare, labels
-from srl_extensions.pages.figures import save_plots
+from srl_extensions.pages import figures
+from srl_extensions.pages.comparison import compare
 from srl_extensions.pages.report import write_report
+from srl_extensions.pages.run_folder import labels, load
+from srl_extensions.pages.transcript import transcript, view_of
 from srl_train.cli import main
 from srl_train.metrics.errors import RunFolderError
-from srl_train.metrics.transcript import transcript, view_of
 from tests.srl_extensions.pages.pages import blocks, document, words
 from tests.srl_extensions.pages.synthetic_runs import config, episode, row, stage_row, write_run
 
@@ -46,7 +48,6 @@ def test_a_report_shows_everything(tmp_path):
         "staleness, mean",
         "Gradient norm",
         "running mean over 4 rounds",
-        "No episode failed.",
         "Round 0",
         "Round 39",
         "max_cycles: 16",
@@ -64,42 +65,25 @@ def test_seats_are_shown_in_the_words_of_the_environment(tmp_path):
     assert " ".join(view.rules("agent_0").split()) in page
 
 
-@pytest.mark.parametrize("place", ["answer", "failure", "config", "seat", "heard", "environment"])
-def test_no_text_leaves_its_cell(tmp_path, place):
-    told, sample = config(), episode(answer=lambda turn, seat: ATTACK)
-    if place == "failure":
-        sample = episode(failure=f"BackendError: {ATTACK}")
-    if place == "config":
-        told = config(note=ATTACK)
-    if place in ("seat", "heard", "environment"):
-        sample = hostile(place)
+def test_no_text_leaves_its_cell(tmp_path):
+    sample = episode(answer=lambda turn, seat: ATTACK, failure=f"BackendError: {ATTACK}")
+    [first, *others] = sample.turns[0]
+    first = replace(first, messages=((ATTACK, ATTACK),), observation=ATTACK)
+    sample = replace(sample, seats=dict.fromkeys(sample.seats, ATTACK), turns=((first, *others),))
+    told = config(note=ATTACK)
     path = write_report(write_run(tmp_path / "run", episodes=[sample], told=told))
-    assert ATTACK.split()[0] in told_by(path)
+    assert told_by(path).count(ATTACK.split()[0]) > 10
     assert "<script>alert" not in path.read_text("utf-8")
     assert len(list(blocks(document(path), "transcript"))) == 2
-
-
-def hostile(place: str) -> Episode:
-    from dataclasses import replace
-
-    plain = episode()
-    [first, *others] = plain.turns[0]
-    if place == "seat":
-        return replace(plain, seats=dict.fromkeys(plain.seats, ATTACK))
-    if place == "heard":
-        first = replace(first, messages=((ATTACK, ATTACK),))
-    if place == "environment":
-        first = replace(first, observation=ATTACK)
-    return replace(plain, turns=((first, *others), *plain.turns[1:]))
 
 
 def test_parse_failures_are_told_with_the_default_that_was_played():
     shown = transcript(
         episode(3, lambda turn, seat: "I pass" if (turn, seat) == (1, 2) else None), None
     )
-    steps = [step for turn in shown.turns for step in turn.steps]
-    assert [step.failure for step in steps if step.failure] == ["no choice was named"]
-    assert [step.answer for step in steps if step.answer is not None] == ["I pass"]
+    steps = [step for turn in shown.turns for step in turn["steps"]]
+    assert [step["failure"] for step in steps if step["failure"]] == ["no choice was named"]
+    assert [step["answer"] for step in steps if step["answer"] is not None] == ["I pass"]
 
 
 @pytest.mark.parametrize(
@@ -139,18 +123,14 @@ def test_a_report_runs_no_code_that_the_run_names(judged, tmp_path):
     assert (tmp_path / "ran").exists()
 
 
-def test_failed_episodes_winners_and_idle_updates_are_told(tmp_path):
+def test_failed_episodes_and_winners_are_shown(tmp_path):
     rows = [
         row(0, failed_episodes=2, winners={"team_a": 10, "draw": 4}),
         row(1, winners={"team_b": 16}),
     ]
-    rows[0]["models"]["model_0"] |= {"updated": True, "weight_change": 0.0}
-    rows[1]["models"]["model_2"] |= {"copied_from": "model_1", "settings": {"learning_rate": 0.004}}
     page = told_by(write_report(write_run(tmp_path / "run", rows=rows)))
     assert "Failed episodes 2 of 32" in page
     assert "team_a team_b first tenth 4 (28.6 %) 10 (71.4 %) 0 (0.0 %)" in page
-    assert "although no weight changed: model_0 in round 0." in page
-    assert "1 model_2 model_1 learning_rate 0.004" in page
 
 
 @pytest.mark.parametrize(
@@ -166,7 +146,7 @@ def test_the_way_to_the_optimum_is_told_where_it_is_gone(tmp_path, mode, said):
     assert said in text and ("learned 97.7 %" in text) is (mode == "cooperative")
 
 
-@pytest.mark.parametrize("gone", ["metrics.jsonl", "summary.json", "config.yaml", "episodes"])
+@pytest.mark.parametrize("gone", ["metrics.jsonl", "summary.json", "config.yaml"])
 def test_a_partial_run_gets_a_partial_report(tmp_path, gone):
     folder = write_run(tmp_path / "run")
     (folder / gone).rename(tmp_path / "away")
@@ -185,7 +165,6 @@ def test_two_runs_side_by_side(tmp_path):
         "mode cooperative competitive",
         "raw reward, last tenth 0.8492 0.7",
         "cooperation, last tenth 97.8 % 10.0 %",
-        "won by draw, last tenth \N{EN DASH} 100.0 %",
         "mode.name cooperative competitive",
         "seed 0 1",
     ):
@@ -206,76 +185,39 @@ def test_a_run_of_stages_alone_has_a_report_of_its_own(tmp_path, capsys):
         "Passes over data SFT 2, DPO 1",
         "SFT: loss of each step",
         "DPO: loss of each step",
-        "SFT model_0 2 64 900 0.6 0.4",
         "after sft 0.8123 0.002",
     ):
         assert said in page, said
     # Nothing is told of rounds that were never meant to be played.
     assert "partial" not in page and "Failed episodes" not in page
-    assert "Not all games could be played again." in page
     assert sections(folder / "report.html") == [
-        "Learned from data", "Reward", "The models", "Who did what to whom", "Sample episodes",
-        "Configuration",
+        "Learned from data", "Reward", "The models", "Sample episodes", "Configuration",
     ]  # fmt: skip
-
-
-def test_stages_stand_before_the_rounds(tmp_path, capsys):
-    evaluation = {
-        when: {"raw_reward": value, "per_model": {}}
-        for when, value in (("before", 0.76), ("after_sft", 0.8123), ("after", 0.85))
-    }
-    folder = write_run(
-        tmp_path / "run", told=config(sft={"epochs": 2}), stage_rows=[stage_row(0, "sft", 0)],
-        evaluation=evaluation,
-    )  # fmt: skip
-    assert main(["report", str(folder)]) == 0
-    assert "after sft 0.8123" in " ".join(capsys.readouterr().out.split())
-    page = told_by(folder / "report.html")
-    assert "4 models learning together after SFT" in page
-    assert "before 0.76 after sft 0.8123 after 0.85" in page
-    assert "1 of 2 passes of sft are done." in page
-
-
-def test_runs_that_differ_only_in_their_seed_are_one_band_with_its_interval(tmp_path, capsys):
-    folders = []
-    for seed, reward in enumerate((0.80, 0.81, 0.82)):
-        rows = [row(n, raw_reward=reward + n / 1000) for n in range(10)]
-        after = {"after": {"raw_reward": reward, "per_model": {}}}
-        folders.append(
-            write_run(tmp_path / f"ours-seed{seed}", rows, told=config(seed=seed), evaluation=after)
-        )
-    folders.append(write_run(tmp_path / "theirs", told=config("competitive")))
-    assert main(["report", *map(str, folders), "--out", str(tmp_path / "out.html")]) == 0
-    # t(2) = 4.3027; standard deviation .01, of three: half the interval is .02484
-    told = " ".join(capsys.readouterr().out.split())
-    assert "raw reward, evaluated after 0.81 ± 0.02484 0.848" in told
-    page = told_by(tmp_path / "out.html")
-    assert "raw reward, evaluated after 0.81 ± 0.02484 0.848" in page
-    [rewards, _] = blocks(document(tmp_path / "out.html"), "panel")
-    ours = rewards["lines"][0]
-    assert ours["label"] == "ours (3 seeds)"
-    # .81, and the mean of the last three rounds' .007, .008 and .009
-    assert ours["y"][-1] == pytest.approx(0.818)
-    assert ours["high"][-1] - ours["y"][-1] == pytest.approx(0.02484, abs=1e-5)
-    assert "seed 0, 1, 2 0" in page
-    assert "Each run" in page
 
 
 def test_comparing_needs_two_different_runs(tmp_path):
     folder = write_run(tmp_path / "run")
     with pytest.raises(RunFolderError, match="needs two runs"):
         compare([folder])
-    with pytest.raises(RunFolderError, match="given twice"):
+    with pytest.raises(RunFolderError, match="must be different"):
         labels([folder, folder])
     with pytest.raises(RunFolderError, match="no run at"):
         compare([folder, tmp_path / "nowhere"])
 
 
-def test_names_are_no_formulas(tmp_path):
-    name = r"$\frac{1}$"
-    rows = [row(number) for number in range(3)]
-    for entry in rows:
-        entry["models"] = {name: entry["models"]["model_0"]}
-    run = write_run(tmp_path / "run", rows=rows)
-    assert name in told_by(write_report(run))
-    assert (save_plots(run, tmp_path / "plots")[0]).stat().st_size > 1000
+def test_weight_changes_are_drawn_for_updates_only(tmp_path):
+    run = load(write_run(tmp_path / "run", rows=[row(number) for number in range(4)]))
+    change, way = figures.weights(run)
+    assert [line.x for line in change.lines] == [[0, 2], [1, 3], [0, 2], [1, 3]]
+    moved = [row(number)["models"]["model_0"]["weight_change"] for number in (0, 2)]
+    assert way.lines[0].y == pytest.approx([moved[0], sum(moved)])
+    [raster] = figures.updates(run)
+    assert dict(raster.rows)["model_1"] == [1, 3]
+
+
+def test_learner_metrics_get_a_panel_each(tmp_path):
+    rows = [row(number) | {"mode_state": {"balance": 0.5}} for number in range(3)]
+    page = write_report(write_run(tmp_path / "run", rows=rows))
+    titles = [panel["title"] for panel in blocks(document(page)["sections"], "panel")]
+    assert {"Loss", "Gradient norm", "Entropy", "The mode's balance"} <= set(titles)
+    assert "Clip ratio" not in titles

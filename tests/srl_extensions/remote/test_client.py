@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 import srl_envs
-from srl_agents.rollout import play_many
-from srl_agents.scripted.registry import classic_policy
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
 from srl_extensions.remote import connect, remote
@@ -35,21 +33,6 @@ def test_a_record_leads_to_no_server(everything):
     with pytest.raises(UntrustedError, match="is a server that a record names"):
         registry.remake("multitask_v0", members)
     assert everything.describe().open_sessions == before
-
-
-def test_scripted_policies_play_on_a_server_as_here(everything):
-    games = {}
-    for where in ("", f"grpc://{everything.address}/"):
-        name = f"{where}maze_race_v0"
-        env = srl_envs.make(name, width=5, height=5)
-        seats = dict.fromkeys(env.possible_agents, classic_policy("explorer", env))
-        games[where] = play_many(
-            lambda name=name: srl_envs.make(name, width=5, height=5), seats, [1, 2]
-        )
-    here, there = games.values()
-    for one, other in zip(here, there, strict=True):
-        assert one.failure is other.failure is None
-        assert one.returns() == other.returns() and len(one.turns) == len(other.turns)
 
 
 def test_sessions_end_with_their_environments(start):

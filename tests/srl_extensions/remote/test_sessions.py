@@ -9,7 +9,6 @@ from functools import partial
 import pytest
 
 from srl_envs import make
-from srl_envs.errors import EnvConfigError
 from srl_extensions.remote import sessions as layer
 from srl_extensions.remote.errors import Refused, WireError
 from srl_extensions.remote.sessions import SessionLimits, Sessions, Turn
@@ -138,24 +137,6 @@ def short_episodes(monkeypatch, request):
 
 
 @scenario
-async def test_a_cancelled_call_plays_no_further_session(make_sessions):
-    sessions = make_sessions()
-    ids = await begun(sessions, env=misbehaving.hanging, copies=2)
-    actions = dict.fromkeys(sessions.open_sessions[ids[0]].env.agents, 0)
-    stepping = asyncio.ensure_future(
-        sessions.advance("one", [step(one, actions=actions) for one in ids])
-    )
-    await asyncio.to_thread(misbehaving.BEGAN.wait)
-    stepping.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await stepping
-    misbehaving.FREE.set()
-    while any(session.busy for session in sessions.open_sessions.values()):
-        await asyncio.sleep(0.01)
-    assert [sessions.open_sessions[one].turn for one in ids] == [2, 1]
-
-
-@scenario
 async def test_a_step_that_hangs_frees_its_thread_and_ends_its_session(make_sessions):
     sessions = make_sessions(threads=1, step_seconds=0.2, max_hung=1)
     hanging, spared = await begun(sessions, env=misbehaving.hanging, copies=2)
@@ -213,12 +194,6 @@ async def test_no_exception_of_an_environment_costs_a_thread_or_a_session(make_s
         with pytest.raises(Refused, match="the environment failed"):
             await sessions.open("one", partial(broken, error))
     await begun(sessions)
-
-
-@pytest.mark.parametrize("wrong", [{"threads": 0}, {"lease": 0}, {"step_seconds": float("inf")}])
-def test_limits_are_checked(wrong):
-    with pytest.raises(EnvConfigError, match=next(iter(wrong))):
-        SessionLimits(**wrong)
 
 
 @scenario

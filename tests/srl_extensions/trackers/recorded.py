@@ -1,16 +1,13 @@
-"""Rows and games as a run hands them to trackers, and runs cut off and gone on with."""
+"""Rows as a run passes them to trackers, and runs that fail and are resumed."""
 
 import time
 from contextlib import suppress
 from pathlib import Path
 
-from srl_agents.episode import AgentStep, Decision, Episode
 from srl_extensions.trackers.libraries import Opening
 from srl_train.config.logging import LoggingConfig
 from srl_train.errors import TrainingError
 from srl_train.trainer import Trainer
-
-HOSTILE = "</td><script>alert(1)</script> ![x](http://evil/x.png) | *b* \x1b[31m \u202e `c`"
 
 
 def opening(folder: Path, step: int = 0, **logging) -> Opening:
@@ -52,11 +49,6 @@ EVALUATION = {
     "episodes": 3, "raw_reward": 0.5, "standard_error": None, "per_model": {"model_0": 0.5},
     "per_agent": {"red 1": 0.5}, "by_environment": {},
 }  # fmt: skip
-
-
-def hostile_game() -> Episode:
-    step = AgentStep("red 1", "what it saw", Decision(1, text=HOSTILE), 0.5)
-    return Episode("mine_v0", 7, {"red 1": "model_0"}, ((step,),))
 
 
 def cut_off(config, folder: Path, seconds: float = 0.0) -> None:

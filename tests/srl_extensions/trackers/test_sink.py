@@ -37,9 +37,6 @@ class Kept:
         section = next(iter(numbers)).split("/")[0]
         self._take((section, step))
 
-    def log_table(self, rows, step):
-        self._take(("episodes", step))
-
     def close(self, finished):
         self._take(("closed", finished))
 
@@ -113,17 +110,16 @@ def test_what_waits_for_a_dead_server_is_given_up_at_the_end(tmp_path, kept, cap
 
 
 def test_a_run_cut_off_is_recorded_once(short_run, tmp_path, kept):
-    logging = {"trackers": ["wandb"], "evaluation_episodes": 2, "episodes_every": 2}
+    logging = {"trackers": ["wandb"], "evaluation_episodes": 2}
     cut_off(short_run(rounds=4, checkpoints__every=2, logging=logging), tmp_path / "run")
     first, second = kept
     assert first.got == [
-        ("eval", 0), ("train", 0), ("episodes", 0), ("train", 1), ("train", 2), ("episodes", 2),
-        ("closed", False),
+        ("eval", 0), ("train", 0), ("train", 1), ("train", 2), ("closed", False),
     ]  # fmt: skip
     assert (second.opening.run_id, second.opening.step, second.opening.name) == (
         "run-1", 2, "run"
     )  # fmt: skip
-    assert second.got == [("train", 3), ("episodes", 3), ("eval", 4), ("closed", True)]
+    assert second.got == [("train", 3), ("eval", 4), ("closed", True)]
 
 
 def test_one_that_cannot_be_opened_is_told_before_training(short_run, tmp_path, monkeypatch):

@@ -126,21 +126,6 @@ def test_answers_are_those_of_the_same_model_here(served, adapters, adapter, sam
     assert answer.model == ModelVersion("base", 0, adapter)
 
 
-def test_games_are_played_by_servers(stub, adapters):
-    here, folders = adapters
-    backend, endpoints = served_by(stub, here=here)
-    for name, folder in folders.items():
-        publish(backend, endpoints, name, folder)
-    env = make_env()
-    seats = dict(zip(env.possible_agents, ("red", "blue", "red", "blue"), strict=True))
-    policy = TextPolicy(backend, env.unwrapped.text_view, adapter=seats, constrained=True)
-    episodes = play_many(make_env, dict.fromkeys(seats, policy), range(4))
-    assert all(episode.failure is None and len(episode.turns) == 8 for episode in episodes)
-    # One call per turn and adapter, for all games together.
-    assert len(stub.bodies) == 8 * 2 and stub.counts["prompts"] == 8 * 4 * 4
-    background_loop.run(endpoints[0].close())
-
-
 def test_requests_of_one_moment_go_out_in_one_call_per_model_and_settings(
     stub, adapters, monkeypatch
 ):
@@ -205,14 +190,6 @@ def test_what_was_not_published_and_what_does_not_fit_is_refused_before_it_is_as
             ask(one, long)
         said.append(str(failure.value))
     assert said[0] == said[1] and not stub.bodies
-
-
-def test_the_answer_of_another_model_is_refused(served, adapters, stub):
-    here, _ = adapters
-    stub.faults.script.extend(["model"])
-    with pytest.raises(BackendError, match="'another' answered instead of 'red@0'"):
-        ask(served, asked(here, adapter="red"))
-    assert len(stub.bodies) == 1
 
 
 def test_an_answer_that_was_not_allowed_is_refused(adapters):

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from srl_agents.errors import BackendError, ServerUnavailable
-from srl_agents.event_loop import run
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.network import RetryPolicy
@@ -74,11 +73,6 @@ def logprobs_here(model):
     with torch.inference_mode():
         logits = model(torch.tensor([IDS])).logits[0, :-1].log_softmax(-1)
     return [float(row[token]) for row, token in zip(logits, IDS[1:], strict=True)]
-
-
-def test_it_may_be_awaited_in_any_event_loop(endpoint):
-    assert run(endpoint.models()) == run(endpoint.models()) == ["base"]
-    assert background_loop.run(endpoint.models()) == ["base"]
 
 
 def test_an_adapter_is_served_from_its_loading_to_its_end(endpoint, adapter):

@@ -64,15 +64,6 @@ def test_what_cannot_be_started_is_refused():
             arguments(replace(CPU, host=host))
 
 
-def test_addresses():
-    assert CPU.url == "http://127.0.0.1:8001"
-    assert replace(CPU, host="::1").url == "http://[::1]:8001"
-
-
-def test_further_arguments_come_last():
-    assert arguments(replace(CPU, extra_arguments=("--dtype", "half")))[-2:] == ["--dtype", "half"]
-
-
 def test_the_trainers_interpreter_and_processes_do_not_mislead_the_server(tmp_path):
     inherited = {
         "PATH": "/bin", "PYTHONPATH": "/own", "PYTHONHOME": "/own", "RANK": "1", "WORLD_SIZE": "2",

@@ -103,12 +103,6 @@ def test_a_killed_server_is_restarted_and_loaded_before_its_next_request(spec, n
     assert (member.restarts, other.restarts) == (1, 0) and gone(engine)
 
 
-def test_requests_wait_for_the_restart_of_the_only_server(spec, new_fleet):
-    fleet = new_fleet(spec())
-    kill(fleet.members[0])
-    assert ask(fleet, 4) == fleet.urls * 4
-
-
 def test_a_server_that_does_not_reply_is_restarted(spec, new_fleet, monkeypatch):
     monkeypatch.setattr(fleets, "HANGS_AFTER", 0.3)
     fleet = new_fleet(spec())
@@ -203,12 +197,6 @@ def test_an_attached_server_may_end_and_return(new_server):
         assert not waiting.is_alive() and loads.urls == [server.url]
         fleet.check()
     assert server.alive
-
-
-def test_a_server_of_another_base_is_refused(spec, new_fleet):
-    fleet = new_fleet(spec())
-    with pytest.raises(BackendError, match="other does not exist"):
-        attached({"other": fleet.urls}, patience=20.0)
 
 
 def test_an_unreachable_server_is_reported():

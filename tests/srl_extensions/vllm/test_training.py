@@ -9,14 +9,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from srl_agents.errors import BackendError
-from srl_extensions.vllm import fleet
 from srl_extensions.vllm import models as served_models
 from srl_extensions.vllm import publisher as served_publisher
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.loading import weights_digest
 from srl_train.trainer import Trainer
-from tests.servers import vllm_stub
-from tests.servers.vllm_program import interpreter
 from tests.servers.vllm_stub import stub_server
 
 SETTINGS = {"models__adapters": {"rank": 4}, "algorithm__learning_rate": 0.01}
@@ -76,14 +73,6 @@ def test_every_turn_is_of_the_newest_version(served_run, stub):
     )  # 0 to 3, no name twice
 
 
-def test_nothing_is_left_where_the_run_ends(served_run, stub, tmp_path):
-    trainer = served_run(stub)
-    trainer.fit()
-    trainer.close()
-    assert not stub.adapters
-    assert not list((tmp_path / "published").iterdir())
-
-
 def altered(tensors, path):
     save_file({name: tensor + 0.05 for name, tensor in tensors.items()}, path)
 
@@ -103,23 +92,6 @@ def test_weights_that_arrive_altered_are_refused_and_the_version_before_goes_on(
     assert set(stub.adapters) == names
     [episode, *_] = trainer.train_round().episodes
     assert {one.version for one in versions([episode])["agent_0"]} == {0}
-
-
-def test_tokens_that_the_model_lacks_fail_their_episodes_and_refuse_publications(
-    served_run, stub, monkeypatch
-):
-    trainer = served_run(stub, max_failed_fraction=1.0)
-    run = trainer.run
-    with monkeypatch.context() as patch:
-        patch.setattr(vllm_stub, "_choice", vllm_stub.choice_of_another_vocabulary(10**6))
-        result = trainer.train_round()
-        failures = [episode.failure for episode in result.episodes if episode.failure]
-        assert failures and all("answered with token 1000000" in one for one in failures)
-        weights = run.learners["model_0"].weights()
-        weights = {name: own + 0.01 for name, own in weights.items()}
-        with pytest.raises(BackendError, match="answered with token 1000000"):
-            run.players.publisher.publish("model_0", 1, weights)
-    assert run.players.publisher.current("model_0").version == 0
 
 
 def test_a_server_that_was_restarted_holds_all_versions_before_it_is_asked(
@@ -259,31 +231,3 @@ def test_another_configuration_ends_the_servers_of_the_one_before(served_run, st
     assert trainer.run.config.seed == 5
     assert names and not names & set(stub.adapters), "the first run's are unloaded"
     assert len(list((tmp_path / "published").iterdir())) == 1
-
-
-def test_servers_that_a_run_starts_write_their_logs_into_its_folder(
-    served_run, stub, tmp_path, monkeypatch
-):
-    started = []
-
-    def managed(specs, **settings):
-        started.extend(specs)
-        return fleet.Fleet.attached({"base": [stub.url]}, concurrency=8, deadline=30.0)
-
-    monkeypatch.setattr(fleet.Fleet, "managed", managed)
-    python = {"python": interpreter(tmp_path)}
-    assert served_run(backend={"servers": [], "managed": python}).run
-    assert [spec.log_folder for spec in started] == [tmp_path / "run" / "server-logs"]
-
-
-def test_a_whole_model_that_arrives_altered_ends_training(served_run, tiny_folder, monkeypatch):
-    with stub_server(Path(tiny_folder), served_name="model_0") as one:
-        whole = {"models__adapters": None, "models__count": 1}
-        trainer = served_run(one, **whole)
-        run = trainer.run
-        weights = {n: own + 0.01 for n, own in run.learners["model_0"].weights().items()}
-        with monkeypatch.context() as patch:
-            patch.setattr(served_publisher, "save_file", altered)
-            with pytest.raises(BackendError, match=r"differ by .* from the learner's"):
-                run.players.publisher.publish("model_0", 1, weights)
-        trainer.close()

@@ -7,7 +7,7 @@ import copy
 import importlib
 import os
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -105,9 +105,7 @@ class HuggingFaceBackend:
         quantization: Quantization | None = None,
         attn_implementation: str | None = None,
         tokenizer: Any = None,
-        chat_template: str | None = None,
-        chat_template_kwargs: Mapping[str, Any] | None = None,
-        name: str | None = None,
+        **chat: Any,
     ) -> HuggingFaceBackend:
         """Load a local folder, a GGUF file (dequantized) or a hub name, also NAME@REVISION.
 
@@ -118,9 +116,7 @@ class HuggingFaceBackend:
             quantization: 'nf4' (4 bits) or 'int8' (8 bits) for linear layers.
             attn_implementation: Option of transformers, such as 'sdpa'.
             tokenizer: Replacement of the model's tokenizer.
-            chat_template: See the constructor.
-            chat_template_kwargs: Arguments of the template.
-            name: Name in records.
+            chat: `name`, `chat_template` and `chat_template_kwargs` of the constructor.
 
         Raises:
             BackendError: The model cannot be loaded or is incomplete.
@@ -129,9 +125,7 @@ class HuggingFaceBackend:
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         if device.startswith("cuda") and not torch.cuda.is_available():
-            raise BackendError(
-                f"the device is {device!r}, and torch finds no GPU here: give 'cpu', or 'auto'"
-            )
+            raise BackendError(f"device must be 'cpu' or 'auto' without a GPU, got {device!r}")
         try:
             placed = {} if quantization is None else loading(quantization, device)
             if attn_implementation is not None:
@@ -153,7 +147,12 @@ class HuggingFaceBackend:
                     **placed,
                     **revised,
                 )
-            _check_complete(name_or_folder, found["missing_keys"])
+            if missing := sorted(found["missing_keys"]):  # transformers fills them at random
+                raise BackendError(
+                    f"the model {os.fspath(name_or_folder)!r} lacks {len(missing)} of its weights "
+                    f"({', '.join(missing[:3])}{', ...' * (len(missing) > 3)}): give the whole "
+                    "model, of one that was cut short or damaged another copy"
+                )
             model = model.to(device) if quantization is None else made_steady(model)
             if "gguf_file" in revised:  # adapters on it name the file, not its folder
                 model.config._name_or_path = model.name_or_path = os.path.abspath(name_or_folder)
@@ -163,13 +162,7 @@ class HuggingFaceBackend:
             if isinstance(error, ImportError) and attn_implementation is None:
                 raise
             raise not_loaded(name_or_folder, error) from error
-        return cls(
-            model.eval(),
-            tokenizer,
-            name=name,
-            chat_template=chat_template,
-            chat_template_kwargs=chat_template_kwargs,
-        )
+        return cls(model.eval(), tokenizer, **chat)
 
     def with_model(self, model: Any) -> HuggingFaceBackend:
         """Return a copy with another model object."""
@@ -186,14 +179,6 @@ class HuggingFaceBackend:
             version = self.adapter_versions.get(adapter, version)
         return ModelVersion(self.name, version, adapter, self.digests.get(adapter))
 
-    def complete(self, request: Request) -> asyncio.Future[Completion]:
-        """Return an awaitable completion, sampled in one batch with concurrent requests.
-
-        Raises BackendError at once for an invalid request, and when awaited if the model fails.
-        """
-        self._check(request)
-        return self._batcher.submit(request)
-
     def release(self, conversation: int) -> None:
         self.caches.release(conversation)
 
@@ -208,15 +193,14 @@ class HuggingFaceBackend:
         rows = [_Row(request, self.chat) for request in requests]
         adapters = self._adapter_names(requests)
         models = [self.identity(request.adapter) for request in requests]
-        contexts = [request.context for request in requests]
         handles = [self.caches.of(request.conversation) for request in requests]
         try:
             with torch.inference_mode(), evaluating(self.model), compact_head_input(self.model):
-                kept = reusable(contexts, models, handles)
-                self.caches.count(contexts, kept)
+                kept = reusable([request.context for request in requests], models, handles)
                 if kept is None:
                     device = next(self.model.parameters()).device
                     kept = KeptCache(self.model.config, models, device, self._masks)
+                self.caches.reused += sum(map(len, kept.read))
                 self._sample(rows, kept, adapters)
         except (RuntimeError, ValueError, IndexError) as error:
             raise BackendError(
@@ -247,22 +231,16 @@ class HuggingFaceBackend:
     def _read(
         self, kept: KeptCache, feeds: Sequence[Sequence[int]], adapters: list[str] | None
     ) -> torch.Tensor:
-        """Logits after each row's feed, of shape (rows, vocabulary).
-
-        Conversations that begin alike (a group's do, at their first turn) are read once and part
-        afterwards.
-        """
+        """Logits after each row's feed, of shape (rows, vocabulary)."""
         if not kept.keeps or any(kept.read):
             return self._forward(kept, feeds, adapters)
-        first: dict[tuple[ModelVersion, tuple[int, ...]], int] = {}
+        # Conversations that begin alike, as those of a group, are read once and part afterwards.
         keys = list(zip(kept.models, map(tuple, feeds), strict=True))
-        for row, key in enumerate(keys):
-            first.setdefault(key, row)
-        chosen = list(first.values())
+        chosen = sorted({key: row for row, key in reversed(list(enumerate(keys)))}.values())
         kept.select(chosen)
         some = None if adapters is None else [adapters[row] for row in chosen]
         logits = self._forward(kept, [feeds[row] for row in chosen], some)
-        places = {key: place for place, key in enumerate(first)}
+        places = {keys[row]: place for place, row in enumerate(chosen)}
         spread = [places[key] for key in keys]
         kept.select(spread)
         return logits[spread]
@@ -274,8 +252,11 @@ class HuggingFaceBackend:
         logits: torch.Tensor = self.model(**kept.inputs(feeds), **extra).logits
         return logits[:, -1]
 
-    def _check(self, request: Request) -> None:
-        """Raise BackendError for what cannot be answered."""
+    def complete(self, request: Request) -> asyncio.Future[Completion]:
+        """Return an awaitable completion, sampled in one batch with concurrent requests.
+
+        Raises BackendError at once for an invalid request, and when awaited if the model fails.
+        """
         check_room(request, self.positions, self.name)
         there = list(getattr(self.model, "peft_config", {}))
         if request.adapter is not None and (
@@ -286,13 +267,14 @@ class HuggingFaceBackend:
                 f"it has {there or 'none, for it is no PeftModel'}"
             )
         check_version(request, self.identity(request.adapter))
+        return self._batcher.submit(request)
 
     def _adapter_names(self, requests: Sequence[Request]) -> list[str] | None:
         if all(request.adapter is None for request in requests):
             return None
-        standing: str = self.model.active_adapter
-        names = [request.adapter or standing for request in requests]
-        return None if set(names) == {standing} else names
+        active: str = self.model.active_adapter
+        names = [request.adapter or active for request in requests]
+        return None if set(names) == {active} else names
 
 
 class _Row:
@@ -301,12 +283,11 @@ class _Row:
         self.tree = (
             None if request.answers is None else known_trie(request.answers, chat.end_of_turn)
         )
-        self.limit = request.longest
         self.context = list(request.context)
         self._stop_ids = chat.stop_ids
         stream = np.random.PCG64(request.seed)
         stream.advance(request.draws_before)
-        self._uniforms: list[float] = np.random.Generator(stream).random(self.limit).tolist()
+        self._uniforms: list[float] = np.random.Generator(stream).random(request.longest).tolist()
         self._ids: list[int] = []
         self._logprobs: list[float] = []
         self._allowed: list[tuple[int, ...]] = []
@@ -315,14 +296,13 @@ class _Row:
 
     @property
     def unfinished(self) -> bool:
-        return not self._ended and len(self._ids) < self.limit
+        return not self._ended and len(self._ids) < self.request.longest
 
     @property
     def uniform(self) -> float:
         return self._uniforms[len(self._ids)]
 
     def write(self, token: int, logprob: float) -> None:
-        """Append a drawn token, and those that then leave no choice."""
         self._append(token, logprob)
         self._write_forced()
 
@@ -349,19 +329,6 @@ class _Row:
             self._allowed.append(self.tree.allowed)
             self.tree = self.tree.children[token]
             self._ended = not self.tree.allowed
-
-
-def _check_complete(name: str | os.PathLike[str], missing: Collection[str]) -> None:
-    """Raise BackendError where weights are missing: transformers has filled them at random.
-
-    Weights that are tied to others that are there are not missing.
-    """
-    if missing:
-        named = ", ".join(sorted(missing)[:3]) + (", ..." if len(missing) > 3 else "")
-        raise BackendError(
-            f"the model {os.fspath(name)!r} lacks {len(missing)} of its weights ({named}): give "
-            "the whole model, of one that was cut short or damaged another copy"
-        )
 
 
 @contextmanager

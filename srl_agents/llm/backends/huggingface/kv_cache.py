@@ -137,16 +137,6 @@ class KeptCache:
         """Number of slots, with padding."""
         return self._mask.numel()
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of keys and values."""
-        layers = (layer for layer in self._cache.layers if layer.is_initialized)
-        return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
-
-    def handles(self) -> list[CacheHandle]:
-        """Return one handle per row, valid until the next use."""
-        return [CacheHandle(self, row, self.turn) for row in range(len(self.models))]
-
     def select(self, rows: Sequence[int]) -> None:
         """Keep these rows, in this order, with repetition."""
         if list(rows) == list(range(len(self.read))):
@@ -218,22 +208,6 @@ def reusable(
     return kept
 
 
-@dataclass(frozen=True)
-class CacheUse:
-    """Statistics of the kept caches."""
-
-    conversations: int
-    tokens: int
-    """Number of slots, with padding."""
-    nbytes: int
-    asked: int
-    """Tokens of all contexts so far."""
-    reused: int
-    """Tokens of `asked` found in a cache."""
-    dropped: int
-    """Conversations dropped because of the limits."""
-
-
 class KeptCaches:
     """Caches of conversations, least recently used first.
 
@@ -242,59 +216,41 @@ class KeptCaches:
 
     def __init__(self) -> None:
         self.most_tokens: int | None = None
-        """Limit in slots, or None."""
-        self.most_bytes: int | None = None
-        """Limit in bytes, or None."""
+        """Limit in slots, with padding, or None."""
+        self.reused = 0
+        """Number of tokens found in a cache so far."""
+        self.dropped = 0
+        """Number of conversations dropped because of the limit."""
         self._handles: dict[int, CacheHandle] = {}
-        self._asked = self._reused = self._dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    @property
+    def tokens(self) -> int:
+        """Number of slots, with padding."""
+        # A conversation may be released in another thread meanwhile: hence the copy.
+        caches = {id(handle.kept): handle.kept for handle in list(self._handles.values())}
+        return sum(cache.tokens for cache in caches.values())
 
     def of(self, conversation: int | None) -> CacheHandle | None:
-        """Return the handle of a conversation, or None."""
         return None if conversation is None else self._handles.get(conversation)
 
-    def count(self, contexts: Sequence[Sequence[int]], kept: KeptCache | None) -> None:
-        """Count the tokens of a batch."""
-        self._asked += sum(map(len, contexts))
-        self._reused += 0 if kept is None else sum(map(len, kept.read))
-
     def keep(self, conversations: Sequence[int | None], kept: KeptCache) -> None:
-        """Store the new handles, then drop caches beyond the limits."""
-        for conversation, handle in zip(conversations, kept.handles(), strict=True):
+        """Store the new handles, then drop caches beyond the limit."""
+        for row, conversation in enumerate(conversations):
             if conversation is not None:
                 self._handles.pop(conversation, None)
-                self._handles[conversation] = handle
-        while self._too_much():
+                self._handles[conversation] = CacheHandle(kept, row, kept.turn)
+        while self.most_tokens is not None and self._handles and self.tokens > self.most_tokens:
             there = list(self._handles.items())
             gone = [one for one, handle in there if handle.kept is there[0][1].kept]
             for one in gone:
                 self.release(one)
-            self._dropped += len(gone)
+            self.dropped += len(gone)
 
     def release(self, conversation: int) -> None:
-        """Forget a conversation."""
         self._handles.pop(conversation, None)
 
     def clear(self) -> None:
-        """Forget all conversations."""
         self._handles.clear()
-
-    def use(self) -> CacheUse:
-        """Return the statistics."""
-        # A conversation may be released in another thread meanwhile: hence the copy.
-        handles = list(self._handles.values())
-        caches = {id(handle.kept): handle.kept for handle in handles}.values()
-        return CacheUse(
-            len(handles),
-            sum(cache.tokens for cache in caches),
-            sum(cache.nbytes for cache in caches),
-            self._asked,
-            self._reused,
-            self._dropped,
-        )
-
-    def _too_much(self) -> bool:
-        if self.most_tokens is None and self.most_bytes is None:
-            return False
-        use = self.use()
-        limits = ((use.tokens, self.most_tokens), (use.nbytes, self.most_bytes))
-        return use.conversations > 0 and any(most is not None and n > most for n, most in limits)

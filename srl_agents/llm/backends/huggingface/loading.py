@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -72,17 +72,14 @@ def reachable_source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, st
     except Exception as error:  # whatever its client raises: it is passed on
         raise BackendError(
             f"cannot load the model {os.fspath(name)!r}: it is not on this machine, and "
-            f"{constants.ENDPOINT} cannot be reached ({error}): give a folder, say which stands "
-            f"for it by {VARIABLE}={source}=FOLDER, or take the embedded model, tiny, which needs "
-            "no download"
+            f"{constants.ENDPOINT} cannot be reached ({error}): give a folder, set "
+            f"{VARIABLE}={source}=FOLDER, or use the embedded model, tiny"
         ) from error
     return source, revised
 
 
 def not_loaded(name: str | os.PathLike[str], error: Exception) -> BackendError:
     """Return the error about a model or tokenizer that transformers could not load."""
-    if isinstance(error, BackendError):
-        return error
     cause = str(error)
     if "trust_remote_code=True" in cause:  # advice that no setting of this project follows
         cause = "it needs the Python code in its folder (auto_map), which is never run"
@@ -118,15 +115,15 @@ def loading(quantization: Quantization, device: str) -> dict[str, Any]:
     2022). Raises ImportError without bitsandbytes.
     """
     _bitsandbytes()
-    config = (
-        BitsAndBytesConfig(
-            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True
-        )
-        if quantization == "nf4"
-        else BitsAndBytesConfig(load_in_8bit=True)
-    )
+    bits: dict[str, Any] = {"load_in_8bit": True}
+    if quantization == "nf4":
+        bits = {
+            "load_in_4bit": True,
+            "bnb_4bit_quant_type": "nf4",
+            "bnb_4bit_use_double_quant": True,
+        }
     place: Any = torch.cuda.current_device() if device == "cuda" else device
-    return {"quantization_config": config, "device_map": {"": place}}
+    return {"quantization_config": BitsAndBytesConfig(**bits), "device_map": {"": place}}
 
 
 def made_steady(model: Any) -> Any:
@@ -162,7 +159,6 @@ def _weight_only_8bit() -> type:
         """Eight-bit weights, brought to the input's type for each product."""
 
         def forward(self, x: Tensor) -> Tensor:
-            """x (..., in) -> (..., out)."""
             bias = None if self.bias is None else self.bias.to(x.dtype)
             product: Tensor = MatMul8bitFp.apply(x, self.weight, None, bias, self.state)
             return product
@@ -179,12 +175,10 @@ def _bitsandbytes() -> Any:
 @contextmanager
 def no_bars() -> Iterator[None]:
     """Hide the progress bars of loading, not those of downloads."""
-    before = transformers_logging.set_tqdm_hook(_hidden)
+    before = transformers_logging.set_tqdm_hook(
+        lambda bar, args, settings: bar(*args, **{**settings, "disable": True})
+    )
     try:
         yield
     finally:
         transformers_logging.set_tqdm_hook(before)
-
-
-def _hidden(bar: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    return bar(*args, **{**settings, "disable": True})

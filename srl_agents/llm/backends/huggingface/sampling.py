@@ -38,17 +38,9 @@ class TokenDraw:
     ) -> tuple[list[int], list[float]]:
         """Return tokens and their log-probabilities for `rows` of the batch.
 
-        Inverse transform sampling: the same uniform and the same distribution give the same
-        token.
-
-        Args:
-            logits: Shape (batch, vocabulary).
-            uniforms: Number in [0, 1) per row of `rows`.
-            allowed: Allowed ids per row of `rows`; None for all.
-            rows: Rows of the batch.
-
-        Raises:
-            BackendError: If logits are not finite.
+        Inverse transform sampling: the same uniform and the same distribution give the same token.
+        `logits` have the shape (batch, vocabulary); the other arguments have one entry per row of
+        `rows`. Raises BackendError if logits are not finite.
         """
         everyone = len(rows) == len(logits)
         scores = logits.float() if everyone else logits[list(rows)].float()
@@ -72,10 +64,7 @@ class TokenDraw:
         # Rounding must not lift the point onto the total: past it there are only impossible tokens.
         point = torch.minimum(point, torch.nextafter(total, torch.zeros_like(total)))
         tokens = torch.searchsorted(mass, point, right=True)
-        drawn = logprobs.gather(1, tokens)
-        picked: list[int] = tokens[:, 0].tolist()
-        values: list[float] = drawn[:, 0].tolist()
-        return picked, values
+        return tokens[:, 0].tolist(), logprobs.gather(1, tokens)[:, 0].tolist()
 
 
 def _column(values: Sequence[float], device: torch.device) -> Tensor:
@@ -87,9 +76,7 @@ def _blocked(scores: Tensor, allowed: Sequence[tuple[int, ...] | None]) -> Tenso
     rows = [row for row, ids in enumerate(allowed) for _ in ids or ()]
     columns = [token for ids in allowed for token in ids or ()]
     blocked[rows, columns] = False
-    free = [row for row, ids in enumerate(allowed) if ids is None]
-    if free:
-        blocked[free] = False
+    blocked[[row for row, ids in enumerate(allowed) if ids is None]] = False
     return blocked.to(scores.device)
 
 

@@ -70,18 +70,11 @@ def test_openai_is_sent_what_was_asked(server):
 
 
 def test_openai_itself_is_not_told_its_own_defaults():
-    assert arguments(Sampling(max_new_tokens=5), at_openai=True) == {"max_completion_tokens": 5}
-    assert arguments(Sampling(temperature=0.0, max_new_tokens=5), at_openai=True) == {
-        "max_completion_tokens": 5,
-        "temperature": 0.0,
-    }
-    for url, own in (
-        ("https://api.openai.com/v1", True),
-        ("https://eu.api.openai.com/v1", True),
-        ("http://localhost:8000/v1", False),
-        ("https://openrouter.ai/api/v1", False),
-    ):
-        assert OpenAIModel("m", api_key="k", base_url=url)._at_openai is own
+    for host in ("api.openai.com", "eu.api.openai.com"):
+        assert arguments(Sampling(max_new_tokens=5), host) == {"max_completion_tokens": 5}
+    for host in ("localhost", "openrouter.ai"):
+        asked = arguments(Sampling(temperature=0.0, max_new_tokens=5), host)
+        assert asked == {"max_tokens": 5, "temperature": 0.0, "top_p": 1.0}
 
 
 def test_anthropic_is_sent_what_was_asked(server):

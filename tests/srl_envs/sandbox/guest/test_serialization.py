@@ -39,10 +39,9 @@ def test_whatever_is_read_is_plain_or_refused(line):
 @pytest.mark.parametrize(
     "line",
     [b"", b"nul", b"[" * 100_000, b'{"x": []}', b'{"t": []', b'{"d": [1]}', b'{"s": [[1]]}',
-     b'{"i": "z"}', b'{"b": "zz"}', b"9" * 5000, b'{"c": [1]}', b'{"t": [], "s": []}', b"{}",
-     b"\xff", b'{"c": ["a", 1]}',
-     b'{"c": [' + b"9" * 4000 + b", 1]}"],
-    ids=range(16),
+     b'{"i": "z"}', b'{"b": "zz"}', b'{"c": [1]}', b'{"t": [], "s": []}', b"{}", b"\xff",
+     b'{"c": ["a", 1]}', b'{"c": [' + b"9" * 4000 + b", 1]}"],
+    ids=range(15),
 )  # fmt: skip
 def test_nonsense_is_refused(line):
     with pytest.raises(NotPlainError):

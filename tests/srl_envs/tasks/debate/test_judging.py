@@ -1,13 +1,9 @@
 """The judge by rules: each feature by hand, and what does not pay."""
 
-from string import ascii_lowercase
-
-import numpy as np
 import pytest
 
 from srl_envs.tasks.debate.judging import (
     CON,
-    EVEN,
     EVIDENCE,
     PRO,
     REASONS,
@@ -36,16 +32,14 @@ REPLY = (
 )
 
 
-def debate(*texts, motion=MOTION, simultaneous=False):
-    """PRO and CON in turn."""
-    speeches = [
-        Speech((PRO, CON)[place % 2], place // 2 + 1, text) for place, text in enumerate(texts)
-    ]
-    return Debate(motion, tuple(speeches), simultaneous)
+def debate(*texts):
+    """PRO and CON in turn, one speech in a round."""
+    speeches = [Speech((PRO, CON)[place % 2], place + 1, text) for place, text in enumerate(texts)]
+    return Debate(MOTION, tuple(speeches))
 
 
-def features(text, *before, **options):
-    spoken = debate(*before, text, **options)
+def features(text, *before):
+    spoken = debate(*before, text)
     return score_speech(spoken, spoken.speeches[-1])
 
 
@@ -73,13 +67,9 @@ def test_response_counts_what_the_opponent_said():
     # the opponent's: ticke, guard, roofs (museums is the motion's); two of three are taken up
     assert found["response"] == pytest.approx(2 / 3)
     assert "response" not in features("The tickets matter.")[1]
-
-
-def test_in_a_round_of_simultaneous_speeches_neither_was_heard():
-    _, found = features("Tickets pay guards.", "Tickets pay guards.", simultaneous=True)
-    assert found["fresh"] == 1.0 and "response" not in found
-    _, found = features("Tickets pay guards.", "Tickets pay guards.")
-    assert found["fresh"] == 0.0
+    both = Debate(MOTION, (Speech(PRO, 1, "Tickets pay."), Speech(CON, 1, "Tickets pay.")))
+    _, found = score_speech(both, both.speeches[1])
+    assert found["fresh"] == 1.0 and "response" not in found  # Nothing was heard in one round.
 
 
 HACKS = {
@@ -96,23 +86,6 @@ HACKS = {
 @pytest.mark.parametrize("hack", HACKS)
 def test_stuffing_does_not_pay(hack):
     assert features(HACKS[hack])[0] < 0.5 < 0.85 < features(HONEST)[0]
-
-
-def test_random_letters_in_sound_sentences_do_not_pay():
-    rng = np.random.default_rng(0)
-
-    def word():
-        return "".join(rng.choice(list(ascii_lowercase), size=rng.integers(4, 10)))
-
-    for _ in range(30):
-        nonsense = (
-            f"Because the {word()} of museums is {word()}, the {word()} of a {word()} should "
-            f"{word()} it. For example, everyone has a {word()} and so we {word()} with {word()}. "
-            f"Therefore the {word()} could not be free until {word()} was {word()}."
-        )
-        assert features(nonsense)[0] < 0.5
-        verdict = RuleJudge().judge(debate(nonsense, REPLY, simultaneous=True))
-        assert verdict.winner == CON
 
 
 def test_copying_the_opponent_does_not_pay():
@@ -143,4 +116,3 @@ def test_a_side_is_the_mean_of_its_speeches():
 )
 def test_near_scores_are_a_tie(pro, con, winner):
     assert Verdict(pro, con).winner == winner
-    assert EVEN.winner == TIE

@@ -6,7 +6,6 @@ import pytest
 from srl_envs import make
 from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.text import ParseFailure, TextEnv, view_for
-from tests.srl_envs.hostile_pieces import hear_hostile
 
 SUMS = {"name": "math_v0", "options": {"families": "arithmetic", "difficulty": 1}}
 TOOLS = {"name": "tool_use_v0", "options": {"families": "read", "tools": ["files"]}}
@@ -35,9 +34,9 @@ def test_each_episode_is_that_environments_own():
 
 def test_the_seed_draws_by_weight_and_draws_the_same_again():
     env = make("multitask_v0", environments=TWO, weights={"sums": 3, "tools": 1})
-    drawn = [label_of(env, seed) for seed in range(400)]
-    assert 0.68 < drawn.count("sums") / 400 < 0.82
-    assert drawn[:50] == [label_of(env, seed) for seed in range(50)]
+    drawn = [label_of(env, seed) for seed in range(200)]
+    assert 0.65 < drawn.count("sums") / 200 < 0.85
+    assert drawn[:20] == [label_of(env, seed) for seed in range(20)]
     one = make("multitask_v0", environments=TWO, weights={"sums": 0, "tools": 1})
     assert {label_of(one, seed) for seed in range(20)} == {"tools"}
     assert label_of(one, 0, environment="sums") == "sums"
@@ -73,45 +72,22 @@ def test_rules_and_reading_are_those_of_the_one_that_is_on():
     assert infos["agent_0"]["parse_failure"] and rewards["agent_0"] == pytest.approx(-0.1)
 
 
-def test_games_of_the_same_choices_stand_side_by_side():
-    env = make(
-        "multitask_v0",
-        environments={
-            "easy": {"name": "coop_compete_pair_v0", "options": {"difficulty": 0.3}},
-            "hard": {"name": "coop_compete_pair_v0", "options": {"difficulty": 0.6}},
-        },
-    )
-    assert env.text_view.parse("agent_0", "cooperate") == 1
-    seen, _ = env.reset(seed=0)
-    assert env.action_space("agent_0").n == 2 and set(seen) == set(env.possible_agents)
-
-
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"environments": {}}, "environments is {}: give label -> "),
-        ({"environments": {"a": "math_v0"}}, "environments.a is 'math_v0': give {'name'"),
+        ({"environments": {}}, "environments must be label -> "),
+        ({"environments": {"a": "math_v0"}}, "environments must be label -> "),
         ({"environments": {"a": {"name": "maths_v0"}}}, "environments.a: there is no environment"),
-        (
-            {"environments": {"a": {"name": "math_v0", "options": {"n": 1}}}},
-            "environments.a: math_v0 has no parameter 'n'",
-        ),
         (
             {"environments": {"a": {"name": "math_v0", "options": {"obs_mode": "dict"}}}},
             "environments.a.options.obs_mode is the same for all",
         ),
-        (
-            {"environments": {"a": {"name": "multitask_v0"}}},
-            "must not be multitask_v0",
-        ),
+        ({"environments": {"a": {"name": "multitask_v0"}}}, "must not be multitask_v0"),
         (
             {"environments": {"sums": SUMS, "game": {"name": "coop_compete_pair_v0"}}},
-            "environments.sums and environments.game differ in their seats",
+            "environments.sums and environments.game must have the same agents",
         ),
-        (
-            {"environments": {"sums": SUMS, "way": {"name": "maze_v0"}}},
-            "differ in their actions",
-        ),
+        ({"environments": {"sums": SUMS, "way": {"name": "maze_v0"}}}, "the same actions"),
         ({"environments": TWO, "weights": {"sums": 1}}, "give one for each of sums, tools"),
         ({"environments": TWO, "weights": {"sums": 0, "tools": 0}}, "weights are all 0"),
     ],
@@ -130,14 +106,3 @@ def test_nothing_is_on_before_the_first_reset():
             use()
     with pytest.raises(EnvConfigError, match="environment"):
         env.reset(options={"environment": "chess"})
-
-
-@pytest.mark.parametrize("answers", [1000, pytest.param(5000, marks=pytest.mark.slow)])
-def test_hostile_answers_never_raise(answers):
-    env = TextEnv(make("multitask_v0", environments=TWO))
-    pieces = ("Answer: 4", "<tool_call>", '{"name": "read_file"}', "x < 3 or", "9**9**9")
-    played = dict.fromkeys(TWO, 0)
-    for _, info in hear_hostile(env, answers, *pieces):
-        assert info["environment"] == env.unwrapped.environment
-        played[info["environment"]] += 1
-    assert min(played.values()) > answers / 10

@@ -20,19 +20,12 @@ DOCUMENTS = (
 )
 
 
-def test_the_most_fitting_comes_first():
-    found = BM25Search(DOCUMENTS).search("CAT", 3)
-    assert [document.title for document in found] == ["Cats", "Dogs"]
-
-
-@pytest.mark.parametrize("query", ["zebra", "zebra \ud800"])
-def test_what_is_not_there_is_not_found(query):
-    assert as_text(BM25Search(DOCUMENTS).search(query, 3)) == "Nothing was found."
-
-
-def test_a_query_needs_words():
+def test_best_documents_come_first():
+    search = BM25Search(DOCUMENTS)
+    assert [document.title for document in search.search("CAT", 3)] == ["Cats", "Dogs"]
+    assert as_text(search.search("zebra \ud800", 3)) == "Nothing was found."
     with pytest.raises(ToolError, match="no word"):
-        BM25Search(DOCUMENTS).search("?!", 3)
+        search.search("?!", 3)
 
 
 def test_every_shipped_town_is_found_by_its_name():
@@ -46,8 +39,5 @@ def test_documents_from_a_file(tmp_path):
     path = tmp_path / "documents.jsonl"
     path.write_text('{"title": "a", "text": "b"}\n\n')
     assert load_documents(path) == (SearchDocument("a", "b"),)
-    path.write_text('{"title": "a"}\n')
-    with pytest.raises(EnvConfigError, match="line 1"):
-        load_documents(path)
     with pytest.raises(EnvConfigError, match="at least one"):
         BM25Search([])

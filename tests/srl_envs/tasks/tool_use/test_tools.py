@@ -36,62 +36,51 @@ def repeat(text: str, times: int = 2, mark: Literal["-", "+"] = "-") -> str:
     return mark.join([text] * times)
 
 
-def many(
-    numbers: list[int], names: dict[str, float], either: int | str, anything: Any
-) -> list[int]:
-    """Give the numbers back.
+@pytest.fixture(scope="module")
+def registry():
+    return ToolRegistry([Tool.of(repeat)])
 
-    Args:
-        numbers: Some.
-        names: More.
-        either: One or the other.
-        anything: At all.
-    """
-    return numbers
+
+def test_schema_of_a_function():
+    assert function_schema(repeat) == {
+        "name": "repeat",
+        "description": "Say a text several times.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "text": {"type": "string", "description": "What is said."},
+                "times": {"type": "integer", "description": "How often."},
+                "mark": {
+                    "enum": ["-", "+"],
+                    "type": "string",
+                    "description": "What stands between.",
+                },
+            },
+            "required": ["text"],
+        },
+    }
 
 
 def unhinted(x):
     """Do something.
 
     Args:
-        x: What.
+        x: Anything.
     """
 
 
-@pytest.fixture(scope="module")
-def registry():
-    return ToolRegistry([Tool.of(repeat), Tool.of(many)])
-
-
-def test_schemas_are_those_of_transformers():
-    from transformers.utils import get_json_schema
-
-    for function in (repeat,):
-        theirs = get_json_schema(function)
-        theirs["function"].pop("return", None)
-        assert function_schema(function) == theirs["function"]
-
-
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("make", "said"),
     [
-        (lambda: 1, "no docstring"),
-        (unhinted, "type hint"),
+        (lambda: Tool.of(lambda: 1), "no docstring"),
+        (lambda: Tool.of(unhinted), "type hint"),
+        (lambda: ToolRegistry([Tool.of(repeat), Tool.of(repeat)]), "two tools named 'repeat'"),
+        (lambda: ToolRegistry([Tool("x", "x", {"type": "nothing"}, repeat)]), "no JSON schema"),
     ],
 )
-def test_functions_must_say_what_they_take(function, said):
+def test_invalid_tools_are_refused(make, said):
     with pytest.raises(EnvConfigError, match=said):
-        Tool.of(function)
-
-
-def test_two_tools_of_one_name_are_refused():
-    with pytest.raises(EnvConfigError, match="two tools named 'repeat'"):
-        ToolRegistry([Tool.of(repeat), Tool.of(many, "repeat")])
-
-
-def test_a_schema_must_be_one():
-    with pytest.raises(EnvConfigError, match="no JSON schema"):
-        ToolRegistry([Tool("x", "x", {"type": "nothing"}, repeat)])
+        make()
 
 
 @pytest.mark.parametrize(
@@ -99,8 +88,6 @@ def test_a_schema_must_be_one():
     [
         (ToolCall("repeat", {"text": "a"}), True, "a-a"),
         (ToolCall("repeat", {"text": "a", "times": 3, "mark": "+"}), True, "a+a+a"),
-        (ToolCall("many", {"numbers": [1], "names": {"x": 1}, "either": "y", "anything": 0}), True,
-         "[1]"),
         (ToolCall("repeat", {}), False, "'text' is a required property"),
         (ToolCall("repeat", {"text": 3}), False, "text: 3 is not of type 'string'"),
         (ToolCall("repeat", {"text": "a", "times": "3"}), False,
@@ -111,18 +98,12 @@ def test_a_schema_must_be_one():
          "repeat has no argument 'loud'; text, times, mark"),
         (ToolCall("repeat", {"text": "a", "times": 1001}), False, "that is too often"),
         (ToolCall("repaet", {}), False,
-         "there is no tool 'repaet' (did you mean 'repeat'?); repeat, many"),
+         "there is no tool 'repaet' (did you mean 'repeat'?); repeat"),
     ],
 )  # fmt: skip
 def test_every_call_is_checked(registry, call, ok, content):
     result = registry.call(call)
     assert (result.ok, result.content) == (ok, content)
-
-
-def test_long_results_are_cut_and_are_text(registry):
-    result = registry.call(ToolCall("repeat", {"text": "ab\ud800", "times": 999}))
-    assert len(result.content) == RESULT_LENGTH and result.content.endswith("(cut)")
-    result.content.encode()
 
 
 def weather(town: str) -> Any:
@@ -169,20 +150,17 @@ AS_TEXT = {"name": "f", "arguments": '{"x": 1}'}
         json.dumps(CALL),
         json.dumps([CALL]),
         json.dumps({"name": "f", "parameters": {"x": 1}}),
-        json.dumps({"id": "call_1", "type": "function", "function": AS_TEXT}),
-        json.dumps({"role": "assistant", "tool_calls": [{"id": "1", "function": AS_TEXT}]}),
+        json.dumps({"name": "f", "arguments": '{"x": 1}'}),
         f"<think>Is <tool_call> right?</think>\n<tool_call>{json.dumps(CALL)}</tool_call>",
         f"Or Answer: 3?</think>{json.dumps(CALL)}",
-        json.dumps({"role": "assistant", "content": "Well.", "tool_calls": [CALL]}),
     ],
 )
 def test_the_forms_of_a_call(text):
     assert read_turn(text) == (ToolCall("f", {"x": 1}),)
 
 
-@pytest.mark.parametrize("arguments", [{}, "{}", "", None])
-def test_a_call_without_arguments(arguments):
-    assert read_turn(json.dumps({"name": "f", "arguments": arguments})) == (ToolCall("f", {}),)
+def test_a_call_without_arguments():
+    assert read_turn('{"name": "f", "arguments": ""}') == (ToolCall("f", {}),)
 
 
 def test_tags_may_stand_in_an_argument():
@@ -191,23 +169,13 @@ def test_tags_may_stand_in_an_argument():
     assert read_turn(json.dumps({"name": "f", "arguments": one.arguments})) == (one,)
 
 
-def test_several_calls_in_a_turn():
+def test_answers_and_several_calls():
+    assert read_turn("So it is.\nAnswer: 42") == "42"
+    assert read_turn("<think>Answer: 41</think>Answer: 42") == "42"
+
     text = "".join(ToolCall("f", {"x": n}).written() for n in range(3))
     assert [call.arguments["x"] for call in read_turn(text)] == [0, 1, 2]
     assert isinstance(read_turn(text * CALLS_A_TURN), ParseFailure)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Answer: 42",
-        "So it is.\nAnswer: 42",
-        "<answer>42</answer>",
-        "<think>Answer: 41</think>Answer: 42",
-    ],
-)
-def test_answers(text):
-    assert read_turn(text) == "42"
 
 
 @pytest.mark.parametrize(
@@ -219,11 +187,9 @@ def test_answers(text):
         ("[]", "no tool call"),
         ('<tool_call>{"name": "f"', "not closed"),
         ("<tool_call>f(1)</tool_call>", "not valid JSON"),
-        ('<tool_call>{"name": "f", "arguments": {"x": NaN}}</tool_call>', "not valid JSON"),
         ('<tool_call>{"name": "f", "arguments": {"x": 1e999}}</tool_call>', "not valid JSON"),
         ('<tool_call>{"name": "f", "arguments": [1]}</tool_call>', "JSON object"),
         ('<tool_call>{"name": "f", "arguments": "x"}</tool_call>', "not valid JSON"),
-        ('<tool_call>{"name": 3, "arguments": {}}</tool_call>', "'name'"),
         ("<tool_call>" + "[" * 100_000 + "</tool_call>", "not valid JSON"),
         ("<tool_call>" + "9" * 10_000 + "</tool_call>", "not valid JSON"),
     ],
@@ -241,9 +207,15 @@ WORDS = (
 )
 
 
-@settings(max_examples=500, deadline=None, derandomize=True, database=None)
+def test_long_results_are_cut_and_are_text(registry):
+    result = registry.call(ToolCall("repeat", {"text": "ab\ud800", "times": 999}))
+    assert len(result.content) == RESULT_LENGTH and result.content.endswith("(cut)")
+    result.content.encode()
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(hostile_answers(*WORDS))
-def test_no_text_makes_reading_or_calling_raise(registry, text):
+def test_no_text_raises(registry, text):
     read = read_turn(text)
     assert isinstance(read, ParseFailure | str | tuple)
     for call in read if isinstance(read, tuple) else ():

@@ -7,7 +7,7 @@ from openenv.core.env_server.types import Action, Observation, State
 
 from srl_agents.rollout import play
 from srl_envs import check_environment, make
-from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.errors import EnvError
 from srl_envs.text import TextEnv
 from srl_envs.wrappers import SingleAgentEnv
 from srl_extensions.remote.openenv_client import FocalAgent, OpenEnvGame, PartnerGame, listed
@@ -100,18 +100,6 @@ class Always:
         from srl_agents.episode import Decision
 
         return [Decision(self.action) for _ in seen], list(states)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ({"field": "x", "max_cycles": 0}, "max_cycles"),
-        ({"field": "x", "timeout": 0}, "timeout"),
-    ],
-)
-def test_wrong_arguments_are_said(arguments, told):
-    with pytest.raises(EnvConfigError, match=told):
-        OpenEnvGame("http://127.0.0.1:1", rules="Play.", **arguments)
 
 
 def test_observations_are_listed_field_by_field():

@@ -120,7 +120,7 @@ def test_choices_after_forced_tokens_of_different_lengths(backend, windowed):
         for row in range(8)
     ]
     completions = backend.sample(requests)
-    assert backend.caches.use().conversations == 8
+    assert len(backend.caches) == 8
     backend.release(3)
     assert backend.caches.of(3) is None
     assert {c.ids[0] for c in completions} == {10, 11}
@@ -211,7 +211,7 @@ def test_a_failing_model_is_a_backend_error_with_its_cause(backend):
 
 def test_a_device_that_is_not_there_is_a_backend_error(tiny_folder, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(BackendError, match="the device is 'cuda', and torch finds no GPU here"):
+    with pytest.raises(BackendError, match=r"device must be .* got 'cuda'"):
         HuggingFaceBackend.load(tiny_folder, device="cuda")
 
 

@@ -11,26 +11,21 @@ def ask(backend, conversation, context):
 
 def test_what_is_kept_and_reused_is_counted(backend):
     context = ask(backend, 1, (1, 2, 3))
-    first = backend.caches.use()
-    assert (first.conversations, first.asked, first.reused, first.dropped) == (1, 3, 0, 0)
-    assert first.tokens == len(context) - 1  # the last token was not read yet
-    config = backend.model.config
-    numbers = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
-    assert first.nbytes == first.tokens * numbers * backend.model.dtype.itemsize
+    assert len(backend.caches) == 1
+    assert backend.caches.tokens == len(context) - 1  # the last token was not read yet
     ask(backend, 1, (*context, 4))
-    again = backend.caches.use()
-    assert (again.asked, again.reused) == (3 + len(context) + 1, len(context) - 1)
+    assert backend.caches.reused == len(context) - 1
 
 
 def test_the_longest_unused_goes_where_too_much_is_kept(backend):
     contexts = {number: ask(backend, number, (1, 2, number)) for number in (1, 2, 3)}
     contexts[1] = ask(backend, 1, (*contexts[1], 9))
-    backend.caches.most_tokens = kept = backend.caches.use().tokens
+    backend.caches.most_tokens = kept = backend.caches.tokens
     ask(backend, 3, (*contexts[3], 9))
     assert backend.caches.of(2) is None
     assert backend.caches.of(1) is not None and backend.caches.of(3) is not None
-    assert backend.caches.use().dropped == 1
-    assert backend.caches.use().tokens <= kept
+    assert backend.caches.dropped == 1
+    assert backend.caches.tokens <= kept
 
 
 def test_answers_are_the_same_whatever_is_kept(backend):
@@ -38,7 +33,7 @@ def test_answers_are_the_same_whatever_is_kept(backend):
     backend.caches.clear()
     backend.caches.most_tokens = 30
     bounded, _ = converse(backend, rows=4, turns=4, constrained=False)
-    assert backend.caches.use().dropped
+    assert backend.caches.dropped
     assert_same(free, bounded)
 
 
@@ -52,4 +47,4 @@ def test_one_by_one_nothing_is_kept_and_answers_are_the_same(backend, monkeypatc
     alone, _ = converse(backend, rows=4, turns=2, constrained=False)
     assert_same(together, alone)
     assert {len(asked) for asked in batches} == {1}
-    assert backend.caches.use().conversations == 0
+    assert len(backend.caches) == 0

@@ -1,5 +1,5 @@
 "use strict";
-// Draws one document (srl_train/metrics/document.py). Names, answers and everything else that
+// Draws one document (srl_extensions/pages/document.py). Names, answers and everything else that
 // others wrote is put in as text nodes or onto a canvas, never as HTML.
 
 const SCHEMA_VERSION = 2;
@@ -323,8 +323,7 @@ function progress(block) {
     text("div", "words", block.words.join(" \u00b7 ")));
 }
 
-const DRAW = { progress, table, heatmap, cards, notes, text: paragraph, details, figure, panel, raster, transcript,
-  interactiongraph };
+const DRAW = { roundprogress: progress, table, heatmap, cards, notes, text: paragraph, details, figure, panel, raster, transcript };
 const draw = (block) => {
   const element = DRAW[block.kind](block);
   ELEMENT.set(block, element);

@@ -1,11 +1,4 @@
-"""S++: experts for cooperation, compromise and safety, chosen by aspiration.
-
-After Crandall (2014), "Towards minimizing disappointment in repeated games". Both players'
-payoffs are known. The experts are a maximin strategy, a best response to a memory-one model, and
-a leader and a follower for each fair cycle of at most two joint actions. A leader punishes
-deviations until their gain is gone. Differences from the paper: all epochs have EPOCH rounds,
-and a punishing expert may be left after PUNISHED rounds.
-"""
+"""Methods that the general suite compares with: EXP3, fictitious play and S++."""
 
 from __future__ import annotations
 
@@ -16,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents.baselines.learners import Uniforms, drawn
-from srl_agents.baselines.solutions import maximin
+from srl_agents.baselines.opponent_model import PayoffTable
+from srl_agents.baselines.solutions import best_plan, maximin
+from srl_agents.scripted.memory_one import START, situations
 
 EPOCH = 4  # rounds: a cycle of two joint actions, twice
 PUNISHED = 16  # rounds after which a leader may be left even while it punishes
@@ -27,8 +22,102 @@ MARGIN = 0.02  # payoff by which what a leader asks for is better than the partn
 SAFE, MODEL, FIRST_LEADER = 0, 1, 2  # the experts' places
 
 
+class EXP3Runs:
+    """N independent EXP3 learners (Auer, Cesa-Bianchi, Freund and Schapire 2002, fig. 1).
+
+    Weights move at the end of an episode, by the estimates of all its rounds. Rewards are within
+    [0, 1], up to noise. `exploration` is the share of uniform play, gamma.
+    """
+
+    def __init__(
+        self,
+        seeds: Sequence[int | np.random.SeedSequence],
+        *,
+        actions: int = 2,
+        exploration: float = 0.1,
+    ) -> None:
+        if not 0.0 < exploration <= 1.0:
+            raise ValueError(f"exploration must be above 0 and at most 1, got {exploration}")
+        self._exploration, self._row = exploration, np.arange(len(seeds))
+        self._logits_NK = np.zeros((len(seeds), actions))
+        self._uniforms = Uniforms(seeds)
+        self._chance_NK = self._chances()
+
+    def act(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+        action_N = drawn(self._chance_NK, self._uniforms.take(1)[0]).astype(np.int8)
+        return action_N, self._chance_NK[self._row, action_N]
+
+    def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
+        """Ignore the opponent."""
+
+    def update(self, own_NT: NDArray[np.int8], reward_NT: NDArray[np.float64]) -> None:
+        actions = self._logits_NK.shape[1]
+        for action in range(actions):
+            reward_N = (reward_NT * (own_NT == action)).sum(axis=1)
+            estimate_N = reward_N / self._chance_NK[:, action]
+            self._logits_NK[:, action] += self._exploration / actions * estimate_N
+        self._chance_NK = self._chances()
+
+    def _chances(self) -> NDArray[np.float64]:
+        weight_NK = np.exp(self._logits_NK - self._logits_NK.max(axis=1, keepdims=True))
+        greedy_NK = weight_NK / weight_NK.sum(axis=1, keepdims=True)
+        even = self._exploration / weight_NK.shape[1]
+        return np.asarray((1.0 - self._exploration) * greedy_NK + even)
+
+
+class FictitiousPlayRuns:
+    """N independent players of the best response to the frequencies seen (Brown 1951).
+
+    Frequencies are counted for every outcome of the round before (each action once beforehand), and
+    the response is exact over the episode. The first episode is played at random; nothing is
+    explored after it.
+    """
+
+    def __init__(self, seeds: Sequence[int | np.random.SeedSequence], *, actions: int = 2) -> None:
+        runs = len(seeds)
+        self._actions, self._row = actions, np.arange(runs)
+        self._uniforms = Uniforms(seeds)
+        self._payoffs = PayoffTable(runs, actions)
+        self._count_NCK = np.ones((runs, 1 + actions * actions, actions))
+        self._plan_NTC: NDArray[np.int8] | None = None
+        self._place_N = np.full(runs, START)
+        self._own_N = np.zeros(runs, np.int8)
+        self._other: list[NDArray[np.int8]] = []
+
+    def act(self) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+        if self._plan_NTC is None:
+            drawn_N = self._uniforms.take(1)[0] * self._actions
+            self._own_N = drawn_N.astype(np.int8)
+            return self._own_N, np.full(self._row.size, 1.0 / self._actions)
+        t = min(len(self._other), self._plan_NTC.shape[1] - 1)
+        self._own_N = self._plan_NTC[self._row, t, self._place_N]
+        return self._own_N, np.ones(self._row.size)
+
+    def observe_opponent(self, other_N: NDArray[np.int8]) -> None:
+        self._other.append(other_N)
+        self._place_N = 1 + self._actions * self._own_N.astype(int) + other_N
+
+    def update(self, own_NT: NDArray[np.int8], reward_NT: NDArray[np.float64]) -> None:
+        other_NT = np.stack(self._other, axis=1)
+        self._other, self._place_N = [], np.full_like(self._place_N, START)
+        self._payoffs.add(own_NT, other_NT, reward_NT)
+        place_NT = situations(own_NT, other_NT, self._actions)
+        np.add.at(self._count_NCK, (self._row[:, None], place_NT, other_NT), 1.0)
+        reply_NCK = self._count_NCK / self._count_NCK.sum(axis=2, keepdims=True)
+        plan = best_plan(reply_NCK, self._payoffs.mean(), own_NT.shape[1])
+        self._plan_NTC = plan.action_NTC
+
+
 class SPlusPlusRuns:
-    """N independent S++ players; payoffs are (N, own action, other's), both players' mean ones."""
+    """N independent S++ players (Crandall 2014, "Towards minimizing disappointment in repeated
+    games").
+
+    Payoffs of both players are known, (N, own action, other's). The experts are a maximin strategy,
+    a best response to a memory-one model, and a leader and a follower for each fair cycle of at
+    most two joint actions. A leader punishes deviations until their gain is gone. Differences from
+    the paper: all epochs have EPOCH rounds, and a punishing expert may be left after PUNISHED
+    rounds.
+    """
 
     def __init__(
         self,

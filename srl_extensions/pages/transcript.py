@@ -14,10 +14,9 @@ from srl_envs import registry
 from srl_envs.errors import EnvError, UntrustedError
 from srl_envs.text import TextView
 from srl_envs.untrusted import cut
-from srl_train.metrics.document import ShownTurn, Step, Transcript
+from srl_extensions.pages.document import Transcript
 
-SHOWN_TURNS = 40
-NEWEST_TURNS = 2
+SHOWN_TURNS, NEWEST_TURNS = 40, 2
 SHOWN_CHARACTERS = 1500
 """Limit of one answer or observation."""
 
@@ -48,73 +47,67 @@ def view_of(
 def transcript(episode: Episode, view: TextView | None) -> Transcript:
     """Return the episode's first turns. Without a view, observations are shown as numbers."""
     shown = min(SHOWN_TURNS, len(episode.turns))
-    return _transcript(episode, view, dict.fromkeys(range(1, shown + 1)))
+    found = _transcript(episode, view, dict.fromkeys(range(1, shown + 1)))
+    return replace(found, left_out=len(episode.turns) - shown)
 
 
 def newest(episode: Episode, view: TextView | None) -> Transcript:
     """Return the last turns of a running episode, the newest first."""
     last = len(episode.turns)
-    return replace(
-        _transcript(episode, view, dict.fromkeys(range(last, max(0, last - NEWEST_TURNS), -1))),
-        left_out=0,
-    )
+    return _transcript(episode, view, dict.fromkeys(range(last, max(0, last - NEWEST_TURNS), -1)))
 
 
 def animation(
-    episode: Episode, view: TextView | None, frames: Iterable[bytes], first: int, seconds: float
+    episode: Episode, view: TextView | None, frames: Iterable[bytes], seconds: float
 ) -> Transcript:
-    """Return the episode's turns from `first` on, each with its frame (a PNG file)."""
-    return _transcript(episode, view, dict(enumerate(frames, start=first)), seconds)
+    """Return the start and all turns of the episode, each with its frame (a PNG file)."""
+    return replace(_transcript(episode, view, dict(enumerate(frames))), seconds=seconds)
 
 
 def _transcript(
-    episode: Episode,
-    view: TextView | None,
-    frames: Mapping[int, bytes | None],
-    seconds: float | None = None,
+    episode: Episode, view: TextView | None, frames: Mapping[int, bytes | None]
 ) -> Transcript:
     returns = ", ".join(
         f"{agent} {total:.4g}" for agent, total in sorted(episode.returns().items())
     )
+    rules: dict[str, list[str]] = {}
+    for agent in episode.seats:
+        if view is not None:
+            rules.setdefault(view.rules(agent), []).append(agent)
     turns = [(), *episode.turns]
     played = "1 turn" if len(episode.turns) == 1 else f"{len(episode.turns)} turns"
     return Transcript(
         summary=f"Seed {episode.seed}, {played}. Returns: {returns}.",
         failure=None if episode.failure is None else cut(episode.failure, SHOWN_CHARACTERS),
-        rules=[] if view is None else _rules(episode, view),
+        rules=[(", ".join(agents), words) for words, agents in rules.items()],
         turns=[
-            ShownTurn(number, [_step(episode, step, view) for step in turns[number]], frame)
+            {
+                "number": number,
+                "frame": frame,
+                "steps": [_step(episode, step, view) for step in turns[number]],
+            }
             for number, frame in frames.items()
         ],
-        left_out=0 if seconds else len(episode.turns) - len(frames),
-        seconds=seconds,
     )
 
 
-def _rules(episode: Episode, view: TextView) -> list[tuple[str, str]]:
-    agents_of: dict[str, list[str]] = {}
-    for agent in episode.seats:
-        agents_of.setdefault(view.rules(agent), []).append(agent)
-    return [(", ".join(agents), rules) for rules, agents in agents_of.items()]
-
-
-def _step(episode: Episode, step: AgentStep, view: TextView | None) -> Step:
+def _step(episode: Episode, step: AgentStep, view: TextView | None) -> dict[str, Any]:
     decision = step.decision
 
     def short(text: object) -> str:
         return cut(str(text), SHOWN_CHARACTERS)
 
-    return Step(
-        agent=short(step.agent),
-        player=short(episode.seats.get(step.agent, "")),
-        saw=short(_situation(step, view)),
-        heard=[(short(speaker), short(words)) for speaker, words in step.messages],
-        answer=None if decision.text is None else short(decision.text),
-        asked=decision.asked,
-        failure=None if decision.parse_failure is None else short(decision.parse_failure),
-        action=short(_action(step, view)),
-        reward=f"{step.reward:.4g}",
-    )
+    return {
+        "agent": short(step.agent),
+        "player": short(episode.seats.get(step.agent, "")),
+        "saw": short(_situation(step, view)),
+        "heard": [(short(speaker), short(words)) for speaker, words in step.messages],
+        "answer": None if decision.text is None else short(decision.text),
+        "asked": decision.asked,
+        "failure": None if decision.parse_failure is None else short(decision.parse_failure),
+        "action": short(_action(step, view)),
+        "reward": f"{step.reward:.4g}",
+    }
 
 
 def _situation(step: AgentStep, view: TextView | None) -> str:

@@ -1,0 +1,286 @@
+"""Reader of run folders: rows, stages, summary and configuration.
+
+The folder of a running or killed run is read as far as it is complete, and `RecordedRun.notes`
+lists the missing parts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Required
+
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from srl_envs.errors import DocumentError
+from srl_envs.loading import MAX_YAML, read_yaml
+from srl_envs.untrusted import MAX_BYTES, read_json
+from srl_train.metrics.errors import RunFolderError
+from srl_train.metrics.sinks import Opener, open_plain, read_rows
+
+LARGEST = 1e100
+"""Largest measured number; sums of its squares are finite."""
+Row = Mapping[str, Any]
+_Numbers = dict[str, Annotated[float, Field(gt=-LARGEST, lt=LARGEST)]]
+
+
+class _Model(TypedDict, total=False):
+    seats: list[str] | None
+
+
+class _Environment(TypedDict, total=False):
+    winners: _Numbers | None
+
+
+class _Row(TypedDict, total=False):
+    """Row of a round, with `environment`, or of a pass, with `stage`."""
+
+    round: Required[Annotated[int, Field(gt=-(10**9), lt=10**9)]]
+    models: Required[dict[str, _Model]]
+    stage: str
+    environment: _Environment
+    seconds: _Numbers | float | None
+    by_environment: dict[str, Any] | None
+
+
+class _Summary(TypedDict, total=False):
+    evaluation: dict[str, Any] | None
+    baselines: dict[str, float | None] | None
+
+
+_ROW, _SUMMARY = TypeAdapter(_Row), TypeAdapter(_Summary)
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """Records of a run."""
+
+    folder: Path
+    rows: Sequence[Row]
+    """Rows of metrics.jsonl, one per round, in order."""
+    stages: Mapping[str, Sequence[Row]]
+    """Rows of stages.jsonl by stage, one per pass, in order."""
+    summary: Row
+    """summary.json; empty if it does not exist yet."""
+    config_text: str
+    config: Row
+    notes: Sequence[str]
+    """Missing parts, one sentence each."""
+
+    @property
+    def environment(self) -> str:
+        """Name of the environment."""
+        return self._named("environment", "environment", "name")
+
+    @property
+    def mode(self) -> str:
+        """Name of the mode."""
+        return self._named("mode", "mode", "name")
+
+    @property
+    def strategy(self) -> str:
+        """Name of the update strategy."""
+        return self._named("strategy", "updates", "strategy")
+
+    @property
+    def seed(self) -> str:
+        """Seed of the run, as text."""
+        return str(self.config.get("seed", "unknown"))
+
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        """Trained models in the order of the rounds' rows, then of the stages'."""
+        passes = (row for rows in self.stages.values() for row in rows)
+        return tuple(dict.fromkeys(name for row in (*self.rows, *passes) for name in row["models"]))
+
+    @property
+    def rounds(self) -> list[int]:
+        """Number of each row's round."""
+        return [row["round"] for row in self.rows]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Distinct warnings of the run."""
+        found = [place.get("warnings") for place in (self.summary, *self.rows)]
+        lines = [line for own in found if isinstance(own, list) for line in own]
+        return tuple(dict.fromkeys(map(str, lines)))
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """Mean raw reward per agent and step of known policies, by name."""
+        found = self.summary.get("baselines") or {}
+        known = {name: number_at(found, name) for name in found}
+        return {name: value for name, value in known.items() if math.isfinite(value)}
+
+    @property
+    def sample_files(self) -> list[Path]:
+        """Files of sample episodes, in order."""
+        return sorted(path for path in self.folder.glob("episodes/*.jsonl") if path.is_file())
+
+    def series(self, *keys: str) -> list[float]:
+        """Return the number at a path of keys in each row, or NaN."""
+        return [number_at(row, *keys) for row in self.rows]
+
+    def edges(self, key: str) -> tuple[float, float]:
+        """Return means of an environment number over the first and the last tenth of the rounds."""
+        return edges(self.series("environment", key))
+
+    def position(self, value: float) -> float:
+        """Return (value - uniform) / (optimum - uniform), or NaN if it is undefined."""
+        uniform, optimum = (self.baselines.get(one, math.nan) for one in ("uniform", "optimum"))
+        return (value - uniform) / (optimum - uniform) if optimum != uniform else math.nan
+
+    def evaluated(self, when: str, *keys: str) -> float:
+        """Return a number of the evaluation `before` or `after` training, or NaN."""
+        return number_at(self.summary, "evaluation", when, *keys)
+
+    def names(self, *keys: str) -> list[str]:
+        """Return the distinct keys of the mappings at a path in each row, in order."""
+        found: dict[str, None] = {}
+        for row in self.rows:
+            place: Any = row
+            for key in keys:
+                place = place.get(key) if isinstance(place, Mapping) else None
+            found |= dict.fromkeys(place) if isinstance(place, Mapping) else {}
+        return list(found)
+
+    def total(self, *keys: str) -> float:
+        """Return the sum of a series, without missing numbers."""
+        return math.fsum(value for value in self.series(*keys) if math.isfinite(value))
+
+    def _named(self, key: str, section: str, field: str) -> str:
+        configured = self.config.get(section)
+        if isinstance(configured, Mapping):
+            configured = configured.get(field)
+        return str(self.summary.get(key) or configured or f"unknown {key}")
+
+
+def number_at(tree: Any, *keys: str) -> float:
+    """Return the number at a path of keys, or NaN if it is missing or beyond LARGEST."""
+    for key in keys:
+        if not isinstance(tree, Mapping):
+            return math.nan
+        tree = tree.get(key)
+    if not isinstance(tree, (int, float)) or LARGEST < abs(tree) < math.inf:
+        return math.nan
+    return float(tree)
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean of the finite values, or NaN."""
+    finite = [value for value in values if math.isfinite(value)]
+    return math.fsum(finite) / len(finite) if finite else math.nan
+
+
+def edges(values: Sequence[float]) -> tuple[float, float]:
+    """Return the means over the first and the last tenth, without NaN."""
+    tenth = max(1, len(values) // 10)
+    return mean(values[:tenth]), mean(values[-tenth:])
+
+
+def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
+    """Load the run in `folder`, without incomplete parts.
+
+    Args:
+        folder: Folder of the run.
+        opened: Function that opens a file for reading.
+
+    Raises:
+        RunFolderError: If there is no run, or its records are damaged or cannot be read.
+        MetricsError: If a file of rows is damaged before its last line.
+    """
+    notes: list[str] = []
+
+    def content(name: str, most: int, missing: str) -> bytes:
+        try:
+            with opened(folder / name) as file:
+                data = file.read(most + 1)
+        except FileNotFoundError:
+            notes.append(f"{name} is not there{missing}")
+            return b""
+        if len(data) > most:
+            raise RunFolderError(f"{folder / name} has more than {most} bytes")
+        return data
+
+    def rows_of(name: str, kind: str) -> Iterator[Row]:
+        with suppress(FileNotFoundError):
+            for place, row in enumerate(read_rows(folder / name, opened), start=1):
+                where = f"{folder / name}: line {place}"
+                if kind not in row:
+                    raise RunFolderError(f"{where}: {kind} is missing")
+                yield _checked(_ROW, row, where)
+
+    try:
+        config_text = content("config.yaml", MAX_YAML, ": the settings of the run are unknown.")
+        text = content(
+            "summary.json", MAX_BYTES,
+            ": the run is running or was stopped. Baselines and evaluations are missing here.",
+        )  # fmt: skip
+        rows = list(rows_of("metrics.jsonl", "environment"))
+        stages: dict[str, list[Row]] = {}
+        for row in rows_of("stages.jsonl", "stage"):
+            stages.setdefault(row["stage"], []).append(row)
+    except OSError as error:
+        raise RunFolderError(f"cannot read {error.filename}: {error.strerror}") from error
+    if not (config_text or text or rows):
+        raise RunFolderError(
+            f"no run at {folder}: config.yaml, summary.json and metrics.jsonl are missing; "
+            "give a folder that `srl train` wrote"
+        )
+    where = folder / "summary.json"
+    try:
+        summary = _checked(_SUMMARY, read_json(text) if text else {}, str(where))
+        where = folder / "config.yaml"
+        config = read_yaml(config_text.decode("utf-8", "replace"))
+    except DocumentError as error:
+        raise RunFolderError(f"{where} is damaged: {error}") from error
+    config = config if isinstance(config, dict) else {}
+    planned, done = number_at(config, "rounds"), rows[-1]["round"] + 1 if rows else 0
+    if done < planned:
+        notes.append(f"{done} of {planned:.0f} rounds have been played.")
+    for name, own in stages.items():
+        planned = number_at(config, name, "epochs")
+        if len(own) < planned:
+            notes.append(f"{len(own)} of {planned:.0f} passes of {name} are done.")
+    shown = config_text.decode("utf-8", "replace")
+    return RecordedRun(folder, rows, stages, summary, shown, config, notes)
+
+
+def _checked(adapter: TypeAdapter[Any], value: Any, where: str) -> Any:
+    try:
+        adapter.validate_python(value, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RunFolderError(f"{where}: {place}: {first['msg']}") from error
+    return value
+
+
+def labels(folders: Sequence[Path]) -> list[str]:
+    """Return a short unique name for each folder: as few of its last parts as possible.
+
+    Raises:
+        RunFolderError: If a folder is listed twice.
+    """
+    parts = [folder.resolve().parts for folder in folders]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise RunFolderError(f"runs must be different, got {', '.join(map(str, folders))}")
+
+
+def settings(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return the values of a configuration by their dotted names."""
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            found |= settings(value, f"{above}{key}.")
+        else:
+            found[f"{above}{key}"] = value
+    return found

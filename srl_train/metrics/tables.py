@@ -1,0 +1,50 @@
+"""Numbers as text, and tables for a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+MISSING = "\N{EN DASH}"
+"""Text for a number that was not measured."""
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Return the value with `digits` significant digits, or MISSING."""
+    return MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
+
+
+def share(value: float | None) -> str:
+    """Return the value in percent, or MISSING."""
+    return MISSING if value is None or not math.isfinite(value) else f"{100 * value:.1f} %"
+
+
+def measured(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[list[str]]:
+    """Return headers and cells as text, without the columns in which nothing was measured."""
+    cells = [[str(value) for value in row] for row in rows]
+    kept = [
+        place
+        for place in range(len(headers))
+        if not cells or any(row[place] not in (MISSING, "") for row in cells)
+    ]
+    return [[row[place] for place in kept] for row in ([*headers], *cells)]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines of equally wide columns; the first row is the header.
+
+    The first column and columns of words are flush left, columns of numbers flush right.
+    """
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    left = [
+        not place or any(cell[:1].isalpha() for cell in column[1:])
+        for place, column in enumerate(columns)
+    ]
+    return [
+        "  ".join(
+            cell.ljust(width) if to_left else cell.rjust(width)
+            for cell, width, to_left in zip(row, widths, left, strict=True)
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,8 @@
+"""One environment of each kind, for tests of behavior that all names of a kind share."""
+
+GAMES = (
+    "coop_compete_v0", "team_battle_v0", "staged_v0", "bandit_v0", "maze_race_v0",
+    "social_trading_v0", "social_negotiation_v0",
+)  # fmt: skip
+TASKS = ("math_v0", "tool_use_v0", "debate_v0")
+KINDS = (*GAMES, *TASKS)

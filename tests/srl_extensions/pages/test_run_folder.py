@@ -1,0 +1,165 @@
+"""Run folders are read as far as they are complete, and their headline says what was learned."""
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from srl_extensions.pages.headline import ends, headline, in_words
+from srl_extensions.pages.run_folder import edges, load
+from srl_train.metrics.errors import MetricsError, RunFolderError
+from tests.srl_extensions.pages.synthetic_runs import (
+    OPTIMUM,
+    UNIFORM,
+    config,
+    row,
+    stage_row,
+    write_run,
+)
+
+
+def few(count):
+    return [row(number) for number in range(count)]
+
+
+def test_a_finished_run_is_complete(tmp_path):
+    run = load(write_run(tmp_path / "run"))
+    assert run.notes == []
+    assert run.rounds == list(range(40))
+    assert (run.environment, run.mode, run.strategy, run.seed) == (
+        "coop_compete_v0", "cooperative", "selective", "0",
+    )  # fmt: skip
+    assert run.models == ("model_0", "model_1", "model_2", "model_3")
+    assert [path.name for path in run.sample_files] == ["round_00000.jsonl", "round_00039.jsonl"]
+    assert run.baselines == {"uniform": UNIFORM, "optimum": OPTIMUM}
+
+
+def test_series_follow_keys_and_tell_gaps(tmp_path):
+    rows = few(3)
+    rows[1]["environment"]["raw_reward"] = None
+    del rows[2]["models"]["model_3"]
+    run = load(write_run(tmp_path / "run", rows=rows))
+    assert run.series("round") == [0, 1, 2]
+    assert math.isnan(run.series("environment", "raw_reward")[1])
+    assert math.isnan(run.series("models", "model_3", "loss")[2])
+    assert math.isnan(run.series("models", "model_3", "loss", "deeper")[0])
+    assert run.total("models", "model_3", "samples") == 32
+
+
+@pytest.mark.parametrize(
+    ("gone", "note"),
+    [
+        ("metrics.jsonl", "0 of 40 rounds"),
+        ("summary.json", "Baselines and evaluations are missing"),
+        ("config.yaml", "config.yaml is not there"),
+    ],
+)
+def test_a_missing_file_is_noted(tmp_path, gone, note):
+    folder = write_run(tmp_path / "run")
+    (folder / gone).unlink()
+    assert note in " ".join(load(folder).notes)
+
+
+def test_the_torn_last_line_of_a_running_run_is_left_out(tmp_path):
+    folder = write_run(tmp_path / "run", rows=few(3))
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"round": 3, "env')
+    run = load(folder)
+    assert run.rounds == [0, 1, 2] and run.notes == ["3 of 40 rounds have been played."]
+
+
+ROUND = '{{"round": {}, "environment": {{{}}}, "models": {{{}}}, "a": 1{}}}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("summary.json", "{", "summary.json is damaged"),
+        ("summary.json", "[]", "summary.json"),
+        ("summary.json", '{"baselines": {"uniform": "a"}}', "baselines.uniform"),
+        ("summary.json", '{"evaluation": "x"}', "evaluation"),
+        ("summary.json", '{"a": ' * 1000 + "1" + "}" * 1000, "nested deeper"),
+        ("config.yaml", "a: [", "config.yaml is damaged"),
+        ("metrics.jsonl", "x\n{}\n", "line 1 is damaged"),
+        ("metrics.jsonl", '{"not_finite": [[["a", "b"], "nan"]]}\n', "names no place"),
+        ("metrics.jsonl", ROUND.format(0, "", '"model_0": 3', ""), "line 1: models.model_0"),
+        ("metrics.jsonl", ROUND.format(10**400, "", "", ""), "line 1: round"),
+        ("metrics.jsonl", ROUND.format(0, '"winners": {"a": "b"}', "", ""), "winners.a"),
+        ("metrics.jsonl", ROUND.format(0, "", "", ', "seconds": {"a": "b"}'), "seconds"),
+        ("metrics.jsonl", ROUND.format(0, "", "", ', "by_environment": 5'), "by_environment"),
+        ("metrics.jsonl", ROUND.format(0, "", '"m": {"seats": 5}', ""), "models.m.seats"),
+        ("stages.jsonl", '{"round": 0, "stage": ["sft"], "models": {}}\n', "line 1: stage"),
+        ("stages.jsonl", '{"round": 0, "stage": "sft", "models": 3}\n', "line 1: models"),
+    ],
+)
+def test_damage_is_told_in_one_line(tmp_path, name, content, says):
+    folder = write_run(tmp_path / "run")
+    (folder / name).write_text(content)
+    with pytest.raises((RunFolderError, MetricsError), match=says) as told:
+        load(folder)
+    assert len(str(told.value)) < 500
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "stages.jsonl", "summary.json", "config.yaml"])
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_plain_file_is_not_read(tmp_path, name, make):
+    folder = write_run(tmp_path / "run", rows=[])
+    (folder / name).unlink(missing_ok=True)
+    make(folder / name)
+    with pytest.raises(MetricsError, match=f"{name} is not a plain file"):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "."])
+def test_no_run_is_an_error(tmp_path, name):
+    with pytest.raises(RunFolderError, match="no run at"):
+        load(tmp_path / name)
+
+
+def test_passes_of_stages_are_read_in_order(tmp_path):
+    rows = [stage_row(0, "sft", 0), stage_row(1, "sft", 1), stage_row(2, "dpo", 0)]
+    run = load(write_run(tmp_path / "run", rows=[], stage_rows=rows, told=config(rounds=0)))
+    assert [(name, len(passes)) for name, passes in run.stages.items()] == [("sft", 2), ("dpo", 1)]
+    assert run.models == ("model_0", "model_1", "model_2", "model_3") and run.notes == []
+
+
+def measured(reward, error=0.001):
+    return {"raw_reward": reward, "standard_error": error}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "mode", "said"),
+    [
+        (measured(0.7937), measured(0.7937), "cooperative", "the mean reward did not change"),
+        (measured(0.7937), measured(0.7947), "cooperative", "no change beyond chance"),
+        (measured(0.7937), measured(0.7637), "cooperative", "it fell by 0.0300"),
+        (measured(0.7937), measured(0.8437), "competitive", "not what this mode trains for"),
+        (measured(0.8495), measured(0.8535), "hierarchical", "it rose by 0.0040"),  # there already
+        (measured(0.7937, None), measured(0.8437, None), "cooperative", "the optimum is 0.8500"),
+    ],
+)
+def test_nothing_is_called_learned_where_nothing_was(tmp_path, before, after, mode, said):
+    evaluation = {"before": before, "after": after}
+    folder = write_run(tmp_path / "run", rows=[], told=config(mode), evaluation=evaluation)
+    told = " ".join(in_words(load(folder)))
+    assert said in told
+    assert "learned" not in told and "nan" not in told
+
+
+def test_the_headline_is_the_evaluations_where_there_are_some(tmp_path):
+    run = load(write_run(tmp_path / "run"))
+    assert (headline(run).before, headline(run).after) == (0.763, 0.848)
+    assert in_words(run) == [
+        "coop_compete_v0: mean raw reward 0.7630 -> 0.8480 (evaluation before and after training)",
+        "it rose by 0.0850 (+- 0.0014 standard error of the difference)",
+        "uniform play earns 0.7625, the optimum is 0.8500: 97.7% (+- 1.1%) of the way there from "
+        "0.7630 was learned",
+    ]
+    # Nothing in the evaluations about cooperation: the first and last tenth of the rounds.
+    assert ends(run, "cooperation_rate") == edges(run.series("environment", "cooperation_rate"))
+
+
+def test_nothing_recorded_is_said(tmp_path):
+    folder = write_run(tmp_path / "run", rows=[], evaluation={})
+    assert in_words(load(folder)) == ["coop_compete_v0: no reward is recorded yet"]
