@@ -271,15 +271,6 @@ def test_wrong_settings_are_refused(change, told):
         from_tree({**SELF_PLAY, **change})
 
 
-def test_names_of_pools_of_adapters_cannot_be_attributes():
-    name = "forward"
-    seats = {**SELF_PLAY["seats"], "blue_0": name, "blue_1": name}
-    tree = {**SELF_PLAY, "opponent_pools": {name: {}}, "seats": seats}
-    config = from_tree({**tree, "models": {"count": 2, "adapters": {"rank": 2}}})
-    with pytest.raises(ConfigError, match=f"opponent_pools.*{name}"):
-        build_run(config)
-
-
 @pytest.mark.parametrize(
     "change",
     [
