@@ -89,7 +89,6 @@ class OfflineLearner(SteppedLearner):
             self._patched.forward = self._forward
 
     def begin_update(self, samples: Sequence[Any], seed: int, version: int) -> int:
-        """Start one pass over the samples, shuffled by `seed`; return its number of steps."""
         self._begin(seed)
         order = np.random.default_rng(seed).permutation(len(samples))
         size = self._config.batch_size
@@ -100,7 +99,6 @@ class OfflineLearner(SteppedLearner):
         return len(self._batches)
 
     def end_update(self) -> dict[str, float]:
-        """Return TRL's metrics since `begin_update`, averaged."""
         self._batches = []
         self.losses = list(self._trainer._metrics["train"]["loss"])
         metrics = super().end_update()
@@ -226,7 +224,6 @@ class DpoLearner(OfflineLearner):
             self._model.delete_adapter(REFERENCE)
 
     def tokenised(self, rows: Sequence[Mapping[str, Any]]) -> list[Preference]:
-        """Tokenize rows of preference files as TRL does."""
         if not rows:
             return []
         trainer = self._trainer
@@ -238,7 +235,6 @@ class DpoLearner(OfflineLearner):
         return [Preference(*(tuple(row[f"{column}_ids"]) for column in COLUMNS)) for row in found]
 
     def reference_logprobs(self, samples: Sequence[Preference]) -> References:
-        """Return (chosen, rejected) log-probabilities of each pair, computed by TRL."""
         trainer = self._trainer
         trainer.model.eval()
         found: list[tuple[float, float]] = []

@@ -15,18 +15,6 @@ MOST_RANK = 65_536
 """Upper bound of the rank of adapters: the widest layer of any model."""
 
 
-def at_least(name: str, value: float, low: float) -> None:
-    """Raise ConfigError unless value >= low."""
-    if not value >= low:
-        raise ConfigError(f"{name} is {value}: give {low} or more")
-
-
-def above(name: str, value: float, low: float) -> None:
-    """Raise ConfigError unless value > low."""
-    if not value > low:
-        raise ConfigError(f"{name} is {value}: give more than {low}")
-
-
 def within(name: str, value: float, low: float, high: float) -> None:
     """Raise ConfigError unless low <= value <= high."""
     if not low <= value <= high:

@@ -292,13 +292,11 @@ class PlayedLearner(SteppedLearner):
             )
 
     def end_update(self) -> dict[str, float]:
-        """Return TRL's metrics since `begin_update`, averaged."""
         self._samples = ()
         self._trainer._buffered_inputs = None
         return super().end_update()
 
     def reference(self) -> dict[str, Tensor]:
-        """Return the tensors of TRL's reference model or adapter; empty if beta is 0."""
         trainer = self._trainer
         if not trainer.beta:
             return {}

@@ -243,7 +243,6 @@ class PpoLearner(PlayedLearner):
         return {"entropy_coef": self._config.entropy_coef}
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
-        """Start one update and return the largest number of its optimizer steps."""
         if not isinstance(self._trainer.critic, CentralCritic):
             self._check_length(samples)
         return super().begin_update(samples, seed, version)
@@ -261,7 +260,6 @@ class PpoLearner(PlayedLearner):
             )
 
     def compute_gradients(self) -> dict[str, Tensor]:
-        """Return the next step's gradients."""
         self._trainer.divergence.clear()
         gradients = super().compute_gradients()
         sums, tokens = zip(*processes.gather(self._trainer.divergence), strict=True)
@@ -270,7 +268,6 @@ class PpoLearner(PlayedLearner):
         return gradients
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
-        """Clip the critic's and the policy's gradient to max_grad_norm each, then one step."""
         if gradients is not None:
             own = _critics(gradients)
             norm = torch.nn.utils.get_total_norm(list(own.values()))
@@ -279,12 +276,10 @@ class PpoLearner(PlayedLearner):
         super().apply_gradients(gradients)
 
     def counters(self) -> dict[str, Any]:
-        """Return the schedule, the steps and the scale of the critic's values."""
         scale = self._trainer.scale
         return {**super().counters(), **({"value_scale": scale.state()} if scale else {})}
 
     def load_counters(self, counters: Mapping[str, Any]) -> None:
-        """Restore a result of `counters`."""
         super().load_counters(counters)
         if self._trainer.scale:
             self._trainer.scale.load_state(counters["value_scale"])

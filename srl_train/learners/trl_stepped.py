@@ -73,7 +73,6 @@ class SteppedLearner(Learner):
         self._parameters = {n: parameters[n] for n in self._names}
 
     def parallelism(self) -> str:
-        """Return the processes that train the model, in words."""
         accelerator = self._trainer.accelerator
         count, device = accelerator.num_processes, accelerator.device.type
         if count == 1:
@@ -99,7 +98,6 @@ class SteppedLearner(Learner):
             parameter.grad = None
 
     def learn(self, samples: Sequence[Any], seed: int, version: int) -> Learned:
-        """Run one update, without the steps whose gradient is not finite."""
         left_out = []
         for step in range(self.begin_update(samples, seed, version)):
             gradients = self.compute_gradients()
@@ -110,7 +108,6 @@ class SteppedLearner(Learner):
         return Learned(self.end_update(), left_out)
 
     def compute_gradients(self) -> dict[str, Tensor]:
-        """Run TRL's forward, loss and backward for the next step."""
         trainer = self._trainer
         trainer.model.train()  # TRL derives its own mode from this
         parts = trainer.args.gradient_accumulation_steps
@@ -151,7 +148,6 @@ class SteppedLearner(Learner):
         return {**gradients, **trainer.accelerator.reduce(critic, "mean")}
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
-        """Clip to max_grad_norm, then one AdamW and schedule step."""
         if gradients is None:
             return  # no step at all: AdamW would move even on zeros
         trainer = self._trainer
@@ -170,29 +166,24 @@ class SteppedLearner(Learner):
             parameter.grad = None
 
     def end_update(self) -> dict[str, float]:
-        """Return TRL's metrics since `begin_update`, averaged."""
         collected = self._trainer._metrics["train"]
         metrics = {name: sum(values) / len(values) for name, values in collected.items() if values}
         collected.clear()
         return processes.mean_metrics(metrics)
 
     def weights(self) -> dict[str, Tensor]:
-        """Return the trainable parameters by name: the live tensors, detached."""
         return {name: parameter.detach() for name, parameter in self._parameters.items()}
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy the given values into the trainable parameters."""
         fsdp.let_go(self._trainer.model)
         with torch.no_grad():
             for name, value in weights.items():
                 self._parameters[name].copy_(fsdp.like(value, self._parameters[name]))
 
     def reference(self) -> dict[str, Tensor]:
-        """Return the reference model's live tensors by parameter name; empty without one."""
         return {}
 
     def set_reference(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy the given values into the reference model, if there is one."""
         with torch.no_grad():
             for name, tensor in self.reference().items():
                 tensor.copy_(weights[name])
@@ -215,17 +206,14 @@ class SteppedLearner(Learner):
             self._trainer.processing_class.save_pretrained(folder)
 
     def optimizer_state(self) -> dict[str, Any]:
-        """Return the optimizer's state_dict."""
         state: dict[str, Any] = self._trainer.optimizer.state_dict()
         return state
 
     def load_optimizer_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a result of `optimizer_state`."""
         optimizer = self._trainer.optimizer
         optimizer.load_state_dict(fsdp.optimizer_state_like(state, optimizer))
 
     def refuse_state(self, state: Mapping[str, Any]) -> None:
-        """Raise ValueError unless keys, shapes and dtypes equal those of this learner's state."""
         if wrong := misfit(state["weights"], self.weights()):
             raise ValueError(f"weights: {wrong}")
         if state["reference"] and (wrong := misfit(state["reference"], self.reference())):
@@ -234,13 +222,11 @@ class SteppedLearner(Learner):
         refuse_unlike(state["counters"], self.counters(), "counters")
 
     def counters(self) -> dict[str, Any]:
-        """Return the schedule's plain numbers, the optimizer steps and the hyperparameters."""
         schedule = self._trainer.lr_scheduler.state_dict()
         plain = {k: v for k, v in schedule.items() if isinstance(v, int | float | list | bool)}
         return {"schedule": plain, "global_step": self._trainer.state.global_step}
 
     def load_counters(self, counters: Mapping[str, Any]) -> None:
-        """Restore a result of `counters`."""
         self._trainer.lr_scheduler.load_state_dict(dict(counters["schedule"]))
         self._trainer.state.global_step = counters["global_step"]
 
