@@ -1,4 +1,4 @@
-"""Construction of a run from its configuration, straight down: `build_run`."""
+"""Construction of a run from its configuration; `build_run` has all steps in order."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def build_run(
 
     Args:
         config: Configuration of the run.
-        make_env: Function that makes the environment, in place of `config.environment`.
-        strategy: Update strategy in place of `config.updates.strategy`. The configuration of the
-            run says that objects were given.
+        make_env: Function that makes the environment; replaces `config.environment`.
+        strategy: Update strategy; replaces `config.updates.strategy`. The run's configuration
+            records that objects were passed.
         server_logs: Folder for the logs of model servers; None uses the cache folder.
-        models: Model objects to train in place of models that `config.models.base` names.
+        models: Model to the object to train; replaces the model's base.
 
     Raises:
         ConfigError: If parts do not fit together.
@@ -159,7 +159,7 @@ def check_shares(config: RunConfig, number: int) -> None:
 def _with_objects_named(
     config: RunConfig, make_env: Callable[[], Any] | None, strategy: UpdateStrategy | None
 ) -> RunConfig:
-    """Name given objects in the configuration, so that nobody resumes the run without them."""
+    """Record passed objects in the configuration, so that a resume without them is refused."""
     if make_env is not None:
         with closing(make_env()) as env:
             name = env.metadata["name"]
@@ -169,11 +169,11 @@ def _with_objects_named(
     if strategy is not None:
         if not isinstance(updates, AsynchronousConfig):
             raise ConfigError(
-                f"updates: must be left out with a strategy object, got {updates.strategy!r}"
+                f"updates must be left out if a strategy is passed, got {updates.strategy!r}"
             )
         config = config.replaced(updates=updates.replaced(strategy=CUSTOM))
     elif updates.strategy == CUSTOM:
-        raise ConfigError("updates.strategy: 'custom' needs a strategy object (Trainer's strategy)")
+        raise ConfigError("updates.strategy 'custom' requires the argument `strategy` of Trainer")
     return config
 
 

@@ -1,10 +1,10 @@
 """Credit assignment: advantages per step from the rewards of whole episodes.
 
-Every scheme is a pure function: groups of episodes, the agents' roles and a state go in, one
-advantage per agent and step and the next state come out. Episodes of a group start from the same
-seed. To add a scheme, write its function, name it in a configuration section, and add both to
-`_OWN`. A scheme of an extension is an entry of `CREDIT_SCHEMES`; one that replays episodes also has
-hooks in `CREDIT_HOOKS`.
+Every scheme is a pure function from groups of episodes, the agents' roles and a state to one
+advantage per agent and step and the next state. Episodes of a group start from the same seed.
+To add a scheme, write its function, add its name to a section (`PlainCredit` if it has no
+settings), and add an entry to `_OWN`. A scheme of an extension is an entry of `CREDIT_SCHEMES`; one
+that replays episodes also has hooks in `CREDIT_HOOKS`.
 
 Axes are in the names of arguments: `_ET` is episodes by steps, `_T` is steps.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Group = Sequence[Game]
 """Episodes with the same start, which are compared with each other."""
 Advantages = list[dict[str, list[float]]]
-"""Per episode of a group: agent to the advantage of each of its steps."""
+"""Per episode of a group: agent to the advantage of each step; unused if not `Decision.asked`."""
 CreditState = Mapping[str, float]
 """Numbers that a scheme keeps between rounds, saved in checkpoints; empty before the first
 round."""
@@ -88,7 +88,7 @@ def assign_credit(
 ) -> tuple[list[Game], CreditState]:
     """Return the episodes with advantages per step, and the scheme's next state.
 
-    `games` are those of a round, group after group; without a scheme they are returned as they are.
+    `games` are all episodes of a round, group after group. Without a scheme they are unchanged.
     """
     if scheme is None:
         return list(games), state
@@ -179,7 +179,7 @@ def per_group(advantages: Callable[[Group, AgentRoles], Advantages]) -> CreditSc
 
 
 def per_agent(advantages: Callable[[Group, str, AgentRoles], list[list[float]]]) -> CreditScheme:
-    """Make a stateless scheme from a function of one group and one agent."""
+    """Make a stateless scheme from a function: (group, agent, roles) -> [episode][step]."""
 
     def scheme(group: Group, roles: AgentRoles) -> Advantages:
         found = {agent: advantages(group, agent, roles) for agent in roles.agents}

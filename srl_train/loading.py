@@ -169,7 +169,7 @@ def checkpoint_modules(
         raise ConfigError(
             f"{folder}: 'tiny' cannot be built again for an environment passed as an object"
         )
-    make_env = partial(build_env, config, trusted=trusted)  # only called for what needs one
+    make_env = partial(build_env, config, trusted=trusted)  # called if a base requires it
     backends, modules, _ = learning_models(models, bases, make_env, config.seed)
     for name in names:
         plays = without_critic(saved.tensors(f"models/{name}"))
@@ -208,14 +208,14 @@ def learning_models(
         bases: Model -> base.
         make_env: Constructor of the environment that 'tiny' is built for.
         seed: Seed of the adapters' first weights.
-        play_copies: Whether samplers have copies of the weights, for play during an update.
+        play_copies: If True, samplers have copies of the weights, for episodes during an update.
         given: Model -> model object that replaces its base.
 
     Returns:
         Model -> backend; model -> module to train; model -> module that the backend samples from.
 
     Raises:
-        ConfigError: An adapter has other settings than `models.adapters`.
+        ConfigError: The settings of an adapter differ from `models.adapters`.
     """
     how = Loading.of(models)
     if models.adapters is None:
@@ -274,15 +274,15 @@ def _as_given(given: ModelObject, how: Loading, name: str) -> HuggingFaceBackend
 
 def copy_to_play(module: Any) -> Any:
     """Return a module with copies of the trainable tensors, which shares all others."""
-    still = [one for one in module.parameters() if not one.requires_grad]
-    shared = [*still, *module.buffers(), *shared_states(module)]
+    frozen = [one for one in module.parameters() if not one.requires_grad]
+    shared = [*frozen, *module.buffers(), *shared_states(module)]
     return copy.deepcopy(module, {id(one): one for one in shared}).eval().requires_grad_(False)
 
 
 def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> RunConfig:
     """Return the configuration with the objects' folders as bases, and with their dtype.
 
-    A run's checkpoints hold all weights, so they can be loaded from its files alone.
+    A run's checkpoints contain all weights, so they can be loaded without the objects.
 
     Raises:
         ConfigError: The objects cannot be trained.
@@ -316,7 +316,7 @@ def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> R
 
 @dataclass(frozen=True)
 class InProcessPublisher(WeightPublisher):
-    """Publishes to backends that sample from modules of this process."""
+    """Publisher for backends that sample from modules of this process."""
 
     backends: Mapping[str, HuggingFaceBackend]
     """Model or pool -> backend."""
@@ -327,7 +327,7 @@ class InProcessPublisher(WeightPublisher):
     """Names that are adapters of their backend's model."""
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """See WeightPublisher. Waits for a batch that is being sampled."""
+        """Publish the weights after the batch that is currently sampled; see WeightPublisher."""
         backend, adapter = self.backends[name], name if name in self.adapters else None
         digest = weights_digest(tensors)
         with backend.lock:
@@ -347,10 +347,7 @@ class InProcessPublisher(WeightPublisher):
 
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str | None:
-    """Return the BLAKE2b hash of names and values in hexadecimal.
-
-    None for weights that are sharded over processes or larger than DIGESTED_BYTES.
-    """
+    """Return the BLAKE2b hash of the weights; None if sharded or larger than DIGESTED_BYTES."""
     sharded = any(isinstance(own, DTensor) for own in weights.values())
     if sharded or sum(own.nbytes for own in weights.values()) > DIGESTED_BYTES:
         return None
@@ -370,7 +367,7 @@ class SamplerStart:
 
     make_env: Callable[[], Any]
     frozen: Mapping[str, str]
-    """Frozen model -> base. Those that the backend does not open are loaded in this process."""
+    """Frozen model -> base. Models that the backend does not open are loaded in this process."""
     logs: Path | None = None
     """Folder for logs of servers; None is a folder in the cache."""
     learns_here: bool = True
@@ -381,7 +378,7 @@ class SamplerStart:
 
 @dataclass(frozen=True)
 class Samplers:
-    """Models of a run, as a backend samples from them."""
+    """Samplers of a run's models, opened by a backend."""
 
     modules: Mapping[str, Any]
     """Model -> module of its learner, if it trains in this process."""
@@ -428,20 +425,21 @@ def build_backends(
     """
     models = config.models
     chat = {n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)}
-    still = {n: base for n, base in models.frozen_models.items() if n not in chat}
+    local = {n: base for n, base in models.frozen_models.items() if n not in chat}
     with ExitStack() as ends:
         if served is None:
-            start = SamplerStart(make_env, still, server_logs, trained_here, given)
+            start = SamplerStart(make_env, local, server_logs, trained_here, given)
             served = Plugin(config.backend.SAMPLERS).load()(config, start)
         ends.callback(served.close)
         backends = dict(served.backends)
         adapters = frozenset(backends) if models.adapters is not None else frozenset()
         how = Loading.of(models)
-        for name, base in still.items():
+        for name, base in local.items():
             if name not in backends:
                 if (inside := in_checkpoint(base)) is not None:
-                    loaded, modules = checkpoint_modules(*inside[:1], [inside[1]], models.device)
-                    backend = loaded[inside[1]].with_model(modules[inside[1]])
+                    folder, model = inside
+                    loaded, modules = checkpoint_modules(folder, [model], models.device)
+                    backend = loaded[model].with_model(modules[model])
                     backend.name = name
                 else:
                     backend = load_backend(base, make_env, how, name=name)

@@ -1,7 +1,7 @@
-"""Names of players: the scripted policy or the models of a name.
+"""Parsing of players' names, and the settings with which their models are loaded and sampled.
 
-The rule is the same everywhere: seats of a training run, `srl eval`, `play`, `crossplay`, `collect`
-and `exploit`. Nothing is imported or loaded to read a name.
+Names have the same meaning in the seats of a training run and in `srl eval`, `play`, `crossplay`,
+`collect` and `exploit`. Parsing a name loads no model and imports no policy.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _MODEL = re.compile(r"model_(\d+)")
 
 @dataclass(frozen=True)
 class PlayerSpec:
-    """Meaning of one name."""
+    """Parsed name of a player: a scripted policy, or models with their sources."""
 
     name: str
     """Name as it was written."""
     kind: Literal["scripted", "tiny", "folder", "hub", "run", "api"]
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Model -> 'tiny', folder, hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL. Several only if the
-    name means all models of a run."""
+    """Model -> 'tiny', folder, hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL. Only the name of a
+    run or checkpoint has several models."""
     run: Path | None = None
     """Folder of the run or checkpoint, for its models."""
 
@@ -58,10 +58,10 @@ class PlayerSpec:
 
 
 def parse_player(name: str) -> PlayerSpec:
-    """Return the meaning of `name`.
+    """Parse the name of a player.
 
     Args:
-        name: One of these, of which a run's folder precedes a module of the same name:
+        name: One of these; a run's folder takes precedence over a module of the same name:
 
             - a scripted policy, or 'module:Class', a policy of the user's own
             - 'tiny'
@@ -72,7 +72,7 @@ def parse_player(name: str) -> PlayerSpec:
             - BACKEND:MODEL, such as 'openai:gpt-5-mini'
 
     Raises:
-        ConfigError: The name means no player.
+        ConfigError: No player has this name.
         UntrustedError: A record names a player that is not part of this library
             (`loading.closed`).
     """
@@ -82,8 +82,7 @@ def parse_player(name: str) -> PlayerSpec:
         return PlayerSpec(name, "tiny", {TINY: TINY})
     if loading.is_closed():
         raise UntrustedError(
-            f"{name!r:.200} is a player that a record names, and is neither loaded nor asked: "
-            f"{loading.WAY_OUT}"
+            f"{name!r:.200} is a player that a record names, and is not loaded: {loading.WAY_OUT}"
         )
     if is_api_name(name):
         return PlayerSpec(name, "api", {name: name})
@@ -113,12 +112,12 @@ def parse_player(name: str) -> PlayerSpec:
 
 
 def base_named(setting: str, base: str) -> str:
-    """Return the source of a model of a configuration.
+    """Return the source of a model that a configuration names.
 
-    It is 'tiny', an absolute folder, a hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL.
+    The source is 'tiny', an absolute folder, a hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL.
 
     Raises:
-        ConfigError: The name means several models or none. The message begins with `setting`.
+        ConfigError: The name has several models or none. The message begins with `setting`.
             `models.base` cannot be in a checkpoint, because training starts from a model's folder.
     """
     if base != TINY and not any(mark in base for mark in "/:") and not Path(base).exists():
@@ -134,7 +133,7 @@ def base_named(setting: str, base: str) -> str:
     [(first, source)] = named.sources.items()
     if setting == "models.base" and named.run is not None and is_checkpoint(named.run):
         raise ConfigError(
-            f"{setting}: {base} is in a checkpoint: write it to a folder first, "
+            f"{setting} must not be in a checkpoint, got {base}; write it to a folder first: "
             f"srl export {named.run}:{first} FOLDER"
         )
     return os.path.abspath(source) if named.kind in ("folder", "run") else source
@@ -143,13 +142,13 @@ def base_named(setting: str, base: str) -> str:
 def refuse_missing_folder(name: str) -> None:
     """Raise ConfigError for the path of a folder that does not exist.
 
-    A slip in a folder's name should not lead to a download. NAME/NAME is a hub name unless a folder
-    NAME exists.
+    A misspelled folder should not start a download. NAME/NAME is a hub name unless a folder NAME
+    exists.
     """
     name = name.partition("@")[0]
     place = Path(name).expanduser()
-    surely = name.startswith(("/", ".", "~", "runs/")) or name.count("/") > 1
-    if place.exists() or not (surely or ("/" in name and place.parent.is_dir())):
+    is_path = name.startswith(("/", ".", "~", "runs/")) or name.count("/") > 1
+    if place.exists() or not (is_path or ("/" in name and place.parent.is_dir())):
         return
     there = [path.name for path in place.parent.glob("*/")]
     close = get_close_matches(place.name, there, n=1, cutoff=0.5)
@@ -168,7 +167,7 @@ def models_of_run(folder: Path) -> dict[str, str]:
     there = {path.name: str(path) for path in paths if _is_model(path)}
     if not there:
         raise ConfigError(
-            f"{folder}/models holds no model: continue the run by srl train --resume --out "
+            f"{folder}/models contains no model: continue the run by srl train --resume --out "
             f"{folder}, or give one of {folder}/checkpoints"
         )
     return there
@@ -259,7 +258,7 @@ class ModelSettings:
 def settings_of_run(place: Path) -> ModelSettings:
     """Return the settings of the models of a run or checkpoint.
 
-    Only the section `models` is read, because others may name objects that were passed to the run.
+    Only the section `models` is read, because other sections may name objects passed to the run.
     Raises ConfigError if the section cannot be read.
     """
     from srl_train.config.models import ModelsConfig
@@ -280,5 +279,5 @@ def config_tree(place: Path) -> Any:
 
     path = place / "config.yaml"
     if not path.is_file():
-        raise ConfigError(f"{path} is missing: a run's folder holds its configuration")
+        raise ConfigError(f"{path} is missing: a run's folder contains its configuration")
     return read_tree(path)

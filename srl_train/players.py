@@ -1,4 +1,4 @@
-"""Players of an environment's agents: from names to policies, and who may play in a run."""
+"""Policies of players by name, and checks of the players of a training run."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ USUAL_OF_APIS = Sampling(max_new_tokens=2048)
 SeatedPolicies = Callable[[Mapping[str, str]], Mapping[str, Policy]]
 """(agent -> player) -> (agent -> policy)."""
 KEPT_SEATINGS = 256
+"""Number of assignments whose policies are kept."""
 
 
 # From names to policies
@@ -80,20 +81,20 @@ class Resolver:
             if player.name not in self.chat_models:
                 [source] = player.sources.values()
                 self.chat_models[player.name] = api_model(source)
-            asked = self.chat_models[player.name]
+            model = self.chat_models[player.name]
             sampling, per_agent = settings.sampling, settings.per_agent
             if agents is not None:  # settings of other agents may not suit this model
                 per_agent = {agent: settings.per_agent.get(agent, sampling) for agent in agents}
             shared = sampling if agents is None else None
             try:
-                return [ChatPolicy(asked, view, sampling=shared, per_agent=per_agent)]
+                return [ChatPolicy(model, view, sampling=shared, per_agent=per_agent)]
             except PolicyError as error:
                 raise ConfigError(f"{error} (models.agent_sampling, or --temperature)") from error
         from srl_agents.llm.text_policy import TextPolicy
 
-        called = player.sources if self.full_names else {name: name for name in player.sources}
+        labels = player.sources if self.full_names else {name: name for name in player.sources}
         if player.name not in self._loaded or TINY in player.sources.values():
-            # The embedded model is another one in every environment.
+            # The embedded model is built for one environment, so another one needs a new model.
             from srl_train.loading import load_all  # imports torch
 
             self._loaded[player.name] = load_all(
@@ -107,7 +108,7 @@ class Resolver:
                 per_agent=settings.per_agent,
                 adapter=one.adapter,
                 constrained=settings.constrained,
-                name=called[one.name],
+                name=labels[one.name],
             )
             for one in self._loaded[player.name]
         ]
@@ -147,7 +148,7 @@ class Resolver:
         return settings
 
     def record(self, player: PlayerSpec) -> dict[str, Any]:
-        """Return a player and its settings as plain data; with the usage so far, for an API."""
+        """Return a player and its settings as plain data; an API model adds its usage so far."""
         if not player.sources:
             return {"kind": player.kind}
         settings = self.settings_of(player)
@@ -172,8 +173,8 @@ def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
     """Return the matchmaking of a run.
 
     Raises:
-        ConfigError: An agent or player is unknown, a policy is held out for evaluation, or the
-            models cannot be matched as `matchmaking` says.
+        ConfigError: An agent or player is unknown, a policy is reserved for evaluation, or the
+            models cannot be matched by `matchmaking`.
     """
     known = (*config.models.names, *config.models.frozen_models, *config.opponent_pools)
     refuse_partners(config.seats, known, env)
@@ -185,11 +186,11 @@ def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
 
 
 def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any) -> None:
-    """Raise ConfigError for a seat of an unknown player or of a held-out scripted policy."""
+    """Raise ConfigError for an unknown player or a scripted policy reserved for evaluation."""
     offered = ", ".join([*sorted({*models, *names(env, holdout=False)}), "MODULE:CLASS"])
     for agent, who in seats.items():
         if who not in models and not is_scripted(who):
-            raise ConfigError(f"seats.{agent} is {who!r}: give one of {offered}")
+            raise ConfigError(f"seats.{agent} must be one of {offered}, got {who!r}")
         if who not in models and is_held_out(who):
             raise ConfigError(
                 f"seats.{agent} is {who!r}, which is kept for evaluation (srl eval): to train, "
@@ -198,7 +199,7 @@ def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any)
 
 
 def refuse_levels(section: EnvironmentConfig, env: Any) -> None:
-    """Raise ConfigError if the environment plays levels that are held out for evaluation."""
+    """Raise ConfigError if the environment plays levels that are reserved for evaluation."""
     try:
         scenarios.refuse_levels("environment", section.name, section.options, env)
     except EnvConfigError as error:
@@ -211,7 +212,7 @@ def build_sampling(config: RunConfig, matchmaking: Matchmaking) -> dict[str, Sam
     for agent in models.agent_sampling:
         if agent not in agents:
             raise ConfigError(
-                f"models.agent_sampling names {agent!r}: the agents are {', '.join(agents)}"
+                f"models.agent_sampling must name agents ({', '.join(agents)}), got {agent!r}"
             )
     sampling = {agent: models.sampling_of(agent).build() for agent in agents}
     for name in models.names:
@@ -244,7 +245,7 @@ def policies_by_seats(
     def build(pairs: tuple[tuple[str, str], ...]) -> dict[str, Policy]:
         seats, backends = dict(pairs), players.backends
         adapters = {agent: who for agent, who in pairs if who in players.adapters}
-        writers = {
+        text_policies = {
             id(backend): TextPolicy(
                 backend,
                 view,
@@ -266,7 +267,7 @@ def policies_by_seats(
         except PolicyError as error:
             raise ConfigError(f"seats: {error}") from error
         return {
-            agent: built[agent] if agent in built else writers[id(backends[who])]
+            agent: built[agent] if agent in built else text_policies[id(backends[who])]
             for agent, who in seats.items()
         }
 

@@ -140,7 +140,7 @@ def plan_round(run: Run, number: int) -> RoundPlan:
     games = PlannedGames(
         env_seeds,
         policy_seeds,
-        # A whole group is in the same phase of a staged game: compared members share their rules.
+        # A group is in one phase of a staged environment, so that its episodes share their rules.
         [
             {"episode": number * len(env_seeds) + index - index % rollout.per_start}
             for index in range(len(env_seeds))
@@ -174,9 +174,10 @@ def play(run: Run, plan: RoundPlan, numbers: Iterable[int] | None = None) -> lis
 
 
 def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
-    """Shape rewards, assign credit and build samples, in the order of the rounds.
+    """Shape rewards, assign credit and build samples.
 
-    The states of the credit scheme, the mode, the pools and the totals advance with each round.
+    Rounds must be prepared in order, because each one advances the states of the credit scheme, the
+    mode, the pools and the totals.
 
     Raises:
         TrainingError: If more than `max_failed_fraction` of the episodes failed. Nothing has
@@ -243,7 +244,7 @@ def learn(run: Run, played: PlayedRound, models: Collection[str]) -> dict[str, U
         first = {**update_models(run, batches, context, index, updates), **first}
         index += 1
     for model, update in updates.items():
-        if index > 1 and model in first:  # the change of a single update is known
+        if index > 1 and model in first:  # after one update, its weight change is the round's
             update.weight_change = distance(first[model], run.learners[model].weights())
         update.version = run.versions[model]
         update.dropped = run.buffers[model].dropped.copy()
@@ -262,7 +263,7 @@ def update_models(
     update_index: int,
     stats: Mapping[str, UpdateStats],
 ) -> dict[str, dict[str, Tensor]]:
-    """Update the models in `batches` together; the strategy decides what they exchange.
+    """Update the models in `batches` together; the strategy may exchange gradients or weights.
 
     A strategy that exchanges gradients or weights receives all models, including models without
     samples. An update counts, and is published, only if the weights changed.
@@ -333,9 +334,8 @@ def _learn_together(
         computed = each(lambda model: learners[model].compute_gradients(), active)
         gradients: dict[str, Mapping[str, Tensor] | None] = {**dict.fromkeys(learners), **computed}
         for model, gradient in computed.items():
-            if (
-                broken := not_finite(gradient)
-            ) is not None:  # No strategy may spread it to other models.
+            broken = not_finite(gradient)
+            if broken is not None:  # a strategy would spread NaN to other models
                 gradients[model] = None
                 skipped[model].append((step, broken))
         combined, run.strategy_state = run.strategy.on_gradients(

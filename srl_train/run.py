@@ -130,14 +130,14 @@ class StageProgress:
     open: Any = None
     """Current stage, while its learners exist."""
     saved: Mapping[str, Any] | None = None
-    """State of a current stage without learners: read from a checkpoint, or stopped."""
+    """State of the current stage while it has no learners: after a load or a stop."""
 
     @property
     def passes(self) -> int:
         """Number of passes over data in all stages."""
-        under_way = self.open.passes if self.open else (self.saved or {}).get("passes", 0)
+        current = self.open.passes if self.open else (self.saved or {}).get("passes", 0)
         finished: int = sum(report["passes"] for report in self.reports)
-        return finished + int(under_way)
+        return finished + int(current)
 
     def left(self, config: RunConfig) -> tuple[str, ...]:
         """Return the stages that are not finished, in order."""
@@ -148,12 +148,12 @@ class StageProgress:
         for name in self.left(config):
             for path in config.stages[name].data:
                 if not Path(path).is_file():
-                    raise ConfigError(f"{name}.data: there is no file {path}")
+                    raise ConfigError(f"{name}.data must contain existing files, got {path}")
 
     def state(self) -> dict[str, Any]:
         """Return plain data and tensors for a checkpoint."""
-        under_way = self.open.state() if self.open else self.saved
-        return {"reports": list(self.reports), "under_way": under_way}
+        current = self.open.state() if self.open else self.saved
+        return {"reports": list(self.reports), "under_way": current}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restore a result of `state`."""
@@ -162,11 +162,11 @@ class StageProgress:
 
 @dataclass
 class Run:
-    """A run as `build.build_run` makes it; rounds change it."""
+    """State of a run, built by `build.build_run` and changed by every round."""
 
     config: RunConfig
     engine: Engine
-    """Plays episodes and calls learners: in this process, under torchrun, or on a cluster."""
+    """Executor of episodes and learners: this process, torchrun processes, or a cluster."""
     make_env: Callable[[], Any]
     view: TextView
     teams: Mapping[str, str] | None
@@ -187,7 +187,7 @@ class Run:
     speaks_first: SpeaksFirst
     """Leader to the agents that receive its message before they act."""
     players: Players
-    """Everything with weights: backends, modules, opponent pools and the publisher."""
+    """Models that play: backends, modules, opponent pools and the publisher of their weights."""
     baselines: Mapping[str, float]
     """Known values of the environment, such as its optimum: mean raw reward per agent and step."""
     versions: dict[str, int] = field(default_factory=dict)
@@ -203,13 +203,13 @@ class Run:
     warnings: dict[str, str] = field(default_factory=dict)
     """Cause to the warning's text, see `warn_once`."""
     evaluations: dict[str, Any] = field(default_factory=dict)
-    """Results by time: "before", "after_sft", "after_dpo" and "after"."""
+    """Evaluation results by time: "before", "after_sft", "after_dpo" and "after"."""
 
     @property
     def seats(self) -> Mapping[str, str]:
         """Agent to policy name in the first episode of an evaluation, in the environment's order.
 
-        Without matchmaking, the same in all episodes.
+        Without matchmaking, all episodes have this assignment.
         """
         return self.matchmaking.usual
 

@@ -68,7 +68,7 @@ def per_token(sample: TokenSample, values: Sequence[float]) -> list[float]:
 def tokens_of(agent: str, turn: int, decision: Decision) -> Tokens:
     """Return the tokens of an answer. Raises ValueError if the decision has none."""
     if decision.tokens is None:
-        raise ValueError(f"{agent} answered turn {turn} without tokens: it cannot be trained")
+        raise ValueError(f"{agent} answered turn {turn} without tokens, which training requires")
     return decision.tokens
 
 
@@ -163,8 +163,8 @@ def samples_for(
 ) -> tuple[list[TokenSample], dict[str, int]]:
     """Return the samples of one model, and agent to the number of episodes left out.
 
-    If an agent never acted in some episode of a group, its samples of the whole group are left
-    out, because all groups need the same size.
+    If an agent never acted in one of a group's episodes, its samples of the whole group are left
+    out, because all groups must have the same size.
 
     Args:
         played: Agent to the episodes in which the model played it, group after group.
@@ -201,8 +201,8 @@ class UpdateBatch:
 class SampleBuffer:
     """First-in, first-out buffer of whole groups, per agent.
 
-    If a budget does not take all groups, the next group is one of the agent with the fewest groups
-    so far. All agents are then trained equally often, even if samples become too stale.
+    If a budget is smaller than the buffer, each next group is from the agent with the fewest groups
+    in updates so far. All agents are then trained equally often, even if samples become too stale.
     """
 
     def __init__(self, group_size: int, budget: int | None, max_staleness: int) -> None:

@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 
 
 class Trainer:
-    """Several models, one environment, one loop of rounds.
+    """Loop of rounds that trains several models in one environment.
 
-    Everything is built at the first use, so the configuration can be replaced before. The same
+    Everything is built at the first use, so the configuration can be replaced until then. The same
     configuration gives the same weights, stopped and resumed or not. Under torchrun every process
     builds a Trainer and calls the same methods (docs/training/processes.md).
 
     Args:
         config: Configuration of the run.
         run_dir: Folder of the run's files.
-        make_env: Function that makes the environment, in place of the configured one.
-        strategy: Update strategy in place of the configured one.
-        models: model_0 and so on to (PreTrainedModel, tokenizer), to train in place of loaded ones.
+        make_env: Function that makes the environment; replaces the configured environment.
+        strategy: Update strategy; replaces the configured strategy.
+        models: Model ("model_0") to (PreTrainedModel, tokenizer); replaces the model's base.
         sinks: Receivers of the rows of stages and rounds; a Watcher also receives episodes and
             evaluations.
         progress: Print a line per round to stderr; by default, if stderr is a terminal and no sink
@@ -82,8 +82,8 @@ class Trainer:
         self._recorder = Recorder(self.files, sinks, keep_rows=record_metrics, progress=progress)
         self._writes = processes.is_main()
         self._rounds: Schedule | None = None
-        self._torn = False
-        """True if models are ahead of the rounds that are accounted for."""
+        self._models_ahead = False
+        """True if training ended while models had learned from rounds that are not recorded."""
         self._run: Run | None = None
         self._built_from: RunConfig | None = None
         self._saved, self._claimed = (0, 0), False
@@ -138,8 +138,8 @@ class Trainer:
     def fit(self) -> dict[str, Any]:
         """Run the remaining stages, then all remaining rounds.
 
-        SIGINT and SIGTERM save the last complete round and then end the program, if they would have
-        ended it: at once while episodes are played, after the current update otherwise.
+        SIGINT and SIGTERM save the last complete round. Then they end the program, unless the
+        program handles them: at once while episodes are played, else after the current update.
 
         Returns:
             training_completed, total_episodes, training_time (seconds), training_metrics,
@@ -209,7 +209,7 @@ class Trainer:
                     self.save_checkpoint()
         if not stage.finished:
             return
-        for model, learner in run.learners.items():  # the rounds begin from here
+        for model, learner in run.learners.items():  # the reference of the rounds
             if run.config.algorithm_of(model).reference != "base":
                 learner.set_reference(learner.weights())
         try:
@@ -229,7 +229,7 @@ class Trainer:
         run = self.run
         number = run.next_round
         if number >= run.config.rounds:
-            raise TrainingError(f"all {run.config.rounds} rounds are trained: there is no next one")
+            raise TrainingError(f"all {run.config.rounds} rounds are trained; no round is left")
         if not self._recorder.is_open or run.stages.left(run.config):
             self.train_stages()
             if run.stages.left(run.config):
@@ -253,11 +253,11 @@ class Trainer:
         return every > 0 and (number + 1) % every == 0 and number + 1 < rounds
 
     def _is_due(self, done: int) -> bool:
-        """Return True if a checkpoint is due after so many rounds, or passes of stages."""
-        due = self.run.config.checkpoints
+        """Return True if a checkpoint is due after `done` rounds, or passes of stages."""
+        section = self.run.config.checkpoints
         passed = (time.monotonic() - self._saved_at) / 60
-        late = due.every_minutes > 0 and passed >= due.every_minutes
-        return (due.every > 0 and done % due.every == 0) or processes.any_of(late)
+        late = section.every_minutes > 0 and passed >= section.every_minutes
+        return (section.every > 0 and done % section.every == 0) or processes.any_of(late)
 
     def _account(self, run: Run, result: RoundResult) -> None:
         run.next_round += 1
@@ -265,8 +265,8 @@ class Trainer:
         self._recorder.round(run, result)
 
     def _settle(self) -> None:
-        """Account for the rounds that models are ahead of the last accounted one."""
-        if self._torn:
+        """Record the rounds that models have already learned from, and that are not recorded."""
+        if self._models_ahead:
             raise TrainingError(
                 "training failed or was interrupted after models had learned ahead of round "
                 f"{self.run.next_round}: build a new Trainer and load the last checkpoint"
@@ -326,7 +326,7 @@ class Trainer:
                 checkpoint_id = found[0]
             self._end_rounds()
             resume.load(run, self.files.checkpoints, checkpoint_id)
-        self._torn = False
+        self._models_ahead = False
         self._saved = run.position
         self._claimed = True
         return True
@@ -380,7 +380,7 @@ class Trainer:
             with self._interrupts.at_once():
                 measured, played = evaluate(run, run.config.logging.evaluation_episodes)
             if measured["raw_reward"] is None:
-                raise RolloutError(f"every evaluation game failed; the first: {played[0].failure}")
+                raise RolloutError(f"all evaluation episodes failed; first: {played[0].failure}")
             run.evaluations[when] = measured
             self._recorder.evaluation(run, when)
             whole = [one for one in played if one.failure is None]
@@ -389,14 +389,14 @@ class Trainer:
         self._recorder.summary(run)
 
     async def shutdown(self) -> None:
-        """Stop after the current round, save it if it is not saved, and close everything."""
+        """Stop after the current round, save its state if needed, and close everything."""
         self._stop.set()
         while self.is_training:
             await asyncio.sleep(0.01)
-        if not self._torn:
+        if not self._models_ahead:
             self._settle()
         self._end_rounds()
-        if self._run is not None and self._run.position > self._saved and not self._torn:
+        if self._run is not None and self._run.position > self._saved and not self._models_ahead:
             self.save_checkpoint()
         self.close()
 
@@ -473,17 +473,17 @@ class Trainer:
         self._claim()
         self._saved_at = time.monotonic()
         if not run.completed:
-            run.evaluations.pop("after", None)  # of a run that has more rounds now
+            run.evaluations.pop("after", None)  # an evaluation before the run was given more rounds
         self._recorder.open(run)
         if run.position == (0, 0):
             self.evaluate("before")
         elif run.next_round == 0 and run.stages.reports and run.stages.saved is None:
-            self._evaluate_stage(run, run.stages.reports[-1]["stage"])  # if it failed before
+            self._evaluate_stage(run, run.stages.reports[-1]["stage"])  # it may have failed
 
     def _end_rounds(self) -> None:
         if self._rounds is not None:
             self._rounds.close()
-            self._torn = self._torn or self._rounds.ahead
+            self._models_ahead = self._models_ahead or self._rounds.ahead
             self._rounds = None
         self._recorder.end_rounds()
 

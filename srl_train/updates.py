@@ -156,13 +156,13 @@ def check_groups(models: Sequence[str], groups: Groups) -> None:
     """Raise UpdateError for a group with an unknown model, or a model in two groups."""
     for name, times in Counter(name for group in groups for name in group).items():
         if name not in models:
-            raise UpdateError(f"a group names {name!r}: the models are {', '.join(sorted(models))}")
+            raise UpdateError(f"groups must name {', '.join(sorted(models))}, got {name!r}")
         if times > 1:
             raise UpdateError(f"{name!r} is in {times} groups: a model can be averaged in one only")
 
 
 def members_of(models: Collection[str], groups: Groups) -> list[list[str]]:
-    """Return the given models group by group, sorted by name; without groups, all in one."""
+    """Return the given models group by group, sorted by name; without groups, one group of all."""
     found = [sorted(set(group) & set(models)) for group in (groups or [list(models)])]
     return [group for group in found if group]
 
@@ -265,8 +265,8 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
 
     Candidates are the models with a score and a gradient. Scores are in standard errors
     (srl_train.scores), and differences up to SIGNIFICANT are ties: each place goes to the model
-    that has waited longest among those tied with the best remaining one, then by name. A candidate
-    passed over in `patience` rounds updates in the next round in addition.
+    that has waited longest among the models tied with the best remaining model, then by name. A
+    candidate that was not selected in `patience` rounds updates in the next round in addition.
 
     The choice is made at the first optimizer step of a round. State: "round" of the choice,
     "selected" models, and per model the rounds "waited" since its last selection; rounds in which a

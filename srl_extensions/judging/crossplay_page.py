@@ -64,7 +64,7 @@ def table_of_arena(arena: Mapping[str, Any]) -> str:
     names = arena["players"]
     numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
     lines = [
-        f"\n{arena['name']}: raw return per agent, of the row's player with the column's, "
+        f"\n{arena['name']}: raw return per agent of the row's player, playing with the column's, "
         "+- half of the 95 % interval"
     ]
     rows = [["", *numbers]]
@@ -190,8 +190,8 @@ def _matrix(arena: Mapping[str, Any]) -> Block:
 
     return {
         "kind": "heatmap",
-        "title": "Raw return per agent and episode, of the row's player with the column's, and its "
-        "95 % interval",
+        "title": "Raw return per agent and episode of the row's player, playing with the column's, "
+        "and its 95 % interval",
         "labels": arena["players"],
         "values": each(lambda cell: cell["mean"]),
         "notes": each(lambda cell: "" if cell["interval"] is None else _interval(cell["interval"])),

@@ -51,7 +51,7 @@ def play_games(
     group_size: int = 1,
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
 ) -> list[Episode]:
-    """Play `games` episodes, `group_size` in a row from the same start; see `starts_of`."""
+    """Play `games` episodes, each group of `group_size` from one start; see `starts_of`."""
     env_seeds, policy_seeds, options = starts_of(games, seed, stage=stage, group_size=group_size)
     return play_many(
         make_env,
@@ -118,8 +118,8 @@ def build_policies(
     """Return the policies by agent.
 
     `config` assigns all agents that `wanted` (agent to a player's name) does not. Its models play
-    as in the run folder `trained`, or without it as their bases. Only with `trusted`, players
-    outside the run are loaded that its configuration names.
+    as in the run folder `trained`, or without it as their bases. Players outside the run that its
+    configuration names are loaded only with `trusted`.
 
     Raises:
         ConfigError: If a player is unknown, a pool, or reserved for evaluation.

@@ -13,21 +13,21 @@ from srl_train.errors import ConfigError
 
 
 class OfflineConfig(StageConfig):
-    """Fields of both stages."""
+    """Settings of both stages."""
 
     READ_WHERE: ClassVar = StageConfig.READ_WHERE | {
-        name: ("games are played, data being left out", lambda own: not own.data)
+        name: ("games are played, because data is left out", lambda own: not own.data)
         for name in ("data_policy", "episodes")
     }
     RUNNER: ClassVar = "srl_extensions.offline.stages:Stage"
 
     data_policy: str = "models"
-    """Players of these games: a scripted policy or MODULE:CLASS for every agent, or `models`: the
-    players of `seats`, with the current weights of each model."""
+    """Players: a scripted policy or MODULE:CLASS for all agents, or `models`: the players of
+    `seats`, with current weights."""
     episodes: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 256
-    """How many games are played."""
+    """Number of episodes played."""
     seats: Literal["own", "all"] = "own"
-    """Whose part of the games a model learns from: that of its own agents, or every agent's."""
+    """Agents that a model learns from: the model's agents, or all."""
     batch_size: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16
     """Samples per optimizer step."""
 
@@ -38,16 +38,16 @@ class SftConfig(OfflineConfig):
     where: ClassVar[str] = "sft"
 
     answer_weight: NotNegative = 1.0
-    """Of the mean loss on answers (behaviour cloning)."""
+    """Weight of the mean loss on answers (behavior cloning)."""
     observation_weight: NotNegative = 0.0
-    """Of the mean loss on what the environment told next (a world model)."""
+    """Weight of the mean loss on the observations after answers (a world model)."""
     drop_parse_failures: bool = True
-    """Answers that could not be read are not imitated; they stay as context."""
+    """If true, unparsable answers are context only and are not imitated."""
     min_return: float | None = None
-    """Learn only from an agent's part of a game with at least this return, as the mode pays it."""
+    """Minimum shaped return of an agent's part of an episode to learn from."""
     top_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Learn only from this fraction of these parts, the best returns of each start and agent first;
-    games are played in groups of rollout.group_size then."""
+    """Fraction of these parts to learn from, the best of each start and agent. Below 1, episodes
+    are played in groups of rollout.group_size."""
 
     @model_validator(mode="after")
     def _check_weights(self) -> Self:
@@ -65,16 +65,16 @@ class DpoConfig(OfflineConfig):
     where: ClassVar[str] = "dpo"
 
     learning_rate: Positive = 1e-3
-    """Of AdamW; suits the embedded tiny model, large models want 1e-6 (full) to 1e-5 (LoRA)."""
+    """Learning rate of AdamW, suited to the embedded model; large models require 1e-6 (full) to
+    1e-5 (LoRA)."""
     beta: Positive = 0.1
-    """How strongly the model is held to what it was when the stage began."""
+    """Strength of the penalty for leaving the model at the start of the stage."""
     loss: Literal["sigmoid", "hinge", "ipo", "robust", "apo_zero", "apo_down"] = "sigmoid"
     """TRL's loss_type."""
     label_smoothing: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
-    """Fraction of preferences taken to be the wrong way round, for the loss `robust`."""
+    """Assumed fraction of swapped preferences, for the loss `robust`."""
     min_return_gap: NotNegative = 0.0
-    """An answer is better where its mean return, as the mode pays it, is higher by more than
-    this."""
+    """Gap in mean shaped return above which one answer is preferred to another."""
 
     def check_group_size(self, size: int) -> None:
         """Raise ConfigError if a group of played episodes would be incomplete."""

@@ -61,7 +61,7 @@ class Stage:
         samples = {model: self._samples_of(model) for model in run.learners}
         if not self._pairs and not any(samples.values()):
             raise DataError(
-                f"{name}: nothing in {len(self._episodes)} games is left to learn from; change "
+                f"{name}: no part of {len(self._episodes)} episodes is left to learn from; change "
                 f"{name}.data, {name}.seats or the filters"
             )
         self._exits = ExitStack()
@@ -86,7 +86,7 @@ class Stage:
             if references is not None:
                 samples[model] = with_references(samples[model], references)
         self._samples = samples
-        # The run with the stage's learners and strategy state in place of its own.
+        # The run with the stage's learners and strategy state, not those of the rounds.
         self._stepped = dataclasses.replace(
             run, learners=self._learners, strategy_state=strategy_state
         )
@@ -202,7 +202,7 @@ class Stage:
             self._references[model] = own["prepared"]
 
     def _read(self, folder: Path, *, resumed: bool) -> list[Episode]:
-        """Return the episodes, and read preferences."""
+        """Return the episodes, and append preferences to `self._pairs`."""
         with closing(self._run.make_env()) as env:
             expected = env.metadata["name"], list(self._run.seats)
         played = folder / f"{self.name}.jsonl"
@@ -284,7 +284,7 @@ class Stage:
             )
 
     def _built(self, samples: int) -> dict[str, StageLearner]:
-        """Build the learner of each model, for at most so many samples."""
+        """Build the learner of each model, for at most `samples` samples."""
         run, config = self._run, self._config
         steps = config.epochs * -(-samples // config.batch_size)
         learners = run.engine.each(

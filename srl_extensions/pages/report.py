@@ -44,7 +44,7 @@ def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = Fals
     Args:
         run_dir: Folder of the run. Missing files are named in the report.
         out: File to write; `run_dir`/report.html by default.
-        trusted: Whether code and files named in the configuration may be loaded.
+        trusted: If True, code and files named in the configuration may be loaded.
 
     Raises:
         RunFolderError: If there is no run in `run_dir` or its files are damaged.
@@ -74,9 +74,9 @@ def sections(run: RecordedRun) -> list[PageSection]:
         PageSection("Learned from data", _stages(run)),
         PageSection("Reward", _reward(run)),
         PageSection("The models", _models(run)),
-        PageSection("How they played", _behaviour(run)),
-        PageSection("Who updated when", _updates(run)),
-        PageSection("What the learners measured", _curves(run, figures.learning(run))),
+        PageSection("Cooperation and parse failures", _behavior(run)),
+        PageSection("Updates", _updates(run)),
+        PageSection("Metrics of the learners", _curves(run, figures.learning(run))),
     ]
 
 
@@ -228,7 +228,7 @@ def _reward(run: RecordedRun) -> list[Block]:
         *_headed("Evaluations", _evaluations(run)),
         *([Text("Each environment", "heading"), *several] if several else ()),
         *_headed("Environments, evaluated", _environments(run)),
-        *_headed("Who won", _winners(run)),
+        *_headed("Winners", _winners(run)),
     ]
 
 
@@ -239,7 +239,7 @@ def _models(run: RecordedRun) -> list[Block]:
     return [*_curves(run, figures.per_model(run, titles)), *shown]
 
 
-def _behaviour(run: RecordedRun) -> list[Block]:
+def _behavior(run: RecordedRun) -> list[Block]:
     titles = {"cooperation_rate": "Cooperation rate", "parse_failures": "Parse failures per answer"}
     return _curves(run, figures.per_model(run, titles, percent=True))
 
@@ -248,10 +248,10 @@ def _updates(run: RecordedRun) -> list[Block]:
     if not run.rows:
         return []
     weights = (
-        "Weight change: L2 norm of what a round added to the trainable weights; only rounds that "
+        "Weight change: L2 norm of a round's change of the trainable weights; only rounds that "
         "changed a model's weights are joined."
     )
-    staleness = "Staleness: how many updates of its model ago a sample was drawn."
+    staleness = "Staleness: updates of the model since a sample was drawn."
     return [
         *figures.figure(figures.updates(run), "Filled: updated in that round. Grey: not."),
         *_curves(run, figures.versions(run), staleness),

@@ -21,9 +21,9 @@ class StageConfig(OptimizerConfig):
     """`module:class` that runs the stage, see `Trainer.train_stages`."""
 
     data: Names = ()
-    """Files to learn from, JSON lines; without any, games are played when the stage begins."""
+    """JSON-lines files to learn from; without files, the stage plays episodes."""
     epochs: Count = 1
-    """Passes over the data; after each, models meet as the update strategy says."""
+    """Passes over the data; the update strategy applies after each."""
 
     def check_group_size(self, size: int) -> None:
         """Raise ConfigError if episodes of the stage do not fit `rollout.group_size`."""

@@ -1,4 +1,4 @@
-"""Sampling backend `echo`: models that always say the same words."""
+"""Sampling backend `echo`: models that always answer the same words."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -12,18 +12,16 @@ from srl_train.publisher import WeightPublisher
 
 
 class EchoModel:
-    """Model that is called echo:WORDS, where a player is named."""
+    """Model of a player that is called echo:WORDS."""
 
     takes_seed = False
 
     def __init__(self, words):
         self.name, self.words, self.usage = f"echo:{words}", words, Usage()
 
-    def check(self, sampling):
-        """Accept any sampling settings."""
+    def check(self, sampling): ...
 
     async def answer(self, request):
-        """Answer with the words."""
         answer = ChatAnswer(self.words, "stop", True, self.name)
         self.usage.add(answer)
         return answer
@@ -33,13 +31,12 @@ open_model = EchoModel
 
 
 class EchoConfig(BackendSection):
-    """Section `backend` of a run whose models in training say the same words."""
+    """Section `backend` of a run whose models always answer the same words."""
 
     SAMPLERS: ClassVar = f"{__name__}:open_samplers"
     IN_PROCESS: ClassVar = False
 
     name: Literal["echo"] = "echo"
-    """Name of the backend."""
     words: str = "cooperate"
     """Words of every answer."""
 
@@ -48,8 +45,8 @@ SECTION = EchoConfig
 
 
 @dataclass
-class EchoSampler(WeightPublisher):
-    """Sampler of one model, and publisher of its weights' version."""
+class EchoSampler:
+    """Sampler of one model."""
 
     words: str
     name: str
@@ -59,21 +56,25 @@ class EchoSampler(WeightPublisher):
     version: int = 0
 
     async def complete(self, request):
-        """Complete with the words and the end of turn."""
         ids = (*self.chat.answer(self.words), self.chat.end_of_turn)
         model = ModelVersion(self.name, version=self.version)
         return Completion(ids, (0.0,) * len(ids), ended=True, model=model)
 
-    def release(self, conversation):
-        """Keep nothing of a conversation."""
+    def release(self, conversation): ...
+
+
+@dataclass
+class EchoPublisher(WeightPublisher):
+    """Publisher of versions to samplers that need no weights."""
+
+    samplers: dict
 
     def publish(self, name, version, tensors):
-        """Mark answers with the version."""
-        self.version = version
+        self.samplers[name].version = version
 
 
 def open_samplers(config, start):
-    """Load the modules that train, and sample from none of them."""
+    """Load the modules that train; the samplers do not use them."""
     own, modules, _ = learning_models(
         config.models, config.models.bases, start.make_env, config.seed
     )
@@ -81,5 +82,4 @@ def open_samplers(config, start):
         name: EchoSampler(config.backend.words, name, one.chat, one.positions, one.tokenizer)
         for name, one in own.items()
     }
-    [publisher] = samplers.values()
-    return Samplers(modules, samplers, publisher)
+    return Samplers(modules, samplers, EchoPublisher(samplers))

@@ -23,10 +23,10 @@ WRONG = [
     (
         {"seats": {"agent_0": "model_7"}},
         ConfigError,
-        "seats.agent_0 is 'model_7'.*always_cooperate",
+        "seats.agent_0 .*always_cooperate.* got 'model_7'",
     ),
     ({"models__count": 3}, ConfigError, "seats: model_2 plays no agent"),
-    ({"models__agent_sampling": {"x": {}}}, ConfigError, "models.agent_sampling names 'x'"),
+    ({"models__agent_sampling": {"x": {}}}, ConfigError, "models.agent_sampling .* got 'x'"),
     (
         {"models__count": 1, "models__agent_sampling": {"agent_1": {"temperature": 0.5}}},
         ConfigError,

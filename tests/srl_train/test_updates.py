@@ -173,7 +173,7 @@ def test_groups_average_within_themselves_and_the_rest_stays_alone():
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        ((("a", "model_9"),), "a group names 'model_9': the models are a, b"),
+        ((("a", "model_9"),), "groups must name a, b, got 'model_9'"),
         ((("a", "b"), ("b",)), "'b' is in 2 groups: a model can be averaged in one only"),
     ],
 )

@@ -174,11 +174,11 @@ def test_the_reference_is_the_model_after_stages_or_the_base(reference, short_ru
 
 def test_nothing_to_learn_from(short_run, tmp_path):
     trainer = Trainer(short_run(sft={**SFT, "min_return": 99.0}, rounds=0), tmp_path / "none")
-    with pytest.raises(DataError, match=r"sft: nothing in 6 games is left to learn"):
+    with pytest.raises(DataError, match=r"sft: no part of 6 episodes is left"):
         trainer.fit()
     only_one_answer = {"data": [str(tmp_path / "none" / "data" / "sft.jsonl")]}
     trainer = Trainer(short_run(dpo=only_one_answer, rounds=0), tmp_path / "same")
-    with pytest.raises(DataError, match=r"dpo: nothing in 6 games is left to learn"):
+    with pytest.raises(DataError, match=r"dpo: no part of 6 episodes is left"):
         trainer.fit()
 
 
