@@ -10,6 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import metadata
 from types import TracebackType
 
@@ -135,9 +136,14 @@ def _parser(*filled: str) -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, plugin in COMMANDS.items():
         chosen = add_command(commands, name, plugin.summary)
-        if name in filled:
-            plugin.load().add_arguments(chosen)
+        if name in filled and status("srl", name, partial(_add_arguments, plugin, chosen)):
+            raise SystemExit(2)
     return parser
+
+
+def _add_arguments(plugin: Plugin, parser: argparse.ArgumentParser) -> int:
+    plugin.load().add_arguments(parser)
+    return 0
 
 
 def _how_to_resume(args: argparse.Namespace) -> str:
