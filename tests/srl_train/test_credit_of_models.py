@@ -77,25 +77,3 @@ def test_the_average_of_a_role_is_restored_from_a_checkpoint(short_run, tmp_path
         train_round(resumed, number)
     assert resumed.credit_state == straight.credit_state
     assert same(weights(resumed)["model_0"], weights(straight)["model_0"])
-
-
-def test_notes_reach_the_models_and_are_trained_on(short_run):
-    run = build_run(
-        short_run(
-            models__opponent_notes=True,
-            environment__options={"variant": "pair", "num_agents": 2, "max_cycles": 3},
-            seats={"agent_1": "tit_for_tat"},
-            models__count=1,
-        )
-    )
-    start = weights(run)["model_0"]
-    result = train_round(run, 0)
-    assert not same(weights(run)["model_0"], start)
-    tokenizer = run.engine.policies_of(run.seats)["agent_0"]._backend.tokenizer
-    for episode in result.episodes:
-        told = [tokenizer.decode(s.decision.tokens.prompt_ids) for s in episode.steps_of("agent_0")]
-        assert ["so far" in words for words in told] == [False, True, True]
-        first, _, _ = [step.decision.action for step in episode.steps_of("agent_0")]
-        # The partner began with 1 and then did what the model had done.
-        assert f"so far: {1 + first} of 2; after you" in told[2]
-        assert f"after you {('compete', 'cooperate')[first]}: {first} of 1" in told[2]
