@@ -35,7 +35,7 @@ COMMANDS = PluginTable(
         "rate": Plugin("srl_extensions.judging.command_rate", "rate policies of cross-plays"),
         "exploit": Plugin("srl_extensions.judging.command_exploit", "train a best response"),
         "compare": Plugin("srl_extensions.judging.command_compare", "compare training methods"),
-        "serve": Plugin("srl_train.cli.serve", "serve models or environments, or list servers"),
+        "serve": Plugin("srl_train.cli.serve", "serve models or environments"),
         "export": Plugin("srl_train.cli.export", "write a trained model to a folder"),
         "report": Plugin("srl_extensions.pages.command_report", "write the report of a run"),
         "watch": Plugin("srl_extensions.pages.command_watch", "show runs in a browser"),
