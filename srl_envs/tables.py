@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -23,7 +24,11 @@ class Plugin:
 
     def load(self) -> Any:
         """Import the part. Raises ImportError if an optional dependency is missing."""
-        return resolve_name(self.target) if isinstance(self.target, str) else self.target
+        if not isinstance(self.target, str):
+            return self.target
+        if ":" not in self.target:  # resolve_name hides the ImportError of a module
+            return importlib.import_module(self.target)
+        return resolve_name(self.target)
 
 
 P = TypeVar("P", bound=Plugin)

@@ -10,6 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import metadata
 from types import TracebackType
 
@@ -34,7 +35,7 @@ COMMANDS = PluginTable(
         "rate": Plugin("srl_extensions.judging.command_rate", "rate policies of cross-plays"),
         "exploit": Plugin("srl_extensions.judging.command_exploit", "train a best response"),
         "compare": Plugin("srl_extensions.judging.command_compare", "compare training methods"),
-        "serve": Plugin("srl_train.cli.serve", "serve models or environments, or list servers"),
+        "serve": Plugin("srl_train.cli.serve", "serve models or environments"),
         "export": Plugin("srl_train.cli.export", "write a trained model to a folder"),
         "report": Plugin("srl_extensions.pages.command_report", "write the report of a run"),
         "watch": Plugin("srl_extensions.pages.command_watch", "show runs in a browser"),
@@ -135,9 +136,14 @@ def _parser(*filled: str) -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, plugin in COMMANDS.items():
         chosen = add_command(commands, name, plugin.summary)
-        if name in filled:
-            plugin.load().add_arguments(chosen)
+        if name in filled and status("srl", name, partial(_add_arguments, plugin, chosen)):
+            raise SystemExit(2)
     return parser
+
+
+def _add_arguments(plugin: Plugin, parser: argparse.ArgumentParser) -> int:
+    plugin.load().add_arguments(parser)
+    return 0
 
 
 def _how_to_resume(args: argparse.Namespace) -> str:
