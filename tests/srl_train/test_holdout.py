@@ -59,25 +59,20 @@ def spoiled(obs_mode="llm", render_mode=None):
     return registry.make("bandit_v0", **RIGHT_SPOILS, obs_mode=obs_mode)
 
 
-@pytest.mark.parametrize("wrap", [False, True])
-def test_environments_made_by_functions_are_checked(wrap):
+def test_environments_made_by_functions_are_checked():
     name = f"{__name__}:spoiled"
-    env, section = registry.make(name), EnvironmentConfig(name=name)
-    if wrap:
-        section = EnvironmentConfig(
-            name="multitask_v0", options={"environments": {"a": {"name": name}}}
-        )
-        env = registry.make(section.name, **section.options)
+    options = {"environments": {"a": {"name": name}}}
+    section = EnvironmentConfig(name="multitask_v0", options=options)
+    env = registry.make(section.name, **section.options)
     with pytest.raises(ConfigError, match=r"scenario bandit_v0\.right_spoils"):
         refuse_levels(section, env)
 
 
-@pytest.mark.parametrize("wrap", [lambda env: env, TextEnv])
 @pytest.mark.parametrize(
     ("name", "options"), [("bandit_v0", RIGHT_SPOILS), ("debate_v0", {"split": "test"})]
 )
-def test_environment_objects_are_checked(name, options, wrap):
-    env = wrap(registry.make(name, **options))
+def test_environment_objects_are_checked(name, options):
+    env = TextEnv(registry.make(name, **options))
     with pytest.raises(ConfigError, match=f"scenario {name}"):
         refuse_levels(EnvironmentConfig(name="custom:object"), env)
 

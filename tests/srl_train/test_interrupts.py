@@ -57,7 +57,6 @@ def whole(short_run, tmp_path_factory):
     [
         (0, "play", [signal.SIGINT], KeyboardInterrupt, None),
         (0, "learning", [signal.SIGTERM], SystemExit, 1),
-        (1, "learning", [signal.SIGINT], KeyboardInterrupt, 2),
         (1, "learning", [signal.SIGINT, signal.SIGINT], KeyboardInterrupt, None),
     ],
 )

@@ -68,19 +68,12 @@ def scored(who, **answering):
 
 
 @pytest.mark.parametrize("seat", [scored, collected])
-@pytest.mark.parametrize("notes", [False, True])
-def test_models_receive_the_notes_of_training(notes, seat, run_folder):
-    prompts = asked(seat(run_folder(models={"opponent_notes": notes})))["agent_0"][1]
-    assert ["cooperating so far" in prompt for prompt in prompts] == [False, notes, notes]
-
-
-@pytest.mark.parametrize("seat", [scored, collected])
-def test_agents_have_the_sampling_of_their_run(seat, run_folder):
+def test_models_receive_the_notes_and_the_sampling_of_training(seat, run_folder):
     cold = {"agent_0": {"temperature": 0.01}, "agent_1": {"temperature": 0.02}}
-    run = run_folder(models={"agent_sampling": cold})
-    for who in (run, f"{run}:model_1"):
-        temperatures = [one.temperature for one, _ in asked(seat(who)).values()]
-        assert temperatures == [0.01, 0.02]
+    found = asked(seat(run_folder(models={"agent_sampling": cold, "opponent_notes": True})))
+    assert [one.temperature for one, _ in found.values()] == [0.01, 0.02]
+    _, prompts = found["agent_0"]
+    assert ["cooperating so far" in prompt for prompt in prompts] == [False, True, True]
 
 
 def test_overrides_replace_the_sampling_of_all_agents(run_folder):

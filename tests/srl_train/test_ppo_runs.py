@@ -5,7 +5,7 @@ import pytest
 from srl_agents.episode import from_json, to_json
 from srl_envs.games import coop_compete as coop_compete_v0
 from srl_train.build import build_run
-from srl_train.errors import ConfigError, UpdateError
+from srl_train.errors import ConfigError
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.run_state import everything, play_round, same, weights
@@ -61,20 +61,13 @@ def test_every_strategy_with_every_critic_and_kind_of_model(strategy, critic, ki
         assert run.versions == {"model_0": 3, "model_1": 2}
 
 
-def test_a_model_with_a_critic_cannot_be_averaged_with_one_without(short_run):
-    with pytest.raises(UpdateError, match=r"model_0 and model_1 cannot be averaged: 'critic\."):
-        build_run(
-            short_run(algorithms={"model_0": {"name": "ppo"}}, updates__strategy="synchronized")
-        )
-
-
 @pytest.mark.parametrize(
     "settings",
     [
         {
             "algorithm__critic": "central",
             "algorithm__value_normalisation": "running",
-            "updates__sample_budget": {"model_0": 2, "model_1": 12},
+            "updates__sample_budget": {"model_0": 2, "model_1": 6},
         },
         {
             "algorithm__critic": "separate",
@@ -83,25 +76,20 @@ def test_a_model_with_a_critic_cannot_be_averaged_with_one_without(short_run):
     ],
     ids=["central and stale", "separate adapters"],
 )
-def test_stopped_after_every_round_and_resumed(settings, short_run, tmp_path):
+def test_stopped_and_resumed(settings, short_run, tmp_path):
     config = short_run(
-        **PPO,
+        **SHORT,
         **settings,
-        rounds=3,
         rollout__group_size=2,
         rollout__groups_per_round=2,
         algorithm__schedule="linear",
-        algorithm__num_iterations=2,
     )
     whole = Trainer(config, tmp_path / "whole")
     whole.fit()
-    for number in range(2):
-        trainer = Trainer(config, tmp_path / "parts")
-        if number:
-            trainer.load_checkpoint()
-        trainer.train_round()
-        trainer.save_checkpoint()
-        trainer.close()
+    trainer = Trainer(config, tmp_path / "parts")
+    trainer.train_round()
+    trainer.save_checkpoint()
+    trainer.close()
     resumed = Trainer(config, tmp_path / "parts")
     resumed.load_checkpoint()
     resumed.fit()
@@ -132,8 +120,6 @@ def test_a_central_critic_needs_a_state(short_run):
         ConfigError, match=r"algorithm.critic: got 'central', and .* has no state\(\)"
     ):
         build_run(config, lambda: Secretive(variant="pair", max_cycles=2))
-    other = config.replaced(algorithm=config.algorithm.replaced(critic="shared"))
-    assert build_run(other, lambda: Secretive(variant="pair", max_cycles=2)).learners
 
 
 @pytest.mark.slow

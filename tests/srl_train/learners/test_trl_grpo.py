@@ -44,31 +44,25 @@ def test_the_gradient_is_that_of_the_formula(loss, scale):
     assert one.end_update()["loss"] == pytest.approx(loss_value, abs=1e-5)
 
 
-@pytest.mark.parametrize("shift, clip", [(0.05, 0.2), (0.5, 0.2)])
-def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled(shift, clip):
-    model = small_model()
+@pytest.mark.parametrize("shift", [0.05, 0.5])
+def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled(shift):
+    model, samples = moved_samples(shift, version=4)
     exact = double(model)
-    rng = np.random.default_rng(0)
-    samples, old = [], []
-    for one in some_samples(version=4):
-        now = log_probs(exact, one).detach().numpy()
-        logprobs = now + shift * rng.choice([-1.0, 1.0], size=len(now))
-        old.append(torch.tensor(logprobs))
-        samples.append(dataclasses.replace(one, logprobs=tuple(logprobs.tolist())))
+    old = [torch.tensor(one.logprobs, dtype=torch.float64) for one in samples]
     on_policy, _ = gradients_of(exact, samples, advantages(samples, 4, "group"))
-    expected, _ = gradients_of(exact, samples, advantages(samples, 4, "group"), old=old, clip=clip)
+    expected, _ = gradients_of(exact, samples, advantages(samples, 4, "group"), old=old, clip=0.2)
 
-    one = learner(model, clip_range=clip)
+    one = learner(model, clip_range=0.2)
     found = first_gradients(one, samples, version=5)
     assert relative_error(found, expected) < EXACT
     assert relative_error(found, on_policy) > 0.02
     clipped = one.end_update()["clip_ratio/region_mean"]
-    assert (clipped > 0) is (shift > clip)
+    assert (clipped > 0) is (shift > 0.2)
     # The same samples at the version they were drawn at: nothing to correct.
     assert relative_error(first_gradients(one, samples, version=4), on_policy) < EXACT
 
 
-def sampled_by_another_engine(shift, version=5):
+def moved_samples(shift, version=5):
     """(a model, samples whose log-probabilities are its own, moved by `shift` up or down)."""
     model = small_model()
     exact = double(model)
@@ -82,7 +76,7 @@ def sampled_by_another_engine(shift, version=5):
 
 
 def test_an_engine_too_far_from_the_trainer_is_refused():
-    model, samples = sampled_by_another_engine(0.05)
+    model, samples = moved_samples(0.05)
     with pytest.raises(TrainingError, match=r"differ by 0\.05 .*max_divergence is 0\.04"):
         first_gradients(learner(model, max_divergence=0.04), samples, version=5)
     broken = [dataclasses.replace(s, logprobs=(math.nan,) * len(s.logprobs)) for s in samples]
@@ -92,7 +86,7 @@ def test_an_engine_too_far_from_the_trainer_is_refused():
 
 @pytest.mark.parametrize(("correction", "steps"), [("tis", {"num_iterations": 2}), ("mis", {})])
 def test_the_loss_of_each_token_is_weighed_by_its_ratio(correction, steps):
-    model, samples = sampled_by_another_engine(0.3)
+    model, samples = moved_samples(0.3)
     exact = double(model)
     cap = 1.2
     one = learner(model, sampler_correction=correction, sampler_cap=cap, **steps)

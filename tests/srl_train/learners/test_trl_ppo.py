@@ -32,8 +32,10 @@ def parts(gradients):
     return {n: g for n, g in gradients.items() if n not in critic}, critic
 
 
-@pytest.mark.parametrize("build", [small_model, adapter_model], ids=["full", "adapter"])
-@pytest.mark.parametrize("critic", CRITICS)
+@pytest.mark.parametrize(
+    ("critic", "build"),
+    [("shared", small_model), ("separate", adapter_model), ("central", small_model)],
+)
 def test_policy_and_value_gradients_are_those_of_the_formula(critic, build):
     one = ppo_learner(build(), critic=critic, gae_lambda=0.8)
     samples = played()
@@ -54,7 +56,6 @@ def test_policy_and_value_gradients_are_those_of_the_formula(critic, build):
     [
         {"normalize_advantages": "none"},
         {"normalize_advantages": "update"},
-        {"gae_lambda": 0.5},
         {"gae_lambda": 0.0},
         {"entropy_coef": 0.3},
         {"value_coefficient": 3.0},
@@ -98,34 +99,23 @@ def test_a_second_pass_is_weighed_against_the_first(critic, value_clip):
 # ---- values in running deviations ----------------------------------------------------------------
 
 
-def times(samples, factor):
-    return [dataclasses.replace(s, rewards=tuple(factor * r for r in s.rewards)) for s in samples]
-
-
-def scaled_learner(mean=2.0, variance=9.0, **settings):
-    one = ppo_learner(value_normalisation="running", **settings)
-    one.load_counters({**one.counters(), "value_scale": [1.5, mean, variance]})
-    return one
-
-
-@pytest.mark.parametrize("critic", ["shared", "central"])
-def test_normalised_values_learn_by_the_formula(critic):
+def test_normalised_values_learn_by_the_formula():
     samples = played()
-    one = scaled_learner(critic=critic, gae_lambda=0.8)
+    one = ppo_learner(value_normalisation="running", gae_lambda=0.8)
+    one.load_counters({**one.counters(), "value_scale": [1.5, 2.0, 9.0]})
     expected, loss = Reference(one).remember(samples).gradients(samples)
     assert relative_error(first_gradients(one, samples), expected) < EXACT
     assert one.end_update()["loss"] == pytest.approx(loss, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("kind", "factor", "learns"),
-    [("running", 1.0, True), ("running", 1000.0, True), ("none", 1000.0, False)],
-)
-def test_returns_of_any_size_are_learned_as_deviations_alone(kind, factor, learns):
+@pytest.mark.parametrize(("kind", "learns"), [("running", True), ("none", False)])
+def test_large_returns_are_learned_as_deviations_alone(kind, learns):
     one = ppo_learner(
         critic="central", value_normalisation=kind, learning_rate=0.03, num_iterations=8
     )
-    samples = times(played(), factor)
+    samples = [
+        dataclasses.replace(s, rewards=tuple(1000.0 * r for r in s.rewards)) for s in played()
+    ]
     explained = [update(one, samples, seed=seed)["explained_variance"] for seed in range(6)][-1]
     assert explained > 0.5 if learns else explained < 0.1
 
@@ -134,7 +124,6 @@ def test_returns_of_any_size_are_learned_as_deviations_alone(kind, factor, learn
     ("critic", "split"),
     [
         ("shared", {"minibatches": 2, "gradient_accumulation_steps": 2}),
-        ("separate", {"gradient_accumulation_steps": 2}),
         ("central", {"minibatches": 4}),
     ],
 )

@@ -7,9 +7,6 @@ from dataclasses import replace
 from srl_envs.errors import EnvError
 from srl_envs.games.coop_compete import CoopCompete
 from srl_envs.wrappers import CustomRewards
-from srl_extensions.pages.document import Notes
-from srl_extensions.pages.headline import in_words
-from srl_extensions.pages.report import notes
 from srl_extensions.pages.run_folder import load
 from srl_train.metrics import read_metrics
 from srl_train.metrics.round_warnings import _all_equal
@@ -68,10 +65,6 @@ def test_parse_failures_are_reported_once(short_run, tmp_path, caplog):
             assert setting in warning
     assert [record.message for record in caplog.records] == warnings
     assert [row.get("warnings", []) for row in rows] == [warnings, []]
-    run = load(tmp_path / "run")
-    assert run.warnings == tuple(warnings)
-    assert in_words(run)[0] == f"warning: {warnings[0]}"
-    assert notes(run)[0] == Notes("Warnings of the run.", tuple(warnings))
 
 
 def test_complete_answers_without_an_action_are_quoted(short_run, tmp_path, monkeypatch):
