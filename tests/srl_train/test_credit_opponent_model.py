@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
@@ -64,16 +63,6 @@ def test_choices_of_other_agents_are_counted_by_team():
     assert (first, second, third) == (pytest.approx(1 + 5 / 3), pytest.approx(3 + 7 / 3), 8.0)
 
 
-def test_a_partner_that_follows_from_the_round_before_has_no_luck():
-    rng = np.random.default_rng(0)
-    games = []
-    for _ in range(6):
-        own = rng.integers(2, size=5).tolist()
-        games.append((own, [1, *own[:-1]], rng.normal(size=5).tolist()))  # tit for tat
-    group = group_of(*games)
-    assert rewards_without_luck(group, "a", TWO) == [list(g["a"].shaped) for g in group]
-
-
 def test_opponent_model_is_agent_turn_without_luck():
     group = group_of(([1], [1], [4.0]), ([1], [0], [0.0]), ([1], [1], [6.0]), ([0], [0], [2.0]))
     made = CREDIT_SCHEMES.load("opponent_model")(
@@ -85,39 +74,3 @@ def test_opponent_model_is_agent_turn_without_luck():
     assert [own["a"] for own in found] == [
         pytest.approx([gap / deviation]) for gap in (-0.875, -1.375, 2.125, 0.125)
     ]
-
-
-PAY = {(0, 0): 0.8, (0, 1): 0.6, (1, 0): 0.6, (1, 1): 0.85}
-
-
-def played(rng, games, turns=2):
-    """Uniform choices against a uniform partner in the matrix game, without noise."""
-    own, other = rng.integers(2, size=(2, games, turns))
-    return group_of(
-        *(
-            (a.tolist(), b.tolist(), [PAY[i, j] for i, j in zip(a, b, strict=True)])
-            for a, b in zip(own, other, strict=True)
-        )
-    )
-
-
-def gradient(name, group):
-    """Of the logit of choosing 1 in the first turn: mean of (a - 1/2) * advantage."""
-    made = CREDIT_SCHEMES.load(name)(credit_section(name=name), 1.0, "none")
-    [found], _ = made([group], TWO, {})
-    pushes = [
-        (one["a"].actions[0] - 0.5) * own["a"][0] for one, own in zip(group, found, strict=True)
-    ]
-    return sum(pushes) / len(pushes)
-
-
-def test_the_gradient_is_unbiased_with_less_noise():
-    groups = [played(np.random.default_rng(seed), 16) for seed in range(200)]
-    plain = np.array([gradient("agent_turn", group) for group in groups])
-    left = np.array([gradient("opponent_model", group) for group in groups])
-    # Choosing 1 pays (.6 + .85) / 2 - (.8 + .6) / 2 = .025 more: gradient .025 / 4, less the
-    # group's own share of its mean, 1/16.
-    expected = 0.025 / 4 * 15 / 16
-    error = left.std() / math.sqrt(len(left))
-    assert abs(left.mean() - expected) < 4 * error + 0.1 * expected
-    assert left.std() < 0.85 * plain.std()

@@ -77,20 +77,6 @@ def test_environment_objects_are_checked(name, options):
         refuse_levels(EnvironmentConfig(name="custom:object"), env)
 
 
-def test_a_file_of_problems_is_trained_on_as_it_is(tmp_path):
-    file = tmp_path / "problems.jsonl"
-    file.write_text('{"question": "What is 3 + 4?", "answer": "It is 7. #### 7"}\n', "utf-8")
-    for split, refused in ((None, False), ("train", False), ("any", False), ("test", True)):
-        options = {"path": str(file), **({} if split is None else {"split": split})}
-        given = EnvironmentConfig(name="math_v0", options=options)
-        env = registry.make("math_v0", **options)
-        if refused:
-            with pytest.raises(ConfigError, match="split is 'test'"):
-                refuse_levels(given, env)
-        else:
-            refuse_levels(given, env)
-
-
 def test_only_levels_that_are_not_held_out_may_train():
     for name in scenarios.names():
         found = scenarios.scenario(name)

@@ -2,7 +2,6 @@
 
 import asyncio
 import copy
-import dataclasses
 from collections import Counter
 
 import numpy as np
@@ -13,7 +12,7 @@ from srl_agents.episode import AgentStep, Decision, Episode
 from srl_train.build import build_run
 from srl_train.config.models import PoolConfig
 from srl_train.config.yaml_file import from_tree
-from srl_train.errors import CheckpointError, TrainingError
+from srl_train.errors import CheckpointError
 from srl_train.opponent_pool import OpponentPool
 from srl_train.pools import grow_pools
 from srl_train.round import plan_round, train_round
@@ -161,25 +160,6 @@ def test_snapshots_meet_in_both_places():
     grow_pools(run, 0)
     assert len(played) == 1, "each pair once"
     assert all(total.episodes == 0 for total in run.totals.values()), "they are no training"
-
-
-def test_snapshots_whose_games_fail_are_not_taken():
-    run = build_run(from_tree(NASH))
-    rollout = run.engine.play
-
-    def failing(games):
-        episodes = rollout(games)
-        return [dataclasses.replace(e, failure="EnvError: gone") for e in episodes[:3]] + episodes[
-            3:
-        ]
-
-    run.engine.play = failing
-    with pytest.raises(TrainingError, match="every episode of model_1@0 with model_0@0 failed"):
-        grow_pools(run, 0)
-    assert run.pools["past"].snapshots == []
-    run.engine.play = rollout
-    grow_pools(run, 0)
-    assert list(run.pools["past"].snapshots[1].leads) == ["model_0@0"]
 
 
 def test_drawn_snapshots_play_with_their_weights():

@@ -2,7 +2,6 @@
 
 import pytest
 
-from srl_agents.episode import from_json, to_json
 from srl_envs.games import coop_compete as coop_compete_v0
 from srl_train.build import build_run
 from srl_train.errors import ConfigError
@@ -21,27 +20,23 @@ def critics(run):
     }
 
 
-CRITICS = ("shared", "separate", "central")
-KINDS = {"full": None, "adapters": {"rank": 2}}
-
-
 @pytest.mark.parametrize(
-    ("strategy", "critic", "kind"),
+    ("strategy", "critic", "adapters"),
     [
-        ("synchronized", "shared", "full"),
-        ("federated", "central", "adapters"),
-        ("selective", "separate", "adapters"),
-        ("asynchronous", "shared", "adapters"),
+        ("synchronized", "shared", None),
+        ("federated", "central", {"rank": 2}),
+        ("selective", "separate", {"rank": 2}),
+        ("asynchronous", "shared", {"rank": 2}),
     ],
 )
-def test_every_strategy_with_every_critic_and_kind_of_model(strategy, critic, kind, short_run):
+def test_every_strategy_with_every_critic_and_kind_of_model(strategy, critic, adapters, short_run):
     own = {"updates__sample_budget": {"model_1": 6}} if strategy == "asynchronous" else {}
     run = build_run(
         short_run(
             **SHORT,
             **own,
             algorithm__critic=critic,
-            models__adapters=KINDS[kind],
+            models__adapters=adapters,
             models__constrained=True,
             updates__strategy=strategy,
             rollout__group_size=2,
@@ -105,8 +100,6 @@ def test_states_are_recorded_where_a_central_critic_reads_them(short_run):
         assert len(episode.states) == len(episode.turns) == 2
         assert (episode.states[0] == env.state()).all()  # one start
         assert episode.states[1].dtype.name == "float32"
-        again = from_json(to_json(episode))
-        assert all((a == b).all() for a, b in zip(again.states, episode.states, strict=True))
     assert play_round(build_run(short_run(**PPO)), 0)[0].states is None
 
 
@@ -120,23 +113,3 @@ def test_a_central_critic_needs_a_state(short_run):
         ConfigError, match=r"algorithm.critic: got 'central', and .* has no state\(\)"
     ):
         build_run(config, lambda: Secretive(variant="pair", max_cycles=2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("critic", CRITICS)
-def test_the_return_rises(critic, short_run, tmp_path):
-    config = short_run(
-        **PPO,
-        algorithm__critic=critic,
-        environment__options={"variant": "pair", "max_cycles": 4},
-        rollout__group_size=8,
-        rollout__groups_per_round=2,
-        logging__evaluation_episodes=32,
-        rounds=8,
-    )
-    trainer = Trainer(config, tmp_path / "run")
-    measured = trainer.fit()["evaluation"]
-    low, high = trainer.run.baselines["uniform"], trainer.run.baselines["optimum"]
-    before, after = (measured[when]["raw_reward"] for when in ("before", "after"))
-    assert abs(before - low) < 0.2 * (high - low), "the model did not start uniform"
-    assert (after - low) / (high - low) > 0.8

@@ -20,17 +20,11 @@ from tests.srl_train.run_state import everything, same, weights, without_times
 ADAPTERS = {"models__adapters": {"rank": 2}}
 RUNS = {
     "synchronized": {"updates__strategy": "synchronized"},
-    "asynchronous": {"updates__sample_budget": {"model_0": 2, "model_1": 12}},
     "federated": {
         "updates__strategy": "federated",
         "updates__mix": 0.5,
         "updates__period": 2,
         "updates__server": {"name": "fedavgm"},
-    },
-    "federated adapters": {
-        "updates__strategy": "federated",
-        "updates__server": {"name": "diloco"},
-        **ADAPTERS,
     },
     "asynchronous adapters": {
         "updates__sample_budget": {"model_1": 6},

@@ -20,7 +20,7 @@ def test_synchronized_models_stay_equal_to_the_bit(short_run):
     config = short_run(updates__strategy="synchronized", algorithm__minibatches=2, models__count=2)
     run = build_run(config)
     start = weights(run)["model_0"]
-    for number in range(3):
+    for number in range(2):
         train_round(run, number)
         now = weights(run)
         assert same(now["model_0"], now["model_1"])

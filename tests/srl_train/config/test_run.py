@@ -78,15 +78,11 @@ def test_a_game_that_is_named_is_as_long_as_a_model_can_remember():
         ("my_games:game", {}),
     ):  # fmt: skip
         assert from_tree({}, {"environment.name": name}).environment.options == options
-    asked = {"environment": {"name": "coop_compete_v0", "options": {"max_cycles": 1000}}}
-    assert from_tree(asked).environment.options == {"max_cycles": 1000}
     mixed = {"a": {"name": "staged_v0"}, "b": {"name": "maze_v0", "options": {"width": 5}}}
     run = from_tree({"environment": {"name": "multitask_v0", "options": {"environments": mixed}}})
     assert run.environment.options["environments"] == {
         "a": {"name": "staged_v0", "options": {"max_cycles": 8}}, "b": mixed["b"],
     }  # fmt: skip
-    run = from_tree({"environment": {"options": {"num_agents": 2}}})
-    assert run.environment.options == {"max_cycles": 8, "num_agents": 2}
 
 
 def test_numbers_are_read_however_they_are_written(tmp_path):

@@ -1,18 +1,15 @@
 """The GRPO learner's gradients are the formula's, and TRL still has the seams we use."""
 
 import dataclasses
-import inspect
 import math
 from importlib import metadata
 
 import numpy as np
 import pytest
 import torch
-from trl import GRPOTrainer
 
 from srl_train.config.run import RunConfig
 from srl_train.errors import TrainingError
-from srl_train.learners.trl_grpo import PlayedGRPOTrainer
 from tests.srl_train.learners.reference.grpo import (
     END,
     advantages,
@@ -114,21 +111,6 @@ def test_the_loss_of_each_token_is_weighed_by_its_ratio(correction, steps):
     assert relative_error(found, other) > 0.02
 
 
-def test_what_the_environment_wrote_has_no_gradient():
-    # A masked last token is no target, and no later token reads it: nothing may change with it.
-    def played(told):
-        return [
-            sample((1, 2), (10, END, told), 1.0, mask=(1, 1, 0)),
-            sample((1, 2), (11, END, told), 0.0, mask=(1, 1, 0)),
-        ]
-
-    found = first_gradients(learner(group_size=2), played(4))
-    assert sum(float(g.abs().sum()) for g in found.values()) > 0
-    assert equal(found, first_gradients(learner(group_size=2), played(20)))
-    own = [dataclasses.replace(s, mask=(1, 1, 1)) for s in played(20)]
-    assert not equal(found, first_gradients(learner(group_size=2), own))
-
-
 def test_answers_that_were_cut_off_teach_nothing_and_complete_ones_of_the_same_episode_do():
     def played(first, last):  # (10, END) or (10, 11), some words of the environment, another answer
         return (*first, 4, 5, *last)
@@ -186,19 +168,3 @@ def test_the_divergence_from_the_start_is_held_by_a_frozen_reference(tmp_path, p
 
 def test_trl_is_the_release_whose_seams_were_read():
     assert metadata.version("trl").startswith("1.16."), "read the seams again, then these tests"
-
-
-def overrides():
-    return [
-        name
-        for name, thing in vars(PlayedGRPOTrainer).items()
-        if inspect.isfunction(thing) and hasattr(GRPOTrainer, name)
-    ]
-
-
-def test_nothing_else_of_trl_is_overridden():
-    assert set(overrides()) == {
-        "_generate_and_score_completions",
-        "_compute_loss",
-        "_get_per_token_logps_and_entropies",
-    }

@@ -50,18 +50,19 @@ def test_what_trl_the_schedule_or_the_optimizer_refuses(trl, settings, told):
 
 
 @pytest.mark.parametrize(
-    "trl",
+    "settings",
     [
-        {"importance_sampling_level": "sequence"},
-        {"epsilon_high": 5.0},
+        {"trl": {"importance_sampling_level": "sequence"}},
+        {"trl": {"epsilon_high": 5.0}},
+        {"loss": "cispo"},
     ],
 )
-def test_what_is_handed_on_changes_the_update(trl):
+def test_what_is_handed_on_changes_the_update(settings):
     samples = [
         dataclasses.replace(s, logprobs=tuple(-2.5 for _ in s.logprobs)) for s in some_samples()
     ]  # as if from older weights, so that ratios differ from 1 and are clipped
     plain = first_gradients(learner(), samples, version=1)
-    other = first_gradients(learner(trl=trl), samples, version=1)
+    other = first_gradients(learner(**settings), samples, version=1)
     assert relative_error(other, plain) > 1e-3
 
 
