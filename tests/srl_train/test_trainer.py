@@ -20,6 +20,14 @@ def trainer_for(config, folder, **settings):
     return Trainer(config, folder / "run", **settings)
 
 
+@pytest.fixture(scope="module")
+def whole(short_run, tmp_path_factory):
+    """An undisturbed run of two rounds."""
+    trainer = trainer_for(short_run(), tmp_path_factory.mktemp("whole"))
+    trainer.fit()
+    return trainer
+
+
 def test_results_and_files_of_a_run(short_run, tmp_path):
     config = short_run(
         rounds=5,
@@ -64,15 +72,11 @@ def test_results_and_files_of_a_run(short_run, tmp_path):
     assert not [p for p in folder.rglob("*") if "partial" in p.name or p.name.startswith(".")]
 
 
-def test_measuring_changes_nothing(short_run, tmp_path):
-    plain = trainer_for(short_run(), tmp_path / "plain")
-    watched = trainer_for(
-        short_run(logging={"evaluation_episodes": 2, "episodes": 2}, checkpoints__every=1),
-        tmp_path / "watched",
-    )
-    plain.fit()
+def test_measuring_changes_nothing(whole, short_run, tmp_path):
+    logging = {"evaluation_episodes": 2, "episodes": 2}
+    watched = trainer_for(short_run(logging=logging, checkpoints__every=1), tmp_path)
     watched.fit()
-    assert same(everything(plain.run), everything(watched.run))
+    assert same(everything(whole.run), everything(watched.run))
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -144,7 +148,7 @@ def test_shutdown_saves_what_is_not_saved(short_run, tmp_path):
     assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["round_00000001"]
 
 
-def test_rounds_one_by_one_are_those_of_a_whole_run(short_run, tmp_path):
+def test_rounds_one_by_one_are_those_of_a_whole_run(whole, short_run, tmp_path):
     trainer = trainer_for(short_run(), tmp_path)
     first = trainer.train_round()
     assert first.row["round"] == 0
@@ -153,12 +157,10 @@ def test_rounds_one_by_one_are_those_of_a_whole_run(short_run, tmp_path):
         trainer.train_round()
     asyncio.run(trainer.shutdown())
     assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["round_00000002"]
-    whole = trainer_for(short_run(), tmp_path / "whole")
-    whole.fit()
     assert same(everything(whole.run), everything(trainer.run))
 
 
-def test_a_run_stopped_before_its_first_checkpoint_starts_again(short_run, tmp_path):
+def test_a_run_stopped_before_its_first_checkpoint_starts_again(whole, short_run, tmp_path):
     stopped = trainer_for(short_run(), tmp_path)
     stopped.train_round()
     stopped.close()
@@ -166,10 +168,9 @@ def test_a_run_stopped_before_its_first_checkpoint_starts_again(short_run, tmp_p
         trainer_for(short_run(), tmp_path).fit()
     with pytest.raises(CheckpointNotFound):
         trainer_for(short_run(), tmp_path).load_checkpoint()
-    again, whole = trainer_for(short_run(), tmp_path), trainer_for(short_run(), tmp_path / "whole")
+    again = trainer_for(short_run(), tmp_path)
     assert again.resume() is False
     again.fit()
-    whole.fit()
     assert same(everything(whole.run), everything(again.run))
     rows = [read_metrics(one.files.metrics) for one in (whole, again)]
     assert without_times(rows[0]) == without_times(rows[1])

@@ -79,15 +79,13 @@ def updates_per_round(run, number_of_rounds):
 
 
 def test_a_slow_model_does_not_delay_other_models(short_run):
-    small = {"rollout__group_size": 2}
-    alone = updates_per_round(build_run(short_run(**small)), 4)
-    run = build_run(short_run(**small, updates__sample_budget={"model_1": 8}))
+    run = build_run(short_run(rollout__group_size=2, updates__sample_budget={"model_1": 8}))
     start = weights(run)["model_1"]
     both = updates_per_round(run, 3)
     assert same(weights(run)["model_1"], start)
     row = train_round(run, 3).row
     both.append({m: run.versions[m] - sum(c[m] for c in both) for m in run.versions})
-    assert [c["model_0"] for c in both] == [c["model_0"] for c in alone] == [1] * 4
+    assert [c["model_0"] for c in both] == [1] * 4
     assert [c["model_1"] for c in both] == [0] * 3 + [1]
     assert row["models"]["model_1"]["samples"] == 8
     assert row["models"]["model_1"]["staleness"] == {"mean": 0.0, "max": 0}

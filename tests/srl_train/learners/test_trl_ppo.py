@@ -70,9 +70,7 @@ def test_every_setting_of_the_loss_does_what_it_says(settings):
     assert relative_error(found, first_gradients(ppo_learner(), samples)) > 0.01
 
 
-@pytest.mark.parametrize(
-    ("critic", "value_clip"), [("shared", 0.02), ("separate", None), ("central", 10.0)]
-)
+@pytest.mark.parametrize(("critic", "value_clip"), [("shared", 0.02), ("central", 10.0)])
 def test_a_second_pass_is_weighed_against_the_first(critic, value_clip):
     samples = played()
     one = ppo_learner(critic=critic, num_iterations=2, learning_rate=0.02, value_clip=value_clip)
@@ -108,16 +106,15 @@ def test_normalised_values_learn_by_the_formula():
     assert one.end_update()["loss"] == pytest.approx(loss, abs=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "learns"), [("running", True), ("none", False)])
-def test_large_returns_are_learned_as_deviations_alone(kind, learns):
+def test_large_returns_are_learned_as_deviations():
     one = ppo_learner(
-        critic="central", value_normalisation=kind, learning_rate=0.03, num_iterations=8
+        critic="central", value_normalisation="running", learning_rate=0.03, num_iterations=8
     )
     samples = [
         dataclasses.replace(s, rewards=tuple(1000.0 * r for r in s.rewards)) for s in played()
     ]
     explained = [update(one, samples, seed=seed)["explained_variance"] for seed in range(6)][-1]
-    assert explained > 0.5 if learns else explained < 0.1
+    assert explained > 0.5
 
 
 @pytest.mark.parametrize(
@@ -193,9 +190,8 @@ def test_joint_states_say_who_asks():
         joint_states([dataclasses.replace(played()[0], states=((1.0,), (1.0, 2.0)))], AGENTS)
 
 
-@pytest.mark.parametrize("critic", ["separate", "central"])
-def test_a_restored_learner_goes_on_to_the_bit(critic):
-    settings = {"critic": critic, "minibatches": 2, "num_iterations": 2, "schedule": "linear",
+def test_a_restored_learner_goes_on_to_the_bit():
+    settings = {"critic": "central", "minibatches": 2, "num_iterations": 2, "schedule": "linear",
                 "value_normalisation": "running"}  # fmt: skip
     whole = ppo_learner(planned_updates=4, **settings)
     for seed in range(2):

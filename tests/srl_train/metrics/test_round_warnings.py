@@ -64,13 +64,6 @@ def test_parse_failures_are_reported_once(short_run, tmp_path, caplog):
     assert [row.get("warnings", []) for row in rows] == [warnings, []]
 
 
-def test_complete_answers_without_an_action_are_quoted(short_run, tmp_path, monkeypatch):
-    monkeypatch.setattr("srl_train.metrics.round_warnings._is_cut_off", lambda *_: False)
-    warnings, _ = trained(short_run(models__sampling=NOISE), tmp_path)
-    assert all("such as '" in line and "max_new_tokens" not in line for line in warnings)
-    assert len(warnings) == 2
-
-
 def constant_rewards():
     return CustomRewards(CoopCompete(variant="pair", max_cycles=2), lambda answer, context: 1.0)
 
