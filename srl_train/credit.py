@@ -371,7 +371,6 @@ class PlainCredit(CreditSection):
         "agent_turn",
         "team_joint",
         "round",
-        "opponent_model",
         "difference",
     ] = "per_agent"
     """Credit scheme (docs/training/credit.md)."""
@@ -426,7 +425,6 @@ CREDIT_SCHEMES = PluginTable(
     "core_srl.credit_schemes",
     {name: Plugin(build) for name, build in _OWN.items()}
     | {
-        "opponent_model": Plugin("srl_extensions.research.opponent_model:build_scheme"),
         "difference": Plugin("srl_extensions.research.replays:build_difference"),
         "counterfactual": Plugin("srl_extensions.research.replays:build_counterfactual"),
     },

@@ -25,7 +25,6 @@ from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.backends.huggingface.loading import shared_states, source_of
 from srl_agents.llm.backends.registry import api_model, is_api_name
 from srl_agents.llm.model_folders import is_gguf
-from srl_agents.llm.opponent_notes import PartnerNotes
 from srl_envs import registry
 from srl_envs.tables import Plugin
 from srl_train import checkpoints as checkpoint
@@ -46,7 +45,7 @@ from srl_train.errors import CheckpointError, ConfigError
 from srl_train.learners.learner import without_critic
 from srl_train.learners.lora import ADAPTER, adapter_models, side_by_side
 from srl_train.opponent_pool import OpponentPool
-from srl_train.player_names import TINY, Loading, notes_of, refuse_missing_folder
+from srl_train.player_names import TINY, Loading, refuse_missing_folder
 from srl_train.publisher import WeightPublisher
 from srl_train.run import ModelText, Players
 from srl_train.run_files import is_checkpoint
@@ -73,17 +72,16 @@ def load_backend(
     how: Loading,
     *,
     name: str | None = None,
-    notes: PartnerNotes | None = None,
     adapter: str = "default",
 ) -> HuggingFaceBackend:
     """Load 'tiny', a local folder, a GGUF file, a hub name or a PEFT adapter with its base.
 
-    'tiny' is built for the environment and the opponent notes. `name` is the model's name in
+    'tiny' is built for the environment. `name` is the model's name in
     records, `adapter` the adapter's in its PeftModel. Raises BackendError, ConfigError or
     PolicyError if the model cannot be loaded.
     """
     if base == TINY:
-        base = str(tiny.folder(make_env, notes=notes))
+        base = str(tiny.folder(make_env))
     refuse_missing_folder(base)
     under = adapter_base(base)
     if under is not None:
@@ -107,7 +105,6 @@ def load_all(
     make_env: Callable[[], Any],
     how: Loading,
     *,
-    notes: PartnerNotes | None = None,
     trusted: bool = False,
 ) -> list[LoadedModel]:
     """Load several models that never train: name -> source as in PlayerSpec.
@@ -126,7 +123,7 @@ def load_all(
             continue
         base = None if source == TINY else adapter_base(source)
         if base is None:
-            backend = load_backend(source, make_env, unquantized, name=name, notes=notes)
+            backend = load_backend(source, make_env, unquantized, name=name)
             found[name] = LoadedModel(name, backend, None)
             continue
         adapter = name.replace(".", "_")  # torch allows no dots in the names of modules
@@ -220,7 +217,7 @@ def learning_models(
     Raises:
         ConfigError: An adapter has other settings than `models.adapters`.
     """
-    how, notes = Loading.of(models), notes_of(models.opponent_notes, make_env)
+    how = Loading.of(models)
     if models.adapters is None:
         whole = dataclasses.replace(how, quantization=None)
         own: dict[str, HuggingFaceBackend] = {}
@@ -232,7 +229,7 @@ def learning_models(
                 start = copy.deepcopy((read[base].model, read[base].tokenizer))
                 own[name] = _as_given(start, how, name)
             else:
-                loaded = load_backend(base, make_env, whole, name=name, notes=notes)
+                loaded = load_backend(base, make_env, whole, name=name)
                 own[name] = read[base] = merged(loaded)
         for one in dict.fromkeys(bases.values()):
             if one != TINY and adapter_base(one) is not None:
@@ -251,7 +248,7 @@ def learning_models(
     trees: dict[str, Any] = {}
     played: dict[str, Any] = {}
     for under, names in sharing.items():
-        loaded = load_backend(under, make_env, how, notes=notes)
+        loaded = load_backend(under, make_env, how)
         trained = adapter_models(loaded.model, names, models.adapters, seed)
         for name in names:
             if starts[name] is not None:
@@ -439,7 +436,7 @@ def build_backends(
         ends.callback(served.close)
         backends = dict(served.backends)
         adapters = frozenset(backends) if models.adapters is not None else frozenset()
-        how, notes = Loading.of(models), notes_of(models.opponent_notes, make_env)
+        how = Loading.of(models)
         for name, base in still.items():
             if name not in backends:
                 if (inside := in_checkpoint(base)) is not None:
@@ -447,7 +444,7 @@ def build_backends(
                     backend = loaded[inside[1]].with_model(modules[inside[1]])
                     backend.name = name
                 else:
-                    backend = load_backend(base, make_env, how, name=name, notes=notes)
+                    backend = load_backend(base, make_env, how, name=name)
                     backend.model.requires_grad_(False)
                 backends[name] = backend
         pools = {

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.model_folders import is_gguf
-from srl_agents.llm.opponent_notes import PartnerNotes, notes_for
 from srl_agents.llm.sampling import Sampling
 from srl_agents.scripted.registry import POLICIES, is_scripted
 from srl_envs import loading
@@ -218,8 +216,6 @@ class ModelSettings:
     per_agent: Mapping[str, Sampling] = field(default_factory=dict)
     """Agent -> sampling that replaces `sampling`."""
     constrained: bool = False
-    notes: bool = False
-    """True if prompts have opponent notes."""
     loading: Loading = field(default_factory=Loading)
 
     @classmethod
@@ -229,7 +225,6 @@ class ModelSettings:
             models.sampling.build(),
             models.per_agent,
             models.constrained,
-            models.opponent_notes,
             Loading.of(models),
         )
 
@@ -287,17 +282,3 @@ def config_tree(place: Path) -> Any:
     if not path.is_file():
         raise ConfigError(f"{path} is missing: a run's folder holds its configuration")
     return read_tree(path)
-
-
-def notes_of(wanted: bool, make_env: Callable[[], Any]) -> PartnerNotes | None:
-    """Return the opponent notes of an environment, or None unless `wanted`.
-
-    Raises ConfigError if notes cannot be derived from the environment's observations.
-    """
-    if not wanted:
-        return None
-    with closing(make_env()) as env:
-        try:
-            return notes_for(env)
-        except ValueError as error:
-            raise ConfigError(f"models.opponent_notes: {error}") from error

@@ -24,7 +24,6 @@ from srl_train.player_names import (
     TINY,
     ModelSettings,
     PlayerSpec,
-    notes_of,
     settings_of_run,
 )
 
@@ -77,7 +76,6 @@ class Resolver:
                 return [self.scripted(player.name, env)]
             view = env.unwrapped.text_view
         settings = self.settings_of(player)
-        notes = notes_of(settings.notes, make_env)
         if player.kind == "api":
             if player.name not in self.chat_models:
                 [source] = player.sources.values()
@@ -88,7 +86,7 @@ class Resolver:
                 per_agent = {agent: settings.per_agent.get(agent, sampling) for agent in agents}
             shared = sampling if agents is None else None
             try:
-                return [ChatPolicy(asked, view, sampling=shared, per_agent=per_agent, notes=notes)]
+                return [ChatPolicy(asked, view, sampling=shared, per_agent=per_agent)]
             except PolicyError as error:
                 raise ConfigError(f"{error} (models.agent_sampling, or --temperature)") from error
         from srl_agents.llm.text_policy import TextPolicy
@@ -99,7 +97,7 @@ class Resolver:
             from srl_train.loading import load_all  # imports torch
 
             self._loaded[player.name] = load_all(
-                player.sources, make_env, settings.loading, notes=notes, trusted=self.trusted
+                player.sources, make_env, settings.loading, trusted=self.trusted
             )
         return [
             TextPolicy(
@@ -109,7 +107,6 @@ class Resolver:
                 per_agent=settings.per_agent,
                 adapter=one.adapter,
                 constrained=settings.constrained,
-                notes=notes,
                 name=called[one.name],
             )
             for one in self._loaded[player.name]
@@ -163,7 +160,6 @@ class Resolver:
             "sampling": asdict(settings.sampling),
             "agent_sampling": {agent: asdict(own) for agent, own in settings.per_agent.items()},
             "constrained": settings.constrained,
-            "opponent_notes": settings.notes,
             "dtype": settings.loading.dtype,
             "quantization": settings.loading.quantization,
         }
@@ -242,7 +238,6 @@ def policies_by_seats(
     """
     from srl_agents.llm.text_policy import TextPolicy
 
-    notes = notes_of(config.models.opponent_notes, make_env)
     settings = replace(ModelSettings.of(config.models), per_agent=sampling)
 
     @lru_cache(maxsize=KEPT_SEATINGS)
@@ -256,7 +251,6 @@ def policies_by_seats(
                 per_agent=sampling,
                 adapter={a: w for a, w in adapters.items() if backends[w] is backend} or None,
                 constrained=config.models.constrained,
-                notes=notes,
             )
             for backend in backends.values()
         }

@@ -10,7 +10,6 @@ import numpy as np
 from srl_agents.episode import Decision
 from srl_agents.event_loop import together
 from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, Message, seed_from
-from srl_agents.llm.opponent_notes import History, PartnerNotes, with_history
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import decided, rules_for, situation
 from srl_agents.policy import AgentObservation
@@ -25,8 +24,6 @@ class ChatConversation:
     messages: tuple[Message, ...] = ()
     failure: ParseFailure | None = None
     """Reason why the last answer was unreadable, added to the next prompt."""
-    history: History = ()
-    """Choices so far, for notes."""
 
 
 class ChatPolicy:
@@ -43,7 +40,6 @@ class ChatPolicy:
         *,
         sampling: Sampling | None = None,
         per_agent: Mapping[str, Sampling] | None = None,
-        notes: PartnerNotes | None = None,
         name: str | None = None,
     ) -> None:
         """Create a policy; `sampling` is for agents not in `per_agent`.
@@ -51,7 +47,7 @@ class ChatPolicy:
         Raises PolicyError for sampling settings that the API does not support.
         """
         self.name = name or model.name
-        self._model, self._view, self._notes = model, view, notes
+        self._model, self._view = model, view
         self._sampling, self._per_agent = sampling or Sampling(), dict(per_agent or {})
         for settings in (self._sampling, *self._per_agent.values()):
             model.check(settings)
@@ -62,7 +58,6 @@ class ChatPolicy:
     async def act(
         self, seen: Sequence[AgentObservation], states: Sequence[ChatConversation]
     ) -> tuple[list[Decision], list[ChatConversation]]:
-        states = with_history(self._notes, seen, states)
         conversations = [
             (*state.messages, *self._said(one, state))
             for one, state in zip(seen, states, strict=True)
@@ -89,8 +84,7 @@ class ChatPolicy:
         """The episode is over; nothing was kept for it."""
 
     def _said(self, seen: AgentObservation, state: ChatConversation) -> list[Message]:
-        note = "" if self._notes is None else self._notes.line(state.history)
-        words = situation(self._view, seen, state.failure, note)
+        words = situation(self._view, seen, state.failure)
         turn = {"role": "user", "content": words.strip()}
         if state.messages:
             return [turn]

@@ -13,7 +13,6 @@ from srl_agents.errors import PolicyError
 from srl_agents.event_loop import together
 from srl_agents.llm.backends.token_backend import Backend, Request
 from srl_agents.llm.chat_format import ChatTurn
-from srl_agents.llm.opponent_notes import History, PartnerNotes, with_history
 from srl_agents.llm.sampling import Sampling
 from srl_agents.policy import AgentObservation
 from srl_envs.text import ParseFailure, TextView, feedback, read_answer, tells_time, view_for
@@ -25,10 +24,8 @@ def rules_for(view: TextView, seen: AgentObservation) -> str:
     return view_for(view, seen.observation).rules(seen.agent)
 
 
-def situation(
-    view: TextView, seen: AgentObservation, failure: ParseFailure | None = None, note: str = ""
-) -> str:
-    """Return the prompt of a step: parse failure, messages, situation and note."""
+def situation(view: TextView, seen: AgentObservation, failure: ParseFailure | None = None) -> str:
+    """Return the prompt of a step: parse failure, messages and situation."""
     lines = []
     if failure is not None:
         lines.append(feedback(view, seen.agent, failure))
@@ -37,8 +34,6 @@ def situation(
         f"{speaker} says: {printable(words, multiline=False)}" for speaker, words in seen.messages
     ]
     lines.append(view.describe(seen.agent, seen.observation))
-    if note:
-        lines.append(note)
     return "\n".join(lines)
 
 
@@ -72,8 +67,6 @@ class Conversation:
     context: tuple[int, ...] = ()
     failure: ParseFailure | None = None
     """Reason why the last answer was unreadable, added to the next prompt."""
-    history: History = ()
-    """Choices so far, for notes."""
 
 
 class TextPolicy:
@@ -91,20 +84,18 @@ class TextPolicy:
         per_agent: Mapping[str, Sampling] | None = None,
         adapter: str | Mapping[str, str] | None = None,
         constrained: bool = False,
-        notes: PartnerNotes | None = None,
         name: str | None = None,
     ):
         """Create a policy.
 
         `sampling` is for agents not in `per_agent`; `adapter` is of all agents, or of each;
-        `constrained` restricts answers to the legal ones; `notes` are added to each prompt.
+        `constrained` restricts answers to the legal ones.
         """
         self.name = name or backend.name
         self._backend, self._view = backend, view
         self._sampling, self._per_agent = sampling or Sampling(), dict(per_agent or {})
         self._adapter = adapter
         self._constrained = constrained
-        self._notes = notes
         self._answers: dict[tuple[str, bytes | None], tuple[tuple[int, ...], ...]] = {}
 
     def start(self, seed: int) -> Conversation:
@@ -114,7 +105,6 @@ class TextPolicy:
         self, seen: Sequence[AgentObservation], states: Sequence[Conversation]
     ) -> tuple[list[Decision], list[Conversation]]:
         chat = self._backend.chat
-        states = with_history(self._notes, seen, states)
         prompts = chat.prompts(
             [self._turn(one, state) for one, state in zip(seen, states, strict=True)]
         )
@@ -164,14 +154,12 @@ class TextPolicy:
     def closing(self, seen: AgentObservation, state: Conversation) -> tuple[int, ...] | None:
         if not state.context or tells_time(self._view, seen.observation):
             return None
-        [state] = with_history(self._notes, [seen], [state])
         [prompt] = self._backend.chat.prompts([self._turn(seen, state)])
         return prompt
 
     def _turn(self, seen: AgentObservation, state: Conversation) -> ChatTurn:
         last = state.context[-1] if state.context else None
-        note = "" if self._notes is None else self._notes.line(state.history)
-        return turn_of(self._view, seen, state.failure, last, note)
+        return turn_of(self._view, seen, state.failure, last)
 
     def _legal_answers(self, seen: AgentObservation) -> tuple[tuple[int, ...], ...]:
         mask = None if seen.action_mask is None else np.asarray(seen.action_mask, dtype=bool)
@@ -193,8 +181,7 @@ def turn_of(
     seen: AgentObservation,
     failure: ParseFailure | None = None,
     last: int | None = None,
-    note: str = "",
 ) -> ChatTurn:
     """Return the next turn; `last` is the final token of the last answer, None at the beginning."""
     rules = rules_for(view, seen) if last is None else None
-    return ChatTurn(situation(view, seen, failure, note), rules=rules, last=last)
+    return ChatTurn(situation(view, seen, failure), rules=rules, last=last)

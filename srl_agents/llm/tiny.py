@@ -25,7 +25,6 @@ from srl_agents.evaluation.progress import LongWork
 from srl_agents.llm.backends.token_backend import answer_trie
 from srl_agents.llm.chat_format import TEMPLATES, ChatFormat, ChatTurn
 from srl_agents.llm.model_folders import cache_folder
-from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_envs.loading import needed_by
 from srl_envs.text import ParseFailure, TextView, feedback, read_answer, view_for
 from srl_envs.wrappers import CustomRewards
@@ -71,7 +70,6 @@ def random_dialogues(
     games: int,
     turns: int,
     seed: int,
-    notes: PartnerNotes | None = None,
 ) -> list[Dialogue]:
     """Return the dialogues of all agents in `games` episodes of at most `turns` turns.
 
@@ -89,19 +87,16 @@ def random_dialogues(
             view = getattr(env.unwrapped, "text_view", None)
             if view is None:
                 raise PolicyError(f"{env} has no text view, so a language model cannot play it")
-            dialogues += _play(env, view, turns, rng, notes)
+            dialogues += _play(env, view, turns, rng)
             played += 1 if view.answers(env.possible_agents[0]) else 1 / FREE_GAMES
     return dialogues
 
 
-def _play(
-    env: Any, view: TextView, turns: int, rng: np.random.Generator, notes: PartnerNotes | None
-) -> list[Dialogue]:
+def _play(env: Any, view: TextView, turns: int, rng: np.random.Generator) -> list[Dialogue]:
     observations, infos = env.reset(seed=int(rng.integers(2**31)))
     rules = {agent: view_for(view, seen).rules(agent) for agent, seen in observations.items()}
     lines: dict[str, list[TextLine]] = {agent: [] for agent in env.possible_agents}
     feedbacks = dict.fromkeys(env.possible_agents, "")
-    histories: dict[str, History] = dict.fromkeys(env.possible_agents, ())
     for _ in range(turns):
         if not env.agents:
             break
@@ -116,9 +111,6 @@ def _play(
             chosen = int(rng.choice(legal))
             words = feedbacks[agent] + _heard(env, view, agent, rng)
             words += view.describe(agent, observations[agent])
-            if notes is not None:
-                histories[agent] = notes.after(histories[agent], observations[agent])
-                words = f"{words}\n{notes.line(histories[agent])}".rstrip("\n")
             feedbacks[agent] = ""
             read = None
             if rng.random() < UNREADABLE_SHARE:
@@ -239,7 +231,6 @@ def folder(
     steps: int = 80,
     learning_rate: float = 8e-3,
     size: TinySize | None = None,
-    notes: PartnerNotes | None = None,
 ) -> Path:
     """Return a folder with a model that plays the environment legally and uniformly at random.
 
@@ -253,7 +244,6 @@ def folder(
         steps: Optimizer steps, per environment of multitask_v0.
         learning_rate: Learning rate.
         size: Shape of the model.
-        notes: Opponent notes, if prompts will contain them.
 
     Raises:
         PolicyError: The environment has no text view or no answers to learn from.
@@ -262,7 +252,7 @@ def folder(
     # Of several environments in one (multitask_v0), each is shown as much as if it were alone.
     several = len(getattr(make_env().unwrapped, "environments", ())) or 1
     steps *= several
-    dialogues = random_dialogues(make_env, several * GAMES, turns, seed, notes)
+    dialogues = random_dialogues(make_env, several * GAMES, turns, seed)
     recipe = {
         "format": FORMAT_VERSION,
         "seed": seed,

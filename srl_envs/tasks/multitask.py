@@ -52,6 +52,8 @@ class MultitaskView:
 
     views: Mapping[str, TextView]
     """Label -> view of the environment."""
+    lengths: Mapping[str, int]
+    """Label -> length of the environment's observation vector, without the padding."""
 
     @property
     def first(self) -> TextView:
@@ -67,15 +69,18 @@ class MultitaskView:
         return self.first.parse_penalty
 
     def of_observation(self, observation: Any) -> TextView:
-        current = int(np.argmax(vector_of(observation)[-len(self.views) :]))
-        return list(self.views.values())[current]
+        return self.views[self._label(observation)]
 
     def rules(self, agent: str) -> str:
         rules = [f"{label}: {view.rules(agent)}" for label, view in self.views.items()]
         return "Every episode is one of these.\n" + "\n".join(rules)
 
     def describe(self, agent: str, observation: Any) -> str:
-        return self.of_observation(observation).describe(agent, observation)
+        label = self._label(observation)
+        own = vector_of(observation)[: self.lengths[label]]
+        if isinstance(observation, Mapping):
+            own = {**observation, "observation": own}
+        return self.views[label].describe(agent, own)
 
     def answers(self, agent: str) -> tuple[str, ...]:
         return self.first.answers(agent)
@@ -84,6 +89,10 @@ class MultitaskView:
         # Free texts are read by the current environment; see `of_observation`.
         listed = self.answers(agent)
         return self.first.parse(agent, answer) if listed else readable_text(answer)
+
+    def _label(self, observation: Any) -> str:
+        current = int(np.argmax(vector_of(observation)[-len(self.views) :]))
+        return list(self.views)[current]
 
 
 class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
@@ -147,7 +156,13 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self._state_length = max(box.shape[0] for box in states)
         self.state_space = _joined(states, self._state_length)
         self.text_view: TextView = MultitaskView(
-            {label: env.unwrapped.text_view for label, env in self.environments.items()}
+            {label: env.unwrapped.text_view for label, env in self.environments.items()},
+            {
+                label: own.shape[0]
+                for label, own in zip(
+                    self.environments, boxes[self.possible_agents[0]], strict=True
+                )
+            },
         )
         self.environment: str | None = None
         self._episode = -1  # Episodes since the last seed, counted from 0.

@@ -31,7 +31,7 @@ from srl_train.errors import ConfigError
 from srl_train.learners.learner import Learner, StageLearner
 from srl_train.opponent_pool import OpponentPool
 from srl_train.plan import PlannedGames
-from srl_train.player_names import TINY, notes_of
+from srl_train.player_names import TINY
 from srl_train.publisher import WeightPublisher
 from srl_train.run import Players
 
@@ -147,7 +147,7 @@ def ray_parts(
         )
     elif TINY in (*config.models.bases.values(), *config.models.frozen_models.values()):
         # The embedded model is written once, before all actors of this machine would write it.
-        tiny.folder(make_env, notes=notes_of(config.models.opponent_notes, make_env))
+        tiny.folder(make_env)
     bound = None if engine.in_flight is None else max(1, engine.in_flight // engine.players)
     with ExitStack() as ends:
         cluster = open_cluster(engine, len(names), servers.count if servers else 0)

@@ -15,7 +15,6 @@ from typing import Any
 from srl_agents.episode import AgentStep, Episode, from_json
 from srl_agents.errors import EpisodeError
 from srl_agents.llm.chat_format import ChatFormat
-from srl_agents.llm.opponent_notes import History, PartnerNotes
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
 from srl_envs.errors import DocumentError
@@ -227,26 +226,22 @@ def best_of(
 
 
 def conversation(
-    steps: Sequence[AgentStep], view: TextView, chat: ChatFormat, notes: PartnerNotes | None = None
+    steps: Sequence[AgentStep], view: TextView, chat: ChatFormat
 ) -> list[tuple[Tokens, Tokens]]:
     """Return (prompt, answer) as tokens of `chat` for each turn.
 
     Recorded tokens are used if `chat` gives the same tokens: same tokenizer, template and text.
     Otherwise the recorded observations and answers are tokenized again, with the view's words for
-    an action without text. `notes` are the opponent notes in the prompts.
+    an action without text.
     """
 
     def prompts(answers: Sequence[Tokens]) -> list[Tokens]:
         turns = []
         failure: ParseFailure | None = None
-        history: History = ()
         for number, step in enumerate(steps):
             seen = AgentObservation(step.agent, step.observation, messages=step.messages)
-            note, last = "", answers[number - 1][-1] if number else None
-            if notes is not None:
-                history = notes.after(history, step.observation)
-                note = notes.line(history)
-            turns.append(turn_of(view, seen, failure, last, note))
+            last = answers[number - 1][-1] if number else None
+            turns.append(turn_of(view, seen, failure, last))
             reason = step.decision.parse_failure
             failure = None if reason is None else ParseFailure(reason, step.decision.action)
         return chat.prompts(turns)
@@ -276,7 +271,6 @@ def demonstration(
     view: TextView,
     chat: ChatFormat,
     *,
-    notes: PartnerNotes | None = None,
     drop_parse_failures: bool = True,
 ) -> Demonstration:
     """Tokenize the agent's part of the episode.
@@ -287,7 +281,7 @@ def demonstration(
     ids: list[int] = []
     answers: list[int] = []
     observations: list[int] = []
-    for number, (prompt, answer) in enumerate(conversation(steps, view, chat, notes)):
+    for number, (prompt, answer) in enumerate(conversation(steps, view, chat)):
         imitate = not drop_parse_failures or steps[number].decision.parse_failure is None
         ids += (*prompt, *answer)
         answers += [0] * len(prompt) + [int(imitate)] * len(answer)
@@ -302,7 +296,6 @@ def preferences(
     chat: ChatFormat,
     game_of: Callable[[Episode], Game],
     *,
-    notes: PartnerNotes | None = None,
     min_return_gap: float = 0.0,
 ) -> list[Preference]:
     """Return pairs of different answers of one agent after the same start and conversation.
@@ -316,7 +309,7 @@ def preferences(
     for index, agent in parts:
         episode, own = episodes[index], games[index][agent]
         asked = [n for n, step in enumerate(own.steps) if step.decision.asked]
-        spans = conversation(episode.asked_of(agent), view, chat, notes)
+        spans = conversation(episode.asked_of(agent), view, chat)
         context: Tokens = ()
         for number, (prompt, answer) in zip(asked, spans, strict=True):
             context += prompt

@@ -33,7 +33,6 @@ from srl_train.config.stages import STAGES
 from srl_train.errors import CheckpointError, DataError
 from srl_train.learners.learner import StageLearner
 from srl_train.plan import PlannedGames
-from srl_train.player_names import notes_of
 from srl_train.round import update_models
 from srl_train.run import Run, UpdateStats
 from srl_train.samples import UpdateBatch
@@ -259,20 +258,15 @@ class Stage:
     def _samples_of(self, model: str) -> list[Any]:
         run, config, parts = self._run, self._config, self._parts[model]
         view, chat = run.view, run.players.texts[model].chat
-        notes = notes_of(run.config.models.opponent_notes, run.make_env)
         if isinstance(config, DpoConfig):
             gap = config.min_return_gap
             episodes, game = self._episodes, run.game
-            return [
-                *preferences(parts, episodes, view, chat, game, notes=notes, min_return_gap=gap)
-            ]
+            return [*preferences(parts, episodes, view, chat, game, min_return_gap=gap)]
         drop = config.drop_parse_failures
         answer, observation = config.answer_weight, config.observation_weight
         found = []
         for index, agent in watched(f"{self.name}, preparing {model}'s data", parts):
-            one = demonstration(
-                self._episodes[index], agent, view, chat, notes=notes, drop_parse_failures=drop
-            )
+            one = demonstration(self._episodes[index], agent, view, chat, drop_parse_failures=drop)
             self._check_length(model, one.tokens)  # before the next is tokenized
             # The first token of a conversation is never predicted.
             if answer * sum(one.answers[1:]) + observation * sum(one.observations[1:]):

@@ -31,7 +31,7 @@ from srl_train.adapters import adapter_base
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
 from srl_train.loading import Samplers, SamplerStart, learning_models
-from srl_train.player_names import TINY, notes_of
+from srl_train.player_names import TINY
 
 BASE = "base"
 """Served name of the base that adapters share; a whole model has its own name."""
@@ -204,8 +204,7 @@ def servable(
     starts = dict(bases)
     embedded = [name for name, base in bases.items() if base == TINY]
     if embedded:
-        notes = notes_of(config.models.opponent_notes, make_env)
-        folder = str(tiny.folder(make_env, size=tiny.SERVABLE, notes=notes))
+        folder = str(tiny.folder(make_env, size=tiny.SERVABLE))
         starts |= dict.fromkeys(embedded, folder)
     return starts
 

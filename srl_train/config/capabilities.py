@@ -95,7 +95,6 @@ PARTS = (
     Part("algorithm.beta", _any_algorithm(lambda o: o.beta), "reference"),
     Part("algorithm.reference moving", _any_algorithm(lambda o: o.reference == "moving"), "moving"),
     Part("credit.name", lambda c: c.credit.name != "per_agent", "credit"),
-    Part("credit.name opponent_model", lambda c: c.credit.name == "opponent_model", "", "leaders"),
     Part("mode.name hierarchical", lambda c: c.mode.name == "hierarchical", "leaders"),
     Part(
         "rollout.branching",

@@ -75,9 +75,6 @@ class ModelsConfig(Section):
     """Agent -> its own sampling section; in a file, what it leaves out is as in `sampling`."""
     constrained: bool = False
     """Sample only among the legal answers, and train with the same masking."""
-    opponent_notes: bool = False
-    """Tell every model, each turn, what the others did so far and what to expect
-    (docs/agents/our_method.md)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto` takes an accelerator where there is one."""
     dtype: Literal["float32", "bfloat16"] = "float32"

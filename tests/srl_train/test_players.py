@@ -68,12 +68,10 @@ def scored(who, **answering):
 
 
 @pytest.mark.parametrize("seat", [scored, collected])
-def test_models_receive_the_notes_and_the_sampling_of_training(seat, run_folder):
+def test_agents_have_the_sampling_of_their_run(seat, run_folder):
     cold = {"agent_0": {"temperature": 0.01}, "agent_1": {"temperature": 0.02}}
-    found = asked(seat(run_folder(models={"agent_sampling": cold, "opponent_notes": True})))
+    found = asked(seat(run_folder(models={"agent_sampling": cold})))
     assert [one.temperature for one, _ in found.values()] == [0.01, 0.02]
-    _, prompts = found["agent_0"]
-    assert ["cooperating so far" in prompt for prompt in prompts] == [False, True, True]
 
 
 def test_overrides_replace_the_sampling_of_all_agents(run_folder):
@@ -82,18 +80,6 @@ def test_overrides_replace_the_sampling_of_all_agents(run_folder):
     assert {one for one, _ in found.values()} == {Sampling(0.7, max_new_tokens=2)}
     record = Resolver().record(parse_player(str(run)))
     assert record["agent_sampling"]["agent_0"]["temperature"] == 0.01
-    assert record["opponent_notes"] is False
-
-
-def test_notes_that_a_game_lacks_are_refused(run_folder):
-    run = run_folder(models={"opponent_notes": True})
-    says = r"models\.opponent_notes: .*maze_v0's observations"
-    alone = Scenario("maze", "maze_v0", "one seat", SEATS[:1], {}, {})
-    with pytest.raises(ConfigError, match=says):
-        Resolver().policies(parse_player(str(run)), alone.make)
-    with pytest.raises(ConfigError, match=says):
-        make_maze = alone.make
-        build_policies(yaml_file.from_tree({}), make_maze, {"agent_0": str(run)})
 
 
 def test_an_untrusted_run_seats_no_api_model(run_folder, monkeypatch):

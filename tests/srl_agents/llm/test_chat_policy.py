@@ -11,7 +11,6 @@ from srl_agents.event_loop import run
 from srl_agents.llm.backends.chat_backend import ChatAnswer, Usage
 from srl_agents.llm.backends.registry import api_model
 from srl_agents.llm.chat_policy import ChatPolicy
-from srl_agents.llm.opponent_notes import notes_for
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation
@@ -86,13 +85,12 @@ def test_a_conversation_reads_as_it_should():
 
 def test_it_is_told_the_very_words_that_a_model_with_tokens_is_told():
     answers = ["cooperate", "what?", "compete"]
-    notes = notes_for(make_env())
     view = make_env().unwrapped.text_view
     backend, model = ScriptedBackend(answers * 2), Scripted(answers * 2)
     played = []
     for policy in (
-        TextPolicy(backend, view, notes=notes),
-        ChatPolicy(model, view, notes=notes),
+        TextPolicy(backend, view),
+        ChatPolicy(model, view),
     ):
         [episode] = play_many(make_env, dict.fromkeys(("agent_0", "agent_1"), policy), [1])
         played.append(
@@ -104,7 +102,6 @@ def test_it_is_told_the_very_words_that_a_model_with_tokens_is_told():
             f"<|im_start|>{one['role']}\n{one['content']}<|im_end|>\n" for one in request.messages
         )
         assert backend.heard(index) == rendered + "<|im_start|>assistant\n"
-    assert "Others cooperating so far" in rendered
 
 
 def test_an_unread_answer_that_was_cut_says_so():

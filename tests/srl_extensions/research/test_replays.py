@@ -136,7 +136,9 @@ class Moody(CarryGame):
 
 
 def test_games_that_do_not_play_again_exactly_are_refused():
-    with pytest.raises(TrainingError, match=r"played again exactly: turn 1, .: the record says"):
+    with pytest.raises(
+        TrainingError, match=r"played again exactly: turn 1, .: the recorded reward"
+    ):
         gained(acts(1, 2), acts(2, 1), make_env=Moody)
 
 

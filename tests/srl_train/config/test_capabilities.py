@@ -19,7 +19,6 @@ SETTINGS = {
     "algorithm.beta": {"algorithm.beta": 0.1},
     "algorithm.reference moving": {"algorithm.beta": 0.1, "algorithm.reference": "moving"},
     "credit.name": {"credit.name": "role"},
-    "credit.name opponent_model": {"credit.name": "opponent_model"},
     "mode.name hierarchical": {"mode.name": "hierarchical"},
     "rollout.branching": {"rollout.branching": True},
     "engine.name ray": {"engine.name": "ray"},
