@@ -176,10 +176,6 @@ def test_who_is_unknown_is_told(manager, tmp_path):
     for call in (manager.weights, lambda number: manager.swap(number, {})):
         with pytest.raises(ConfigError, match="lora_id"):
             call(9)
-    with pytest.raises(ConfigError, match="configs"):
-        create_lora_manager({1: LoRAConfig(lora_id=0)})
-    with pytest.raises(ConfigError, match="there is no adapter yet"):
-        create_lora_manager({}).backend  # noqa: B018
     with pytest.raises(RuntimeError, match="Model loading failed"):
         create_lora_manager({0: LoRAConfig(0)}, base=str(tmp_path / "gone")).backend  # noqa: B018
 

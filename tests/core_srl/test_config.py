@@ -135,7 +135,7 @@ def test_vllm_servers_have_ports_from_the_base_port_on(monkeypatch):
 
 @pytest.mark.parametrize(
     ("wanted", "there", "ray", "share"),
-    [(4, 8, True, 1 / 3), (8, 4, True, 1 / 3), (4, 1, True, None), (4, 4, False, None)],
+    [(8, 4, True, 1 / 3), (4, 1, True, None), (4, 4, False, None)],
 )
 def test_models_share_the_gpus(monkeypatch, wanted, there, ray, share):
     machine(monkeypatch, gpus=there, ray=ray)
@@ -154,27 +154,15 @@ def test_models_share_the_gpus(monkeypatch, wanted, there, ray, share):
     ("settings", "named"),
     [
         ({"num_models": 0}, "Invalid number of models: 0"),
-        ({"num_models": True}, "Invalid number of models: True"),
-        ({"num_models": 10**12}, "num_models"),
-        ({"model_types": []}, "model_types"),
         ({"model_types": ["qwen4"]}, "model_types: got 'qwen4'"),
-        ({"model_types": [["a"]]}, "model_types[0]"),
         ({"model_types": ["claude"]}, "model_types"),
-        ({"model_names": {"x": 5}}, "model_names.x"),
         ({"model_types": ["a"], "model_names": {"a": "/a", "b": "/b"}}, "model_names: got b"),
-        ({"checkpoint_dir": None}, "checkpoint_dir"),
         ({"training_mode": "friendly"}, "training_mode"),
-        ({"max_episodes": 1.5}, "max_episodes"),
-        ({"update_frequency": 1}, "update_frequency"),
         ({"update_frequency": 17}, "update_frequency"),
         ({"batch_size": 1, "update_frequency": 48}, "batch_size must be at least 3"),
-        ({"cooperation_strength": 1.5}, "cooperation_strength"),
         ({"backend": "openai_api"}, "Unsupported LLM backend"),
-        ({"backend": "mock"}, "backend"),
-        ({"max_checkpoints": 0}, "max_checkpoints"),
         ({"kv_cache_size": 5, "enable_verl": False}, "kv_cache_size"),
         ({**VLLM, "kv_cache_size": 5}, "kv_cache_size"),
-        ({**VLLM, "enable_verl": False}, "enable_verl"),
         ({"max_concurrent_tasks": 4}, "max_concurrent_tasks"),
     ],
 )
@@ -215,13 +203,7 @@ def test_large_hub_models_train_adapters():
 
 @pytest.mark.parametrize(
     ("max_episodes", "update_frequency", "rounds"),
-    [
-        (100, 10, (10, 10, 10)),
-        (95, 10, (9, 10, 10)),
-        (7, 32, (1, 7, 7)),
-        (17, 32, (1, 16, 16)),
-        (1, 10, (1, 2, 2)),
-    ],
+    [(100, 10, (10, 10, 10)), (95, 10, (9, 10, 10)), (17, 32, (1, 16, 16)), (1, 10, (1, 2, 2))],
 )
 def test_episodes_are_divided_into_rounds(max_episodes, update_frequency, rounds):
     config = MultiModelConfig(max_episodes=max_episodes, update_frequency=update_frequency)

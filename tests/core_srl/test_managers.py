@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from core_srl import (
-    SharedLLMManager,
     create_llama3_manager,
     create_qwen3_manager,
     create_qwen_coder_manager,
@@ -94,10 +93,6 @@ def test_who_is_unknown_or_says_nothing_is_told(opened):
         manager.generate_for_node("b", "Hello")
     with pytest.raises(ConfigError, match="prompt"):
         manager.generate_for_node("a", " ")
-    with pytest.raises(ConfigError, match="node_id"):
-        manager.register_node(3)
-    with pytest.raises(ConfigError, match="config"):
-        SharedLLMManager("tiny")
 
 
 def test_stats_count_what_was_asked(opened):

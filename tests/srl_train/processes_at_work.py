@@ -29,16 +29,12 @@ from tests.srl_train.learners.reference.grpo import (
 from tests.srl_train.learners.small_learner import learner
 
 UPDATES = {
-    "dapo": {},
     "steady": {"trl": {"adam_epsilon": 1e-4}},
-    "batch": {"scale_rewards": "batch"},
-    "accumulated": {"gradient_accumulation_steps": 2},
     "advantages": {},
-    "constrained": {},
-    "bnpo": {"loss": "bnpo"},
+    "constrained": {"gradient_accumulation_steps": 2},
 }
 """Case -> the settings of a GRPO learner."""
-SLICED = ("dapo", "constrained")
+SLICED = ("constrained",)
 """The cases that are also done with a sliced model."""
 
 

@@ -6,12 +6,13 @@ from functools import partial
 import pytest
 
 from srl_agents.episode import read_jsonl
-from srl_extensions.offline.data import demonstration, preferences
+from srl_extensions.offline.collect import build_policies
+from srl_extensions.offline.data import demonstration
 from srl_train import cli
 from srl_train.build import build_run
+from srl_train.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.round import train_round
-from srl_train.trajectory import shaped_game
 from tests.servers.chat_server import chat_server
 from tests.srl_train.run_state import same, weights
 
@@ -113,27 +114,11 @@ def test_answers_of_api_models_are_trained_on_as_text(server, tmp_path, short_ru
     assert learned == [
         token for s in steps for token in (*chat.answer(s.decision.text), chat.end_of_turn)
     ]
-    parts = [(index, seat) for index in range(6) for seat in run.seats]
-    pairs = preferences(
-        parts,
-        games,
-        run.view,
-        chat,
-        lambda episode: shaped_game(episode, tuple(episode.seats), lambda rewards: rewards, 0.0),
-    )
-    assert pairs and pairs[0].chosen_ids != pairs[0].rejected_ids
 
 
 def test_collection_uses_the_frozen_models_of_a_configuration(server, short_run):
-    from srl_extensions.offline.collect import build_policies
-    from srl_train.environment import build_env
-
     config = short_run(**COACH)
     found = build_policies(
         config, partial(build_env, config), dict.fromkeys(("agent_0", "agent_1"), "uniform")
     )
     assert found["agent_2"].name == "openai:m"
-    constrained = short_run(**GAME, models__constrained=True)
-    everyone = dict.fromkeys(("agent_0", "agent_1", "agent_2"), "openai:m")
-    with pytest.raises(ConfigError, match=r"models\.constrained"):
-        build_policies(constrained, partial(build_env, constrained), everyone)

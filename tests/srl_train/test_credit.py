@@ -55,12 +55,6 @@ def test_small_late_differences_are_not_amplified():
     assert late[1] == pytest.approx(-late[0]) and 0 < late[1] < 0.01
 
 
-def test_agent_turn_ignores_earlier_rewards():
-    # The first turn's luck says nothing of the second's answer.
-    [found] = advantages("agent_turn", [alone([9, 1], [0, 1])], scale="none")
-    assert [own["a"] for own in found] == [[4.5, 0.0], [-4.5, 0.0]]
-
-
 def test_team_joint_by_hand():
     group = [
         game({"r0": [1, 1], "r1": [4], "b0": [1], "b1": []}),  # red (2 + 4) / 2 = 3, blue 1
@@ -167,12 +161,6 @@ def test_advantage_alignment_looks_at_the_other_teams_that_are_still_there():
     assert first["r0"] == [1.0, 2.0]
     # b0: A = (2, 1.5); the mean of r0's .5 and r1's 4.5 is 2.5: 1.5 + 2 * 2.5
     assert first["b0"] == [2.0, 6.5]
-
-
-def test_alignment_zero_is_agent_turn():
-    groups = [[game({"a": [1, 2], "b": [3, 1]}), game({"a": [0, 5], "b": [2, 2]})]]
-    aligned = advantages("advantage_alignment", groups, TWO, alignment=0.0)
-    assert aligned == advantages("agent_turn", groups, TWO)
 
 
 @pytest.mark.parametrize("name", PER_GROUP)

@@ -7,9 +7,8 @@ import pytest
 from pytest import approx
 
 from srl_train.build import build_run
-from srl_train.cli import main
 from srl_train.config import yaml_file
-from srl_train.evaluation import evaluate, mean_of_all
+from srl_train.evaluation import mean_of_all
 from srl_train.trainer import Trainer
 
 
@@ -27,47 +26,10 @@ def test_the_mean_is_over_turns_not_over_games():
     assert mean_of_all([[0.5], [0.5, 0.5]]) == (0.5, 0.0)
 
 
-def test_the_mean_of_a_single_model_is_the_overall_mean(short_run):
-    run = build_run(
-        short_run(
-            environment__name="multitask_v0",
-            environment__options={"environments": GAMES},
-            models__count=1,
-            logging__evaluation_episodes=12,
-        )
-    )
-    told, games = evaluate(run, 12)
-    assert len({len(game.turns) for game in games}) > 1  # of different lengths
-    assert told["raw_reward"] == approx(told["per_model"]["model_0"])
-    every = [step.reward for game in games for turn in game.turns for step in turn]
-    assert told["raw_reward"] == approx(np.mean(every))
-
-
-@pytest.mark.parametrize(
-    ("seats", "known"),
-    [({}, True), ({"agent_1": "always_compete"}, False)],
-)
-def test_baselines_are_reported_if_all_agents_learn(
-    seats, known, short_run, tiny_folder, tmp_path, capsys
-):
-    count = 1 if seats else 2
-    assert bool(build_run(short_run(models__count=count, seats=seats)).baselines) is known
-    config = {
-        "environment": {
-            "name": "coop_compete_v0",
-            "options": {"num_agents": 2, "max_cycles": 2, "noise_std": 0.0},
-        },
-        "models": {"count": count, "base": tiny_folder},
-        "seats": seats,
-        "rollout": {"group_size": 2, "groups_per_round": 1},
-        "rounds": 1,
-        "logging": {"evaluation_episodes": 1},
-    }
-    (tmp_path / "run.yaml").write_text(json.dumps(config), encoding="utf-8")
-    assert main(["train", str(tmp_path / "run.yaml"), "--out", str(tmp_path / "run")]) == 0
-    said = capsys.readouterr().out
-    assert ("the optimum is" in said) is known
-    assert "(evaluation before and after training)" in said and "nan" not in said
+def test_baselines_are_known_if_all_agents_learn(short_run):
+    assert build_run(short_run()).baselines
+    fixed = short_run(models__count=1, seats={"agent_1": "always_compete"})
+    assert not build_run(fixed).baselines
 
 
 GAMES = {

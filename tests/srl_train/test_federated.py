@@ -39,13 +39,6 @@ def test_a_model_of_no_weight_cannot_spoil_the_mean():
     assert (taken["a"]["w"].item(), taken["b"]["w"].item()) == (4.0, 4.0)
 
 
-def test_groups_are_averaged_apart():
-    values = zip("abcd", (1.0, 3.0, 10.0, 20.0), strict=True)
-    after = {model: {"w": tensor([value])} for model, value in values}
-    taken = met(after, dict.fromkeys("abcd", 8), groups=(("a", "b"), ("c", "d")))
-    assert [taken[model]["w"].item() for model in "abcd"] == [2.0, 2.0, 15.0, 15.0]
-
-
 def test_models_must_be_alike():
     with pytest.raises(UpdateError, match="a and b cannot be averaged"):
         met({"a": {"w": tensor([4.0])}, "b": {"v": tensor([8.0])}}, {"a": 1, "b": 1})

@@ -59,41 +59,22 @@ def spoiled(obs_mode="llm", render_mode=None):
     return registry.make("bandit_v0", **RIGHT_SPOILS, obs_mode=obs_mode)
 
 
-@pytest.mark.parametrize("wrap", [False, True])
-def test_environments_made_by_functions_are_checked(wrap):
+def test_environments_made_by_functions_are_checked():
     name = f"{__name__}:spoiled"
-    env, section = registry.make(name), EnvironmentConfig(name=name)
-    if wrap:
-        section = EnvironmentConfig(
-            name="multitask_v0", options={"environments": {"a": {"name": name}}}
-        )
-        env = registry.make(section.name, **section.options)
+    options = {"environments": {"a": {"name": name}}}
+    section = EnvironmentConfig(name="multitask_v0", options=options)
+    env = registry.make(section.name, **section.options)
     with pytest.raises(ConfigError, match=r"scenario bandit_v0\.right_spoils"):
         refuse_levels(section, env)
 
 
-@pytest.mark.parametrize("wrap", [lambda env: env, TextEnv])
 @pytest.mark.parametrize(
     ("name", "options"), [("bandit_v0", RIGHT_SPOILS), ("debate_v0", {"split": "test"})]
 )
-def test_environment_objects_are_checked(name, options, wrap):
-    env = wrap(registry.make(name, **options))
+def test_environment_objects_are_checked(name, options):
+    env = TextEnv(registry.make(name, **options))
     with pytest.raises(ConfigError, match=f"scenario {name}"):
         refuse_levels(EnvironmentConfig(name="custom:object"), env)
-
-
-def test_a_file_of_problems_is_trained_on_as_it_is(tmp_path):
-    file = tmp_path / "problems.jsonl"
-    file.write_text('{"question": "What is 3 + 4?", "answer": "It is 7. #### 7"}\n', "utf-8")
-    for split, refused in ((None, False), ("train", False), ("any", False), ("test", True)):
-        options = {"path": str(file), **({} if split is None else {"split": split})}
-        given = EnvironmentConfig(name="math_v0", options=options)
-        env = registry.make("math_v0", **options)
-        if refused:
-            with pytest.raises(ConfigError, match="split is 'test'"):
-                refuse_levels(given, env)
-        else:
-            refuse_levels(given, env)
 
 
 def test_only_levels_that_are_not_held_out_may_train():

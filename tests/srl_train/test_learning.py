@@ -7,24 +7,26 @@ import pytest
 from srl_train.config import yaml_file
 from srl_train.trainer import Trainer
 
-
-def trainer_for(config, folder, **settings):
-    return Trainer(config, folder / "run", **settings)
-
-
 LEARNING = {
     "environment__options": {"variant": "pair", "max_cycles": 4},
     "rollout__group_size": 8,
     "rollout__groups_per_round": 2,
-    "algorithm__scale_rewards": "none",
-    "algorithm__learning_rate": 5e-3,
     "logging__evaluation_episodes": 32,
 }
+GRPO = {"algorithm__scale_rewards": "none", "algorithm__learning_rate": 5e-3}
+SLOW = [
+    {**GRPO, "seed": 1},
+    {"algorithm__name": "ppo", "algorithm__critic": "shared"},
+    {"algorithm__name": "ppo", "algorithm__critic": "separate"},
+    {"algorithm__name": "ppo", "algorithm__critic": "central"},
+]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
-def test_the_return_rises(seed, short_run, tmp_path):
-    trainer = trainer_for(short_run(**LEARNING, rounds=10, seed=seed), tmp_path)
+@pytest.mark.parametrize(
+    "own", [GRPO, *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)]
+)
+def test_the_return_rises(own, short_run, tmp_path):
+    trainer = Trainer(short_run(**LEARNING, **own, rounds=10), tmp_path / "run")
     measured = trainer.fit()["evaluation"]
     low, high = trainer.run.baselines["uniform"], trainer.run.baselines["optimum"]
     before, after = (measured[when]["raw_reward"] for when in ("before", "after"))
@@ -38,9 +40,8 @@ def test_the_return_rises(seed, short_run, tmp_path):
 @pytest.mark.parametrize("adapters, share", [(None, 0.97), ({}, 0.95)], ids=["full", "adapters"])
 def test_the_demo_comes_near_the_optimum(adapters, share, seed, tmp_path):
     demo = Path(__file__).parents[2] / "examples" / "configs" / "demo.yaml"
-    trainer = trainer_for(
-        yaml_file.load(demo, {"seed": seed, "models.adapters": adapters}), tmp_path
-    )
+    config = yaml_file.load(demo, {"seed": seed, "models.adapters": adapters})
+    trainer = Trainer(config, tmp_path / "run")
     after = trainer.fit()["evaluation"]["after"]
     low, high = trainer.run.baselines["uniform"], trainer.run.baselines["optimum"]
     assert (after["raw_reward"] - low) / (high - low) >= share

@@ -61,13 +61,6 @@ def test_ties_share_the_mean_of_their_ranks(returns, expected):
     assert list(rank_bonuses(returns).values()) == pytest.approx(expected)
 
 
-def test_equal_rewards_in_another_order_tie():
-    rewards = {"a": [0.1, 0.2, 0.3], "b": [0.3, 0.2, 0.1]}  # left to right these sums differ
-    given = competitive(1.0).shape(rewards, None, {})
-    assert given["a"][-1] - 0.3 == pytest.approx(0.25)
-    assert given["b"][-1] - 0.1 == pytest.approx(0.25)
-
-
 def test_mixed_blends_both_by_the_balance():
     rewards = {"a": [1.0], "b": [3.0]}
     # cooperative (.5): 1.5, 2.5; competitive (.4): 1 + 0, 3 + .4 * 1/2 = 3.2

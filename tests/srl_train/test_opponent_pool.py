@@ -2,7 +2,6 @@
 
 import asyncio
 import copy
-import dataclasses
 from collections import Counter
 
 import numpy as np
@@ -13,7 +12,7 @@ from srl_agents.episode import AgentStep, Decision, Episode
 from srl_train.build import build_run
 from srl_train.config.models import PoolConfig
 from srl_train.config.yaml_file import from_tree
-from srl_train.errors import CheckpointError, ConfigError, TrainingError
+from srl_train.errors import CheckpointError
 from srl_train.opponent_pool import OpponentPool
 from srl_train.pools import grow_pools
 from srl_train.round import plan_round, train_round
@@ -163,29 +162,8 @@ def test_snapshots_meet_in_both_places():
     assert all(total.episodes == 0 for total in run.totals.values()), "they are no training"
 
 
-def test_snapshots_whose_games_fail_are_not_taken():
-    run = build_run(from_tree(NASH))
-    rollout = run.engine.play
-
-    def failing(games):
-        episodes = rollout(games)
-        return [dataclasses.replace(e, failure="EnvError: gone") for e in episodes[:3]] + episodes[
-            3:
-        ]
-
-    run.engine.play = failing
-    with pytest.raises(TrainingError, match="every episode of model_1@0 with model_0@0 failed"):
-        grow_pools(run, 0)
-    assert run.pools["past"].snapshots == []
-    run.engine.play = rollout
-    grow_pools(run, 0)
-    assert list(run.pools["past"].snapshots[1].leads) == ["model_0@0"]
-
-
-@pytest.mark.parametrize("adapters", [None, pytest.param({"rank": 4}, marks=pytest.mark.slow)])
-def test_drawn_snapshots_play_with_their_weights(adapters):
-    tree = {**SELF_PLAY, "models": {"count": 2, "adapters": adapters}}
-    run = build_run(from_tree(tree))
+def test_drawn_snapshots_play_with_their_weights():
+    run = build_run(from_tree(SELF_PLAY))
     first = play_round(run, 0)
     learner = run.learners["model_0"]
     with torch.no_grad():
@@ -245,21 +223,6 @@ def test_resuming_meets_the_same_opponents(tmp_path):
     last = "episodes/round_00000002.jsonl"  # records and all: who answered is in them
     assert (tmp_path / "part" / last).read_text() == (tmp_path / "whole" / last).read_text()
     assert '"model": "past", "version": "model_0@' in (tmp_path / "whole" / last).read_text()
-
-
-@pytest.mark.parametrize(
-    "change, told",
-    [
-        ({"opponent_pools": {"past": {"of": ["model_7"]}}}, "past.of: .*'model_7'"),
-        (
-            {"opponent_pools": {"past": {"nash_games": 4}}},
-            "past.nash_games: has an effect only if draw is 'nash'",
-        ),
-    ],
-)  # fmt: skip
-def test_wrong_settings_are_refused(change, told):
-    with pytest.raises(ConfigError, match=told):
-        from_tree({**SELF_PLAY, **change})
 
 
 @pytest.mark.parametrize(

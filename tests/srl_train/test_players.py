@@ -70,10 +70,8 @@ def scored(who, **answering):
 @pytest.mark.parametrize("seat", [scored, collected])
 def test_agents_have_the_sampling_of_their_run(seat, run_folder):
     cold = {"agent_0": {"temperature": 0.01}, "agent_1": {"temperature": 0.02}}
-    run = run_folder(models={"agent_sampling": cold})
-    for who in (run, f"{run}:model_1"):
-        temperatures = [one.temperature for one, _ in asked(seat(who)).values()]
-        assert temperatures == [0.01, 0.02]
+    found = asked(seat(run_folder(models={"agent_sampling": cold})))
+    assert [one.temperature for one, _ in found.values()] == [0.01, 0.02]
 
 
 def test_overrides_replace_the_sampling_of_all_agents(run_folder):

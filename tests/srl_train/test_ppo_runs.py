@@ -2,10 +2,9 @@
 
 import pytest
 
-from srl_agents.episode import from_json, to_json
 from srl_envs.games import coop_compete as coop_compete_v0
 from srl_train.build import build_run
-from srl_train.errors import ConfigError, UpdateError
+from srl_train.errors import ConfigError
 from srl_train.round import train_round
 from srl_train.trainer import Trainer
 from tests.srl_train.run_state import everything, play_round, same, weights
@@ -21,27 +20,23 @@ def critics(run):
     }
 
 
-CRITICS = ("shared", "separate", "central")
-KINDS = {"full": None, "adapters": {"rank": 2}}
-
-
 @pytest.mark.parametrize(
-    ("strategy", "critic", "kind"),
+    ("strategy", "critic", "adapters"),
     [
-        ("synchronized", "shared", "full"),
-        ("federated", "central", "adapters"),
-        ("selective", "separate", "adapters"),
-        ("asynchronous", "shared", "adapters"),
+        ("synchronized", "shared", None),
+        ("federated", "central", {"rank": 2}),
+        ("selective", "separate", {"rank": 2}),
+        ("asynchronous", "shared", {"rank": 2}),
     ],
 )
-def test_every_strategy_with_every_critic_and_kind_of_model(strategy, critic, kind, short_run):
+def test_every_strategy_with_every_critic_and_kind_of_model(strategy, critic, adapters, short_run):
     own = {"updates__sample_budget": {"model_1": 6}} if strategy == "asynchronous" else {}
     run = build_run(
         short_run(
             **SHORT,
             **own,
             algorithm__critic=critic,
-            models__adapters=KINDS[kind],
+            models__adapters=adapters,
             models__constrained=True,
             updates__strategy=strategy,
             rollout__group_size=2,
@@ -61,20 +56,13 @@ def test_every_strategy_with_every_critic_and_kind_of_model(strategy, critic, ki
         assert run.versions == {"model_0": 3, "model_1": 2}
 
 
-def test_a_model_with_a_critic_cannot_be_averaged_with_one_without(short_run):
-    with pytest.raises(UpdateError, match=r"model_0 and model_1 cannot be averaged: 'critic\."):
-        build_run(
-            short_run(algorithms={"model_0": {"name": "ppo"}}, updates__strategy="synchronized")
-        )
-
-
 @pytest.mark.parametrize(
     "settings",
     [
         {
             "algorithm__critic": "central",
             "algorithm__value_normalisation": "running",
-            "updates__sample_budget": {"model_0": 2, "model_1": 12},
+            "updates__sample_budget": {"model_0": 2, "model_1": 6},
         },
         {
             "algorithm__critic": "separate",
@@ -83,25 +71,20 @@ def test_a_model_with_a_critic_cannot_be_averaged_with_one_without(short_run):
     ],
     ids=["central and stale", "separate adapters"],
 )
-def test_stopped_after_every_round_and_resumed(settings, short_run, tmp_path):
+def test_stopped_and_resumed(settings, short_run, tmp_path):
     config = short_run(
-        **PPO,
+        **SHORT,
         **settings,
-        rounds=3,
         rollout__group_size=2,
         rollout__groups_per_round=2,
         algorithm__schedule="linear",
-        algorithm__num_iterations=2,
     )
     whole = Trainer(config, tmp_path / "whole")
     whole.fit()
-    for number in range(2):
-        trainer = Trainer(config, tmp_path / "parts")
-        if number:
-            trainer.load_checkpoint()
-        trainer.train_round()
-        trainer.save_checkpoint()
-        trainer.close()
+    trainer = Trainer(config, tmp_path / "parts")
+    trainer.train_round()
+    trainer.save_checkpoint()
+    trainer.close()
     resumed = Trainer(config, tmp_path / "parts")
     resumed.load_checkpoint()
     resumed.fit()
@@ -117,8 +100,6 @@ def test_states_are_recorded_where_a_central_critic_reads_them(short_run):
         assert len(episode.states) == len(episode.turns) == 2
         assert (episode.states[0] == env.state()).all()  # one start
         assert episode.states[1].dtype.name == "float32"
-        again = from_json(to_json(episode))
-        assert all((a == b).all() for a, b in zip(again.states, episode.states, strict=True))
     assert play_round(build_run(short_run(**PPO)), 0)[0].states is None
 
 
@@ -132,25 +113,3 @@ def test_a_central_critic_needs_a_state(short_run):
         ConfigError, match=r"algorithm.critic: got 'central', and .* has no state\(\)"
     ):
         build_run(config, lambda: Secretive(variant="pair", max_cycles=2))
-    other = config.replaced(algorithm=config.algorithm.replaced(critic="shared"))
-    assert build_run(other, lambda: Secretive(variant="pair", max_cycles=2)).learners
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("critic", CRITICS)
-def test_the_return_rises(critic, short_run, tmp_path):
-    config = short_run(
-        **PPO,
-        algorithm__critic=critic,
-        environment__options={"variant": "pair", "max_cycles": 4},
-        rollout__group_size=8,
-        rollout__groups_per_round=2,
-        logging__evaluation_episodes=32,
-        rounds=8,
-    )
-    trainer = Trainer(config, tmp_path / "run")
-    measured = trainer.fit()["evaluation"]
-    low, high = trainer.run.baselines["uniform"], trainer.run.baselines["optimum"]
-    before, after = (measured[when]["raw_reward"] for when in ("before", "after"))
-    assert abs(before - low) < 0.2 * (high - low), "the model did not start uniform"
-    assert (after - low) / (high - low) > 0.8

@@ -202,14 +202,13 @@ def nim():
     return with_text(Nim(), rules="Take the last stick.", answers=("one", "two"))
 
 
-@pytest.mark.parametrize("algorithm", ["grpo", "ppo"])
-def test_a_seat_without_a_turn_in_some_games_trains_on_its_whole_groups(algorithm, short_run):
+def test_a_seat_without_a_turn_in_some_games_trains_on_its_whole_groups(short_run):
     run = build_run(
         short_run(
             rollout__group_size=2,
             rollout__groups_per_round=12,
             models__constrained=True,
-            algorithm__name=algorithm,
+            algorithm__name="ppo",
         ),
         knock_out,
     )
@@ -224,14 +223,12 @@ def test_a_seat_without_a_turn_in_some_games_trains_on_its_whole_groups(algorith
     assert first["updated"] and np.isfinite([first["loss"], second["loss"]]).all()
 
 
-@pytest.mark.parametrize(("algorithm", "credit"), [("grpo", "agent_turn"), ("ppo", "per_agent")])
-def test_agents_out_of_turn_are_not_sampled_or_trained(algorithm, credit, short_run):
+def test_agents_out_of_turn_are_not_sampled_or_trained(short_run):
     run = build_run(
         short_run(
             rollout__groups_per_round=2,
             models__constrained=True,
-            algorithm__name=algorithm,
-            credit__name=credit,
+            credit__name="agent_turn",
         ),
         nim,
     )

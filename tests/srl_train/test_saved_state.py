@@ -78,7 +78,7 @@ def changed(file, path, value=None):
 @pytest.mark.parametrize(
     ("name", "value", "step"),
     [
-        ("state.json", None, 3),
+        ("state.json", None, 6),
         *(
             pytest.param(name, value, 1, marks=pytest.mark.slow)
             for name in ("state.json", "metadata.json")

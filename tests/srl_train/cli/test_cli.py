@@ -4,12 +4,8 @@ import types
 
 import pytest
 
-from srl_envs.loading import EXTRAS
 from srl_train import cli
-from srl_train.cli import info
 from srl_train.errors import ConfigError
-from srl_train.modes import MODES
-from srl_train.updates import STRATEGIES
 
 
 @pytest.fixture
@@ -45,16 +41,11 @@ def test_our_errors_are_one_line_and_code_2(command, capsys):
     assert capsys.readouterr().err == "srl: error: x.yaml is not right\n"
 
 
-@pytest.mark.parametrize("missing", ["torch", "srl_nothing"])
-def test_a_missing_extra_is_named(command, capsys, monkeypatch, missing):
-    monkeypatch.setitem(sys.modules, missing, None)
-    command(lambda args: importlib.import_module(missing))
-    if missing in EXTRAS:
-        assert cli.main(["train", "x.yaml"]) == 2
-        assert 'pip install "core-srl[train]"' in capsys.readouterr().err
-    else:
-        with pytest.raises(ModuleNotFoundError):
-            cli.main(["train", "x.yaml"])
+def test_a_missing_extra_is_named(command, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    command(lambda args: importlib.import_module("torch"))
+    assert cli.main(["train", "x.yaml"]) == 2
+    assert 'pip install "core-srl[train]"' in capsys.readouterr().err
 
 
 def test_other_errors_keep_their_traceback(command):
@@ -73,38 +64,11 @@ def test_info_lists_what_there_is(capsys):
         assert said in out
 
 
-def test_a_reader_that_leaves_early_is_no_fault(command, monkeypatch):
-    def write(args):
-        raise BrokenPipeError
-
-    replaced = []
-    monkeypatch.setattr(cli.os, "dup2", lambda *files: replaced.append(files))
-    command(write)
-    assert cli.main(["train", "x.yaml"]) == 1 and len(replaced) == 1
-
-
-def test_an_error_of_ours_in_a_cleanup_does_not_hide_the_first_error(command):
-    def fault(args):
-        try:
-            raise ZeroDivisionError
-        finally:
-            raise ConfigError("the cleanup failed too")
-
-    command(fault)
-    with pytest.raises(ConfigError):
-        cli.main(["train", "x.yaml"])
-
-
 def test_info_marks_environments_whose_extras_are_missing(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyseccomp", None)
     assert cli.main(["info"]) == 0
     marked = [line for line in capsys.readouterr().out.splitlines() if "not ready" in line]
     assert any("code_v0" in line and "core-srl[sandbox]" in line for line in marked)
-
-
-def test_info_describes_exactly_what_can_be_configured():
-    assert set(info.STRATEGIES) == set(STRATEGIES)
-    assert set(info.MODES) == set(MODES)
 
 
 @pytest.mark.parametrize("begun", [True, False])

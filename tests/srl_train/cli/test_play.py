@@ -50,20 +50,11 @@ def test_leaving_early_tells_the_score_so_far(play, typed):
     assert "agent_0 (human): 0.850" in out
 
 
-@pytest.mark.parametrize(
-    ("typed", "words", "said"),
-    [
-        (["right", "left"], ["bandit_v0", "--set", "max_cycles=2"], "agent_0 (you): right"),
-        (
-            ["walk away", "walk away", "pass", "walk away"],
-            ["social_negotiation_v0", "--opponent", "boulware", "--seed", "0"],
-            "outcome: walked away",
-        ),
-    ],
-)  # fmt: skip
-def test_every_kind_of_game(play, typed, words, said):
-    code, out, err = play(typed, *words)
-    assert (code, err) == (0, "") and said in out and "The game is over" in out
+def test_a_negotiation_is_played(play):
+    typed = ["walk away", "walk away", "pass", "walk away"]
+    code, out, err = play(typed, "social_negotiation_v0", "--opponent", "boulware", "--seed", "0")
+    assert (code, err) == (0, "") and "The game is over" in out
+    assert "outcome: walked away" in out
 
 
 def test_several_games_are_recorded_and_play_again(play, tmp_path):
@@ -90,12 +81,8 @@ def test_several_games_are_recorded_and_play_again(play, tmp_path):
     [
         (["coop_compete"], "there is no environment 'coop_compete'"),
         (["bandit_v0", "--set", "a=[1"], "--set 'a=[1': the value: not YAML"),
-        (["maze_race_v0", "--opponent", "nobody"], "unknown player 'nobody': give"),
         (["maze_race_v0", "--opponent", "pavlov"], "pavlov cannot play maze_v0"),
-        (
-            ["maze_race_v0", "--opponent", "agent_0=uniform"],
-            "no agent 'agent_0'",
-        ),
+        (["maze_race_v0", "--opponent", "agent_0=uniform"], "no agent 'agent_0'"),
         (["social_trading_v0", "--set", "messages=true"], "needs obs_mode='llm'"),
     ],
 )

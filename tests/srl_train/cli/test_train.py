@@ -49,11 +49,8 @@ def test_settings_and_seed_on_the_command_line(config_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["{config}", "--set", "rounds=0"], "rounds: must be 1"),
         (["{config}", "--out", "{config}"], "the run's folder: cannot write"),
         (["{config}", "--set", "environment.name=chess"], "environment: "),
-        (["{config}", "--set", "models.base=/no/such/model"], "/no/such/model"),
-        (["{config}", "--set", "seats.agent_1=grim_triger"], "seats.agent_1 is 'grim_triger'"),
         (["{config}", "--set", "logging.trackers=[mlflow]"], "mlflow needs mlflow: pip install"),
         (["{config}", "--resume"], "Checkpoint not found"),
         (["/no/such/file.yaml"], "cannot read the configuration /no/such/file.yaml"),

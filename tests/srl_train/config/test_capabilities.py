@@ -81,8 +81,9 @@ def test_every_part_has_settings_and_every_fact_is_described_and_used():
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.setting)
 def test_a_pair_is_refused_exactly_if_the_table_says_so(part, monkeypatch):
     combined = 0
-    for name, settings in SETTINGS.items():
-        both = merged(SETTINGS[part.setting], settings)
+    before = [*SETTINGS][: PARTS.index(part) + 1]
+    for name in before:
+        both = merged(SETTINGS[part.setting], SETTINGS[name])
         if both is None:
             continue
         config = unchecked(both, monkeypatch)
@@ -99,7 +100,7 @@ def test_a_pair_is_refused_exactly_if_the_table_says_so(part, monkeypatch):
         message = str(error.value)
         assert message.startswith(f"{one.setting}: ") and other.setting in message
         assert FACTS[fact] in message and "\n" not in message
-    assert combined > len(PARTS) // 2
+    assert combined > len(before) // 2
 
 
 @pytest.mark.parametrize("extra", [OBJECTS, PROCESSES], ids=lambda part: part.setting)

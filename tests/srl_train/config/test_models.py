@@ -35,7 +35,6 @@ def test_the_default_answer_length_depends_on_the_base(models, tokens):
     ("who", "name"),
     [
         ("tiny", "frozen_tiny"),
-        ("runs/a:model_0", "frozen_runs_a_model_0"),
         ("org/Model-1.5B@main", "frozen_org_Model-1_5B_main"),
         ("openai:gpt-5-mini", "frozen_openai_gpt-5-mini"),
     ],

@@ -28,18 +28,6 @@ CONFIG = RunConfig(
 )
 
 
-def fading():
-    """Gradients get smaller from step to step; the number of steps so far is its state."""
-
-    def on_gradients(gradients, steps, context):
-        return {
-            model: {name: gradient / (1 + steps) for name, gradient in own.items()}
-            for model, own in gradients.items()
-        }, steps + 1
-
-    return UpdateStrategy(lambda models: 0, on_gradients)
-
-
 def game():
     return make("coop_compete_v0", num_agents=2, max_cycles=2)
 
@@ -72,22 +60,6 @@ def test_a_custom_strategy_is_used_and_recorded(tmp_path, trainer_in):
         build_run(recorded)
 
 
-def test_its_state_is_in_the_checkpoint(tmp_path, trainer_in):
-    whole = trainer_in(tmp_path / "whole", strategy=fading())
-    whole.fit()
-    first = trainer_in(tmp_path / "parts", strategy=fading())
-    first.train_round()
-    first.save_checkpoint()
-    first.close()
-    second = trainer_in(tmp_path / "parts", strategy=fading())
-    second.load_checkpoint()
-    assert second.run.strategy_state == 1
-    second.fit()
-    for name, learner in whole.run.learners.items():
-        for parameter, tensor in second.run.learners[name].weights().items():
-            assert torch.equal(tensor, learner.weights()[parameter])
-
-
 def test_a_custom_environment_is_recorded(tmp_path, trainer_in):
     trainer = trainer_in(tmp_path, make_env=game)
     row = trainer.train_round().row
@@ -101,4 +73,4 @@ def test_a_custom_environment_is_recorded(tmp_path, trainer_in):
 def test_a_strategy_object_and_settings_of_another_strategy_are_refused(tmp_path):
     config = CONFIG.replaced(updates=FederatedConfig(mix=0.5))
     with pytest.raises(ConfigError, match=r"updates .*'federated'"):
-        Trainer(config, tmp_path, strategy=fading()).fit()
+        Trainer(config, tmp_path, strategy=synchronized()).fit()

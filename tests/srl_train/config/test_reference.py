@@ -45,8 +45,6 @@ def test_examples_keep_the_schema(path):
 @pytest.mark.parametrize(
     "tree",
     [
-        {},
-        {"algorithm": {"learning_rate": 1e-3}},
         {"updates": {"strategy": "federated", "mix": 0.5}},
         {"opponent_pools": {"past": {"keep": 2}}, "seats": {"agent_0": "past"}},
         to_tree(RunConfig()),

@@ -105,16 +105,3 @@ def test_the_state_comes_back_through_json():
     assert taken.samples[0].allowed == allowed
     assert taken.samples[1] == cut
     assert type(taken.samples[0].group) is tuple
-
-
-def test_who_is_next_survives_a_checkpoint():
-    buffer = SampleBuffer(2, 2, max_staleness=0)
-    for name in "ab":
-        buffer.add(samples(0, 2, agent=name))
-    assert buffer.take(0, 0).samples[0].group[2] == "a"
-    restored = SampleBuffer(2, 2, max_staleness=0)
-    restored.load_state(json.loads(json.dumps(buffer.state())))
-    for name in "ab":
-        restored.add(samples(0, 2, round_number=1, version=1, agent=name))
-    assert restored.take(1, 1).samples[0].group[2] == "b"
-    assert restored.dropped == {"b": 2}

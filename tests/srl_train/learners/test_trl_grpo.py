@@ -1,18 +1,15 @@
 """The GRPO learner's gradients are the formula's, and TRL still has the seams we use."""
 
 import dataclasses
-import inspect
 import math
 from importlib import metadata
 
 import numpy as np
 import pytest
 import torch
-from trl import GRPOTrainer
 
 from srl_train.config.run import RunConfig
 from srl_train.errors import TrainingError
-from srl_train.learners.trl_grpo import PlayedGRPOTrainer
 from tests.srl_train.learners.reference.grpo import (
     END,
     advantages,
@@ -44,31 +41,25 @@ def test_the_gradient_is_that_of_the_formula(loss, scale):
     assert one.end_update()["loss"] == pytest.approx(loss_value, abs=1e-5)
 
 
-@pytest.mark.parametrize("shift, clip", [(0.05, 0.2), (0.5, 0.2)])
-def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled(shift, clip):
-    model = small_model()
+@pytest.mark.parametrize("shift", [0.05, 0.5])
+def test_samples_from_older_weights_are_weighed_against_how_they_were_sampled(shift):
+    model, samples = moved_samples(shift, version=4)
     exact = double(model)
-    rng = np.random.default_rng(0)
-    samples, old = [], []
-    for one in some_samples(version=4):
-        now = log_probs(exact, one).detach().numpy()
-        logprobs = now + shift * rng.choice([-1.0, 1.0], size=len(now))
-        old.append(torch.tensor(logprobs))
-        samples.append(dataclasses.replace(one, logprobs=tuple(logprobs.tolist())))
+    old = [torch.tensor(one.logprobs, dtype=torch.float64) for one in samples]
     on_policy, _ = gradients_of(exact, samples, advantages(samples, 4, "group"))
-    expected, _ = gradients_of(exact, samples, advantages(samples, 4, "group"), old=old, clip=clip)
+    expected, _ = gradients_of(exact, samples, advantages(samples, 4, "group"), old=old, clip=0.2)
 
-    one = learner(model, clip_range=clip)
+    one = learner(model, clip_range=0.2)
     found = first_gradients(one, samples, version=5)
     assert relative_error(found, expected) < EXACT
     assert relative_error(found, on_policy) > 0.02
     clipped = one.end_update()["clip_ratio/region_mean"]
-    assert (clipped > 0) is (shift > clip)
+    assert (clipped > 0) is (shift > 0.2)
     # The same samples at the version they were drawn at: nothing to correct.
     assert relative_error(first_gradients(one, samples, version=4), on_policy) < EXACT
 
 
-def sampled_by_another_engine(shift, version=5):
+def moved_samples(shift, version=5):
     """(a model, samples whose log-probabilities are its own, moved by `shift` up or down)."""
     model = small_model()
     exact = double(model)
@@ -82,7 +73,7 @@ def sampled_by_another_engine(shift, version=5):
 
 
 def test_an_engine_too_far_from_the_trainer_is_refused():
-    model, samples = sampled_by_another_engine(0.05)
+    model, samples = moved_samples(0.05)
     with pytest.raises(TrainingError, match=r"differ by 0\.05 .*max_divergence is 0\.04"):
         first_gradients(learner(model, max_divergence=0.04), samples, version=5)
     broken = [dataclasses.replace(s, logprobs=(math.nan,) * len(s.logprobs)) for s in samples]
@@ -92,7 +83,7 @@ def test_an_engine_too_far_from_the_trainer_is_refused():
 
 @pytest.mark.parametrize(("correction", "steps"), [("tis", {"num_iterations": 2}), ("mis", {})])
 def test_the_loss_of_each_token_is_weighed_by_its_ratio(correction, steps):
-    model, samples = sampled_by_another_engine(0.3)
+    model, samples = moved_samples(0.3)
     exact = double(model)
     cap = 1.2
     one = learner(model, sampler_correction=correction, sampler_cap=cap, **steps)
@@ -118,21 +109,6 @@ def test_the_loss_of_each_token_is_weighed_by_its_ratio(correction, steps):
     )
     assert relative_error(found, expected) < EXACT
     assert relative_error(found, other) > 0.02
-
-
-def test_what_the_environment_wrote_has_no_gradient():
-    # A masked last token is no target, and no later token reads it: nothing may change with it.
-    def played(told):
-        return [
-            sample((1, 2), (10, END, told), 1.0, mask=(1, 1, 0)),
-            sample((1, 2), (11, END, told), 0.0, mask=(1, 1, 0)),
-        ]
-
-    found = first_gradients(learner(group_size=2), played(4))
-    assert sum(float(g.abs().sum()) for g in found.values()) > 0
-    assert equal(found, first_gradients(learner(group_size=2), played(20)))
-    own = [dataclasses.replace(s, mask=(1, 1, 1)) for s in played(20)]
-    assert not equal(found, first_gradients(learner(group_size=2), own))
 
 
 def test_answers_that_were_cut_off_teach_nothing_and_complete_ones_of_the_same_episode_do():
@@ -192,19 +168,3 @@ def test_the_divergence_from_the_start_is_held_by_a_frozen_reference(tmp_path, p
 
 def test_trl_is_the_release_whose_seams_were_read():
     assert metadata.version("trl").startswith("1.16."), "read the seams again, then these tests"
-
-
-def overrides():
-    return [
-        name
-        for name, thing in vars(PlayedGRPOTrainer).items()
-        if inspect.isfunction(thing) and hasattr(GRPOTrainer, name)
-    ]
-
-
-def test_nothing_else_of_trl_is_overridden():
-    assert set(overrides()) == {
-        "_generate_and_score_completions",
-        "_compute_loss",
-        "_get_per_token_logps_and_entropies",
-    }

@@ -3,14 +3,13 @@
 import dataclasses
 
 import pytest
-import torch
 from trl import GRPOConfig
 
 from srl_train.config.learning.learners import TRL_OPTIONS, GrpoConfig
 from srl_train.errors import ConfigError
 from srl_train.learners.trl_grpo import grpo_arguments
 from tests.srl_train.learners.reference.grpo import relative_error, small_model, some_samples
-from tests.srl_train.learners.small_learner import EXACT, first_gradients, learner, update
+from tests.srl_train.learners.small_learner import EXACT, first_gradients, learner
 
 
 def test_every_option_is_a_field_of_trls():
@@ -40,11 +39,8 @@ def test_a_value_of_another_type_than_trls_is_refused():
     "trl, settings, told",
     [
         ({"lr_scheduler_kwargs": {"nonsense": 1}}, {"schedule": "linear"}, "'nonsense'"),
-        ({}, {"schedule": "warmup_stable_decay"}, "num_decay_steps"),
         ({"optim": "sgdd"}, {}, "^trl: sgdd is not a valid Optimizer"),
         ({"adam_beta1": 7.0}, {}, "Invalid beta"),
-        ({"optim": "rmsprop", "optim_args": "alpha=-3"}, {}, "Invalid alpha"),
-        ({"optim_args": "much"}, {}, "not enough values"),
     ],
 )
 def test_what_trl_the_schedule_or_the_optimizer_refuses(trl, settings, told):
@@ -54,46 +50,20 @@ def test_what_trl_the_schedule_or_the_optimizer_refuses(trl, settings, told):
 
 
 @pytest.mark.parametrize(
-    "schedule, options",
+    "settings",
     [
-        ("warmup_stable_decay", {"num_decay_steps": 2}),
-        ("polynomial", {"power": 2.0}),
+        {"trl": {"importance_sampling_level": "sequence"}},
+        {"trl": {"epsilon_high": 5.0}},
+        {"loss": "cispo"},
     ],
 )
-def test_schedules_are_given_their_settings(schedule, options):
-    one = learner(schedule=schedule, planned_updates=4, trl={"lr_scheduler_kwargs": options})
-    rates = [update(one, some_samples())["learning_rate"] for _ in range(4)]
-    assert rates[0] == pytest.approx(3e-3) and rates[-1] < rates[0]
-
-
-@pytest.mark.parametrize(
-    "trl",
-    [
-        {"importance_sampling_level": "sequence"},
-        {"epsilon_high": 5.0},
-        {"top_entropy_quantile": 0.3},
-        {"pad_to_multiple_of": 8},
-    ],
-)
-def test_what_is_handed_on_changes_the_update(trl):
+def test_what_is_handed_on_changes_the_update(settings):
     samples = [
         dataclasses.replace(s, logprobs=tuple(-2.5 for _ in s.logprobs)) for s in some_samples()
     ]  # as if from older weights, so that ratios differ from 1 and are clipped
     plain = first_gradients(learner(), samples, version=1)
-    other = first_gradients(learner(trl=trl), samples, version=1)
-    if "pad_to_multiple_of" in trl:  # a matter of speed alone
-        assert relative_error(other, plain) < EXACT
-    else:
-        assert relative_error(other, plain) > 1e-3
-
-
-@pytest.mark.parametrize("loss", ["cispo", "vespo"])
-def test_other_losses_learn(loss):
-    model = small_model()
-    before = {n: p.clone() for n, p in model.named_parameters()}
-    metrics = update(learner(model, loss=loss), some_samples())
-    assert any(not torch.equal(before[n], p) for n, p in model.named_parameters())
-    assert metrics["grad_norm"] > 0
+    other = first_gradients(learner(**settings), samples, version=1)
+    assert relative_error(other, plain) > 1e-3
 
 
 def test_activation_checkpointing_gives_the_same_gradient():
@@ -104,26 +74,10 @@ def test_activation_checkpointing_gives_the_same_gradient():
     assert relative_error(less, plain) < EXACT
 
 
-@pytest.mark.parametrize("loss", ["dapo", "grpo"])
-def test_accumulation_gives_the_same_step(loss):
-    # Equal lengths: bnpo and grpo weigh a part by itself, whatever the number of its tokens.
+def test_accumulation_gives_the_same_step():
     samples = some_samples()
-    short = min(len(s.completion_ids) for s in samples)
-    samples = [
-        dataclasses.replace(
-            s,
-            completion_ids=s.completion_ids[:short],
-            mask=(1,) * short,
-            logprobs=s.logprobs[:short],
-            turns=((0, short),),
-            rewards=(s.episode_return,),
-        )
-        for s in samples
-    ]
-    whole = first_gradients(learner(loss=loss), samples)
-    parts = first_gradients(learner(loss=loss, gradient_accumulation_steps=4), samples)
+    whole = first_gradients(learner(), samples)
+    parts = first_gradients(learner(gradient_accumulation_steps=4), samples)
     assert relative_error(parts, whole) < EXACT
-    fewer = first_gradients(
-        learner(loss=loss, minibatches=2, gradient_accumulation_steps=2), samples
-    )
+    fewer = first_gradients(learner(minibatches=2, gradient_accumulation_steps=2), samples)
     assert relative_error(fewer, whole) > 0.1, "the first of two steps has half of the samples"

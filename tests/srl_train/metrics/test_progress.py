@@ -37,12 +37,9 @@ def test_a_round_is_one_line():
     assert "updates model_0 1, model_1 0, model_2 1, model_3 0" in lines[0]
 
 
-@pytest.mark.parametrize(
-    ("log_every", "expected"), [(1, [1, 2, 3, 4, 5, 6, 7]), (3, [1, 3, 6, 7]), (100, [1, 7])]
-)
-def test_log_every_keeps_the_first_and_the_last_round(log_every, expected):
-    lines = shown(io.StringIO(), 7, range(7), log_every=log_every).splitlines()
-    assert [int(re.match(r"round (\d+)/7", line)[1]) for line in lines] == expected
+def test_log_every_keeps_the_first_and_the_last_round():
+    lines = shown(io.StringIO(), 7, range(7), log_every=3).splitlines()
+    assert [int(re.match(r"round (\d+)/7", line)[1]) for line in lines] == [1, 3, 6, 7]
 
 
 def test_time_left_is_the_recent_pace_times_the_rounds_left():

@@ -2,18 +2,12 @@
 
 import json
 import logging
-from dataclasses import replace
 
 from srl_envs.errors import EnvError
 from srl_envs.games.coop_compete import CoopCompete
 from srl_envs.wrappers import CustomRewards
-from srl_extensions.pages.document import Notes
-from srl_extensions.pages.headline import in_words
-from srl_extensions.pages.report import notes
 from srl_extensions.pages.run_folder import load
 from srl_train.metrics import read_metrics
-from srl_train.metrics.round_warnings import _all_equal
-from srl_train.samples import TokenSample
 from srl_train.trainer import Trainer
 
 NOISE = {"temperature": 1000.0, "max_new_tokens": 2}  # all tokens are about equally likely
@@ -68,17 +62,6 @@ def test_parse_failures_are_reported_once(short_run, tmp_path, caplog):
             assert setting in warning
     assert [record.message for record in caplog.records] == warnings
     assert [row.get("warnings", []) for row in rows] == [warnings, []]
-    run = load(tmp_path / "run")
-    assert run.warnings == tuple(warnings)
-    assert in_words(run)[0] == f"warning: {warnings[0]}"
-    assert notes(run)[0] == Notes("Warnings of the run.", tuple(warnings))
-
-
-def test_complete_answers_without_an_action_are_quoted(short_run, tmp_path, monkeypatch):
-    monkeypatch.setattr("srl_train.metrics.round_warnings._is_cut_off", lambda *_: False)
-    warnings, _ = trained(short_run(models__sampling=NOISE), tmp_path)
-    assert all("such as '" in line and "max_new_tokens" not in line for line in warnings)
-    assert len(warnings) == 2
 
 
 def constant_rewards():
@@ -96,16 +79,3 @@ def test_equal_rewards_are_reported_once(short_run, tmp_path, caplog):
     assert [row.get("warnings", []) for row in rows] == [warnings, []]
     [warning] = warnings
     assert "round 1 taught model_0, model_1 nothing" in warning
-
-
-def test_returns_are_compared_within_their_group():
-    one = TokenSample(
-        prompt_ids=(1,), completion_ids=(2,), mask=(1,), logprobs=(-1.0,), allowed=None,
-        turns=((0, 1),), elapsed=(1,), rewards=(1.0,), episode_return=1.0, group=(0, 0, "a"),
-        version=0,
-    )  # fmt: skip
-    other = replace(one, episode_return=2.0)
-    assert _all_equal([one, one, other, other], 2)
-    assert not _all_equal([one, other], 2)
-    assert not _all_equal([replace(one, advantages=(0.5,))], 1)
-    assert _all_equal([replace(one, advantages=(0.0,))], 1)
