@@ -63,12 +63,6 @@ ROWS = [
 ]
 
 
-def test_a_cell_is_empty_without_a_value():
-    text = Table(columns={"who": "{name}, {seed}", "y": "{y:.1f}"}, title="Title").markdown(ROWS)
-    assert text.splitlines()[0] == "Title"
-    assert text.splitlines()[4:] == ["| a, 0 |  |", "| a, 1 | 1.0 |", "| b, 0 |  |"]
-
-
 def test_seeds_are_merged_into_means_and_ranges():
     merged = Table(columns={"": "{name}", "x": "{x:.1f}"}, over_seeds=["name"])
     assert merged.markdown(ROWS).splitlines()[2:] == ["| a | 2.0 (1.0 to 3.0) |", "| b | 5.0 |"]
@@ -160,10 +154,3 @@ def test_wrong_arguments_are_refused_in_one_line(words, message, own_claim, caps
         training.main(words)
     assert end.value.code == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_the_claims_are_listed(capsys):
-    with pytest.raises(SystemExit) as end:
-        training.main(["--list"])
-    assert end.value.code == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(claims.names())

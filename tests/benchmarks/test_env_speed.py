@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from benchmarks import env_speed
 from benchmarks.records import Repeats
 
@@ -37,17 +35,3 @@ def test_what_is_to_be_reached_is_judged_by_the_best_repeat(monkeypatch):
     assert [check.claim for check in env_speed.tables(rates)[1] if not check.held] == [
         f"{env_speed.SINGLE}: at least 200k"
     ]
-
-
-def test_a_peer_that_is_not_installed_is_left_out(monkeypatch):
-    monkeypatch.setattr(env_speed.importlib.util, "find_spec", lambda name: None)
-    row = next(row for row in env_speed.ROWS if row.name == env_speed.TEXTARENA)
-    assert row.missing() == "not installed: pip install textarena"
-    assert env_speed.measure([row], 1.0, 1) == {}
-
-
-@pytest.mark.parametrize("options", [["--repeats", "0"], ["--share", "0"]])
-def test_nothing_to_measure_is_refused(options, capsys):
-    with pytest.raises(SystemExit):
-        env_speed.main(options)
-    assert "must be at least 1" in capsys.readouterr().err

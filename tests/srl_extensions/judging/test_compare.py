@@ -60,16 +60,6 @@ def test_methods_are_named_and_compared_over_several_environments(tmp_path):
     assert record["probability_of_improvement"][0]["value"] == 1.0
 
 
-def test_rewards_are_raw_if_the_optimum_is_unknown(tmp_path):
-    runs = [
-        write_run(tmp_path / f"run_{seed}", told=config(seed=seed), baselines={})
-        for seed in (0, 1)
-    ]  # fmt: skip
-    record = compared([str(run) for run in runs], tmp_path)
-    assert record["methods"][0]["mean"]["value"] == pytest.approx(0.848)
-    assert "optimality_gap" not in record["methods"][0] and "uniform" not in record["score"]
-
-
 def test_incomparable_runs_are_refused(tmp_path, capsys):
     one = written(tmp_path / "one", "cooperative", 0, 0.5)
     again = written(tmp_path / "again", "cooperative", 0, 0.5)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from srl_agents.scripted.registry import classic_policy
-from srl_envs import registry, scenarios
-from srl_extensions.judging.cross_play import arena, play_cross, scenario_arena
+from srl_envs import registry
+from srl_extensions.judging.cross_play import arena, play_cross
 from srl_extensions.judging.payoffs import cells, gaps, results, returns_by_start
 from tests.srl_extensions.judging.contest import Contest, Number, players
 
@@ -56,13 +56,6 @@ def test_without_teams_each_agent_is_a_place():
     assert [(game.first, game.second, game.place) for game in games] == [
         (a, a, 0), *[(a, b, n) for n in range(4)], *[(b, a, n) for n in range(4)], (b, b, 0),
     ]  # fmt: skip
-
-
-def test_focal_agents_are_the_only_place_of_a_scenario():
-    scenario = scenarios.scenario("staged_v0.with_a_preying_adversary")
-    made = scenario_arena(scenario)
-    assert made.places == (scenario.focal,) and not made.two_sided
-    assert len(play_cross(made, scripted(made, "uniform", "always_compete"), episodes=1)) == 4
 
 
 def test_failed_games_are_counted_and_excluded_from_means():

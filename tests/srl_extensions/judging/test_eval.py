@@ -119,7 +119,7 @@ def test_an_adapter_plays_with_its_weights(trained, tmp_path):
     adapters = trained["adapters"]
 
     def returns(who):
-        words = ["--episodes", "8", "--scenario", PAVLOV, "--policy", who]
+        words = ["--episodes", "4", "--scenario", PAVLOV, "--policy", who]
         return [e["returns"] for e in evaluated(words, tmp_path)["scores"][0]["episodes"]]
 
     stronger = returns(f"{changed}:model_1")

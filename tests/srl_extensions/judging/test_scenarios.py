@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,6 @@ from srl_agents.errors import BackendError, PolicyError, RolloutError
 from srl_agents.scripted import Always, Uniform
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import scenarios
-from srl_envs.errors import EnvConfigError
 from srl_envs.scenarios import Scenario, scenario
 from srl_extensions.judging.scenarios import (
     AT_THE_END,
@@ -132,20 +131,6 @@ def test_arguments_out_of_range_are_refused(call, says):
 def test_other_objects_are_no_policy(focal):
     with pytest.raises(PolicyError, match="focal must be a policy"):
         score(PAIR, focal, episodes=2)
-
-
-@pytest.mark.parametrize(
-    ("focal", "background"),
-    [
-        (("agent_0", "agent_1"), {"agent_1": "uniform"}),
-        (("agent_0", "agent_0"), {"agent_1": "uniform"}),
-        (("agent_0",), {"agent_1": "uniform", "agent_2": "uniform"}),
-        ((), {"agent_0": "uniform", "agent_1": "uniform"}),
-    ],
-)
-def test_each_agent_must_be_named_once(focal, background):
-    with pytest.raises(EnvConfigError, match="each of agent_0, agent_1 once"):
-        score(replace(PAIR, focal=focal, background=background), Always(1), episodes=1)
 
 
 def test_outcomes_by_hand():

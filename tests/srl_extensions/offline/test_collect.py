@@ -9,7 +9,7 @@ from srl_envs import coop_compete_v0
 from srl_envs.scenarios import scenario
 from srl_extensions.judging.scenarios import play_scenario
 from srl_extensions.offline.collect import build_policies, filtered, play_games, scripted_player
-from srl_extensions.offline.data import KEPT, parts_of
+from srl_extensions.offline.data import parts_of
 from srl_train.cli import main
 from srl_train.errors import ConfigError
 
@@ -39,13 +39,6 @@ def test_games_come_in_groups_and_are_the_same_for_one_seed():
     same = play_games(make_env, policies, 6, 3, group_size=3)
     assert list(map(to_json, games)) == list(map(to_json, same))
     assert games[0].seed != play_games(make_env, policies, 6, 3, stage=1, group_size=3)[0].seed
-
-
-def test_a_game_is_kept_for_the_seats_that_pass(mixed_games):
-    only = filtered(mixed_games, agents=["agent_1"])
-    assert len(only) == 8 and all(e.extra[KEPT] == ["agent_1"] for e in only)
-    assert parts_of(only) == [(index, "agent_1") for index in range(8)]
-    assert filtered(mixed_games) == mixed_games
 
 
 def test_the_best_share_is_kept(mixed_games):
@@ -138,12 +131,6 @@ def test_what_cannot_be_collected_is_said_in_one_line(words, says, tmp_path, cap
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1
     assert not (tmp_path / "x.jsonl").exists()
-
-
-def test_where_nothing_can_be_written_nothing_is_played(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("srl_extensions.offline.collect.play_games", None)  # not called
-    assert run(*GAME, "--players", "uniform", "--out", tmp_path) == 2
-    assert "--out: cannot write" in capsys.readouterr().err
 
 
 def test_who_is_kept_for_evaluation_is_not_learned_from():

@@ -161,9 +161,3 @@ def test_a_bad_line_is_named(line, says, tmp_path):
         read_episodes(path, "coop_compete_v0", SEATS)
     assert says in str(error.value) and str(path) in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_file_that_is_no_text(tmp_path):
-    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="text in UTF-8"):
-        read_episodes(tmp_path / "bytes", "coop_compete_v0", SEATS)

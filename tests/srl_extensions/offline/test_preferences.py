@@ -9,7 +9,6 @@ from srl_agents.llm.chat_format import ChatFormat
 from srl_agents.llm.tiny import build_tokenizer, random_dialogues
 from srl_envs import coop_compete_v0
 from srl_extensions.offline.data import (
-    begins_with_episode,
     parts_of,
     preferences,
     read_preferences,
@@ -130,13 +129,3 @@ def test_a_bad_line_is_named(line, says, tmp_path):
         read_preferences(path)
     assert f"{path}, line 2: " in str(error.value) and says in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_what_kind_of_file_it_is(tmp_path):
-    path = tmp_path / "data.jsonl"
-    for text, is_episode in (('{"schema_version": 1}\n', True), (json.dumps(TEXT), False)):
-        path.write_text(text)
-        assert begins_with_episode(path) is is_episode
-    path.write_text("")
-    with pytest.raises(DataError, match="is empty"):
-        begins_with_episode(path)

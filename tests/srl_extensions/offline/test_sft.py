@@ -75,14 +75,3 @@ def test_the_gradient_is_that_of_the_formula(weights):
         metrics = one.end_update()
     assert metrics["loss"] == pytest.approx(loss, abs=1e-5)
     assert metrics["entropy"] > 0 and 0 <= metrics["mean_token_accuracy"] <= 1
-
-
-def test_a_pass_visits_every_sample_once_in_an_order_of_its_seed():
-    with sft_learner(batch_size=2) as one:
-        seen = []
-        for seed in (1, 1, 2, 3, 4):
-            assert one.begin_update(LESSONS, seed, 0) == 2
-            seen.append([sample for batch in one._batches for sample in batch])
-    assert all(sorted(map(id, own)) == sorted(map(id, LESSONS)) for own in seen)
-    assert seen[0] == seen[1]
-    assert len({tuple(map(id, own)) for own in seen}) > 1

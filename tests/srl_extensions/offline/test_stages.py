@@ -141,7 +141,7 @@ def test_stages_use_data_of_their_own_or_of_all_agents(short_run, tmp_path):
         for i, name in enumerate(("always_compete", "always_cooperate"))
     }
     write_jsonl(tmp_path / "games.jsonl", play_games(make_env, policies, 8, 0))
-    data = {"data": [str(tmp_path / "games.jsonl")], "epochs": 3, "learning_rate": 5e-3}
+    data = {"data": [str(tmp_path / "games.jsonl")], "epochs": 1, "learning_rate": 5e-3}
     for seats in ("own", "all"):
         config = short_run(
             sft={**data, "seats": seats}, rounds=0, logging__evaluation_episodes=8,

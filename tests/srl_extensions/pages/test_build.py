@@ -7,10 +7,8 @@ import pytest
 
 from srl_agents.episode import Episode
 from srl_envs import registry
-from srl_extensions.pages import figures
 from srl_extensions.pages.report import write_report
-from srl_extensions.pages.run_folder import load
-from srl_extensions.pages.transcript import transcript, view_of
+from srl_extensions.pages.transcript import transcript
 from srl_train.cli import main
 from tests.srl_extensions.pages.pages import blocks, document, words
 from tests.srl_extensions.pages.synthetic_runs import config, episode, row, stage_row, write_run
@@ -82,20 +80,6 @@ def test_parse_failures_are_told_with_the_default_that_was_played():
     steps = [step for turn in shown.turns for step in turn["steps"]]
     assert [step["failure"] for step in steps if step["failure"]] == ["no choice was named"]
     assert [step["answer"] for step in steps if step["answer"] is not None] == ["I pass"]
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "found"),
-    [
-        ("coop_compete_v0", {"max_cycles": 16}, True),
-        ("coop_compete_v0", {"num_agents": 3}, False),  # other seats
-        ("coop_compete_v0", {"no_such_option": 1}, False),
-        ("team_battle_v0", {}, False),  # another game
-        ("my_own_v0", {}, False),
-    ],
-)
-def test_a_view_is_used_for_its_own_game_only(name, options, found):
-    assert (view_of(episode(), name, options) is not None) == found
 
 
 @pytest.fixture
@@ -173,21 +157,3 @@ def test_a_run_of_stages_alone_has_a_report_of_its_own(tmp_path, capsys):
     assert sections(folder / "report.html") == [
         "Learned from data", "Reward", "The models", "Sample episodes", "Configuration",
     ]  # fmt: skip
-
-
-def test_weight_changes_are_drawn_for_updates_only(tmp_path):
-    run = load(write_run(tmp_path / "run", rows=[row(number) for number in range(4)]))
-    change, way = figures.weights(run)
-    assert [line.x for line in change.lines] == [[0, 2], [1, 3], [0, 2], [1, 3]]
-    moved = [row(number)["models"]["model_0"]["weight_change"] for number in (0, 2)]
-    assert way.lines[0].y == pytest.approx([moved[0], sum(moved)])
-    [raster] = figures.updates(run)
-    assert dict(raster.rows)["model_1"] == [1, 3]
-
-
-def test_learner_metrics_get_a_panel_each(tmp_path):
-    rows = [row(number) | {"mode_state": {"balance": 0.5}} for number in range(3)]
-    page = write_report(write_run(tmp_path / "run", rows=rows))
-    titles = [panel["title"] for panel in blocks(document(page)["sections"], "panel")]
-    assert {"Loss", "Gradient norm", "Entropy", "The mode's balance"} <= set(titles)
-    assert "Clip ratio" not in titles

@@ -77,13 +77,6 @@ def test_code_that_a_record_names_runs_where_it_is_trusted_only(record, capsys):
     assert cli.main(["replay", str(record), "--trust"]) == 0
 
 
-@pytest.mark.parametrize("words", [["--episode", "2"], ["--out", "game.gif"]])
-def test_what_does_not_fit_is_one_line(record, capsys, words):
-    assert cli.main(["replay", str(record), *words]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"srl: error: {words[0]} must ")
-
-
 def test_no_link_beside_the_file_is_followed(record, tmp_path):
     name = "game.html"
     mine, folder = tmp_path / "mine.txt", tmp_path / "of_others"

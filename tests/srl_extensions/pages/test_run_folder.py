@@ -1,6 +1,5 @@
 """Complete parts of run folders are read; the headline has the part of the optimum learned."""
 
-import math
 import os
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from tests.srl_extensions.pages.synthetic_runs import (
     UNIFORM,
     config,
     row,
-    stage_row,
     write_run,
 )
 
@@ -33,18 +31,6 @@ def test_a_finished_run_is_complete(tmp_path):
     assert run.models == ("model_0", "model_1", "model_2", "model_3")
     assert [path.name for path in run.sample_files] == ["round_00000.jsonl", "round_00039.jsonl"]
     assert run.baselines == {"uniform": UNIFORM, "optimum": OPTIMUM}
-
-
-def test_series_follow_keys_and_tell_gaps(tmp_path):
-    rows = few(3)
-    rows[1]["environment"]["raw_reward"] = None
-    del rows[2]["models"]["model_3"]
-    run = load(write_run(tmp_path / "run", rows=rows))
-    assert run.series("round") == [0, 1, 2]
-    assert math.isnan(run.series("environment", "raw_reward")[1])
-    assert math.isnan(run.series("models", "model_3", "loss")[2])
-    assert math.isnan(run.series("models", "model_3", "loss", "deeper")[0])
-    assert run.total("models", "model_3", "samples") == 32
 
 
 @pytest.mark.parametrize(
@@ -117,13 +103,6 @@ def test_no_run_is_an_error(tmp_path, name):
         load(tmp_path / name)
 
 
-def test_passes_of_stages_are_read_in_order(tmp_path):
-    rows = [stage_row(0, "sft", 0), stage_row(1, "sft", 1), stage_row(2, "dpo", 0)]
-    run = load(write_run(tmp_path / "run", rows=[], stage_rows=rows, told=config(rounds=0)))
-    assert [(name, len(passes)) for name, passes in run.stages.items()] == [("sft", 2), ("dpo", 1)]
-    assert run.models == ("model_0", "model_1", "model_2", "model_3") and run.notes == []
-
-
 def measured(reward, error=0.001):
     return {"raw_reward": reward, "standard_error": error}
 
@@ -158,8 +137,3 @@ def test_the_headline_is_the_evaluations_where_there_are_some(tmp_path):
     ]
     # Nothing in the evaluations about cooperation: the first and last tenth of the rounds.
     assert ends(run, "cooperation_rate") == edges(run.series("environment", "cooperation_rate"))
-
-
-def test_nothing_recorded_is_said(tmp_path):
-    folder = write_run(tmp_path / "run", rows=[], evaluation={})
-    assert in_words(load(folder)) == ["coop_compete_v0: no reward is recorded yet"]

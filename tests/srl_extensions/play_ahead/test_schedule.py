@@ -69,7 +69,6 @@ class Watched(Engine):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"updates__strategy": "synchronized"},
         {"models__adapters": {"dropout": 0.1}, "updates__sample_budget": {"model_0": 8}},
     ],
     ids=lambda settings: next(iter(settings)),

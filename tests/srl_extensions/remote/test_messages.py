@@ -33,7 +33,7 @@ plain = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(plain)
 def test_values_come_back_as_they_were(value):
     assert same(value, unpack(pack(value)))

@@ -9,8 +9,6 @@ from srl_envs.games import coop_compete as coop_compete_v0
 from srl_extensions.research.branching import branch_samples
 from srl_train import resume
 from srl_train.build import build_run
-from srl_train.config.run import RunConfig
-from srl_train.config.yaml_file import from_tree
 from srl_train.credit import normalize
 from srl_train.errors import ConfigError
 from srl_train.round import train_round
@@ -79,13 +77,6 @@ def test_a_run_is_resumed_to_the_bit(short_run, tmp_path):
     for run in (whole, resumed):
         train_round(run, 1)
     assert same(everything(resumed), everything(whole))
-
-
-def test_the_preset_leaves_what_is_said():
-    assert not RunConfig().rollout.branching and RunConfig().rollout.episodes == 16
-    config = from_tree({"preset": "at_grpo", "rollout": {"groups_per_round": 5}})
-    assert config.rollout.branching
-    assert (config.rollout.group_size, config.rollout.episodes) == (8, 5)
 
 
 def test_an_environment_that_cannot_be_copied_is_refused(short_run):

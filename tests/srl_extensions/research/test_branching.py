@@ -9,10 +9,9 @@ import pytest
 
 from srl_agents.episode import Decision
 from srl_agents.errors import PolicyError
-from srl_agents.evaluation.replay import copied, replay
+from srl_agents.evaluation.replay import replay
 from srl_agents.rollout import play_many
 from srl_agents.scripted import Uniform
-from srl_envs import registry
 from srl_extensions.research.branching import Branching, BranchingGame
 from tests.srl_agents.rollout.carry_game import CarryGame
 
@@ -108,12 +107,3 @@ def test_an_environment_that_cannot_be_copied_spoils_its_episode():
     [episode] = played(policy, seeds=[0], env=Connected)
     assert episode.failure.startswith("EnvError: carry cannot be copied: ")
     assert not any(policy.open.values())
-
-
-def test_copies_of_several_environments_run_programs_in_one_sandbox():
-    env = registry.make("multitask_v0")
-    env.reset(seed=3)
-    ours, theirs = (one.unwrapped.environments["code"].task for one in (env, copied(env)))
-    assert theirs is not ours
-    assert theirs.sandbox is ours.sandbox
-    env.close()

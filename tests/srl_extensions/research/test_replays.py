@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from srl_agents.episode import Decision
-from srl_agents.evaluation.replay import Watched, played_instead
 from srl_agents.rollout import play
 from srl_extensions.research.replays import Replays, credit
 from srl_train import resume
@@ -91,12 +90,6 @@ def test_an_unreadable_answer_costs_its_penalty():
     assert found["a"][0] == pytest.approx((2 / 3) * (1.75 - (5 + 8) / 2))
 
 
-def test_only_the_answers_of_the_agents_that_learn_are_tried():
-    found, steps = gained(acts(1, 2), acts(2, 1), agents=("b",))
-    assert found["a"] == (0.0, 0.0) and found["b"] == (4.0, 2.0)
-    assert steps == 2 + 2 + 1
-
-
 def test_an_agent_that_joins_later_gains_by_its_own_answers():
     # Both choose right, the second a turn later; who chooses is paid 1, and after a left 0.
     env = knock_out()
@@ -114,15 +107,6 @@ def test_an_agent_that_joins_later_gains_by_its_own_answers():
     }
 
 
-def test_a_replay_stays_apart_from_the_game_it_leaves():
-    env = CarryGame()
-    episode = play(env, {"a": acts(1, 2), "b": acts(2, 1)}, 0)
-    watched = Watched(env)
-    watched.reset(0, {})
-    again = [played_instead(watched, episode.turns, "a", 2) for _ in range(2)]
-    assert again[0] == again[1] and env.turn == 0
-
-
 class Moody(CarryGame):
     """Pays by a coin that no seed rules."""
 
@@ -136,9 +120,7 @@ class Moody(CarryGame):
 
 
 def test_games_that_do_not_play_again_exactly_are_refused():
-    with pytest.raises(
-        TrainingError, match=r"played again exactly: turn 1, .: the recorded reward"
-    ):
+    with pytest.raises(TrainingError, match=r"again exactly: turn 1, .: the recorded reward"):
         gained(acts(1, 2), acts(2, 1), make_env=Moody)
 
 

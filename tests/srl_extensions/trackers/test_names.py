@@ -37,15 +37,6 @@ def test_a_pass_and_evaluations():
         assert found == {f"{section}/{name}": value for name, value in reward.items()}
 
 
-def test_no_name_is_a_folder_of_another():
-    """MLflow's store of files makes a folder of each slash."""
-    found = {
-        **names.of_round(round_row(0)), **names.of_pass(stage_row(0)),
-        **names.of_evaluation("before", EVALUATION), **names.of_evaluation("after_sft", EVALUATION),
-    }  # fmt: skip
-    assert [(a, b) for a in found for b in found if b.startswith(f"{a}/")] == []
-
-
 @pytest.mark.parametrize(
     ("name", "segment"),
     [

@@ -162,7 +162,7 @@ def test_a_damaged_record_of_runs_is_refused(text, tmp_path, kept):
         ({"trackers": ["wandb", "wandb"]}, "name each once"),
         ({"trackers": ["comet"]}, "'tensorboard', 'trackio', 'wandb' or 'mlflow'"),
         ({"tracker_options": {"wandb": {"mode": "offline"}}}, "read only if trackers names wandb"),
-        ({"run_name": "x"}, "only if trackers names tensorboard or"),
+        ({"run_name": "x"}, "has an effect only if trackers names tensorboard or"),
         ({"trackers": ["tensorboard"], "run_name": "../x"}, "run_name: "),
         (
             {

@@ -1,8 +1,5 @@
 """Servers that a configuration asks for."""
 
-import importlib.util
-import sys
-
 import pytest
 
 from srl_extensions.vllm import models
@@ -16,14 +13,6 @@ from srl_train.errors import ConfigError
 def test_a_python_that_does_not_exist_is_refused(python):
     with pytest.raises(ConfigError, match=r"backend.managed.python: there is no program"):
         models.check_python(ManagedServersConfig(python=python))
-
-
-def test_the_trainers_own_python_must_have_vllm(monkeypatch):
-    with pytest.raises(ConfigError, match=r"backend.managed.python: not given, and .* no vLLM"):
-        models.check_python(ManagedServersConfig())
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
-    models.check_python(ManagedServersConfig())
-    models.check_python(ManagedServersConfig(python=sys.executable))
 
 
 def specs_of(base, there, **managed):

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from srl_agents.errors import PlacementError
 from srl_extensions.vllm import placement
 from srl_extensions.vllm.placement import GIB, Gpu, Placement, find_gpus, place
 
@@ -21,11 +20,6 @@ from srl_extensions.vllm.placement import GIB, Gpu, Placement, find_gpus, place
 def test_servers_are_dealt_to_gpus_and_share_their_memory(servers, free, each, expected):
     gpus = [Gpu(index, 80.0, own) for index, own in enumerate(free)]
     assert place(servers, gpus, each=each) == [Placement(*own) for own in expected]
-
-
-def test_more_gpus_for_a_server_than_there_are_is_refused():
-    with pytest.raises(PlacementError, match="tensor-parallel-size"):
-        place(1, [Gpu(0, 80.0, 80.0)], each=2)
 
 
 def test_gpus_are_those_of_torch(monkeypatch, tmp_path):

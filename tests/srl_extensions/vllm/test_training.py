@@ -222,12 +222,3 @@ def test_an_interrupt_as_a_run_is_put_together_leaves_nothing(
         _ = trainer.run
     assert not any((tmp_path / "published").iterdir())
     assert stub.counts["/v1/load_lora_adapter"] == stub.counts["/v1/unload_lora_adapter"] == 1
-
-
-def test_another_configuration_ends_the_servers_of_the_one_before(served_run, stub, tmp_path):
-    trainer = served_run(stub)
-    names = set(trainer.run and stub.adapters)
-    trainer.config = trainer.config.replaced(seed=5)
-    assert trainer.run.config.seed == 5
-    assert names and not names & set(stub.adapters), "the first run's are unloaded"
-    assert len(list((tmp_path / "published").iterdir())) == 1
