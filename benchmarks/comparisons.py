@@ -18,8 +18,6 @@ BEFORE = "before training"
 BEST = 1.0
 """Score of a policy that knows the right colours."""
 UNSEEN = 2**31  # Training draws the seeds of its games below this one.
-MIXTURE = "one of the three"
-MODEL_AGENT, PARTNER_AGENT = "agent_0", "agent_1"
 
 
 def named_algorithms(request: Request) -> Result:
