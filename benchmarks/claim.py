@@ -153,8 +153,6 @@ class Claim(Section):
     """Default seeds; empty where a seed has no effect."""
     games: int = 0
     """Default number of evaluation games; 0 where there are none."""
-    writes_runs: bool = False
-    """Indicates that folders of runs are written."""
     tables: list[Table]
     checks: list[Target] = []
     legend: str = ""

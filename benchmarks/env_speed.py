@@ -1,6 +1,6 @@
 """Speed of the environments and of their peers: agent-steps per second of CPU time.
 
-python -m benchmarks.env_speed [--share 1] [--repeats 3] [--json FILE] [--markdown FILE]
+python -m benchmarks.env_speed [--share 1] [--repeats 3] [--markdown FILE]
 
 One agent-step is one action of one agent. Actions are drawn before the clock starts; stepping and
 resetting are timed, with the generation of mazes. The repeats of all rows are interleaved, and the
@@ -194,26 +194,24 @@ def tables(rates: Mapping[str, Repeats]) -> tuple[str, list[records.Check]]:
         if row.name not in best:
             lines.append((row.name, "", row.missing(), "", ""))
             continue
-        median = rates[row.name].middle
-        target, share = "", ""
+        own, target, share = shown(best[row.name]), "", ""
         if row.target is not None:
             target, share = shown(row.target), f"{best[row.name] / row.target:.2f}"
-            seen = f"{shown(best[row.name])} a second"
             claim = f"{row.name}: at least {target}"
-            checks.append(records.Check(claim, best[row.name] >= row.target, seen))
-        lines.append((row.name, target, shown(best[row.name]), shown(median), share))
+            held = best[row.name] >= row.target
+            checks.append(records.Check(claim, held, f"{own} a second"))
+        lines.append((row.name, target, own, shown(rates[row.name].middle), share))
     headers = ("agent-steps per CPU-second", "target", "best", "median", "best / target")
     against = []
     for ratio in RATIOS:
-        least = "" if ratio.least is None else f"{ratio.least:g}"
-        if ratio.peer not in best:
-            against.append((ratio.row, ratio.peer, least, "not installed"))
-            continue
-        times = best[ratio.row] / best[ratio.peer]
-        against.append((ratio.row, ratio.peer, least, _times(times)))
-        if ratio.least is not None:
-            claim = f"{ratio.row}: at least {least} times as fast as {ratio.peer}"
-            checks.append(records.Check(claim, times >= ratio.least, f"{_times(times)} times"))
+        least, times = "" if ratio.least is None else f"{ratio.least:g}", "not installed"
+        if ratio.peer in best:
+            quotient = best[ratio.row] / best[ratio.peer]
+            times = f"{quotient:.0f}" if quotient >= 100.0 else f"{quotient:.3g}"
+            if ratio.least is not None:
+                claim = f"{ratio.row}: at least {least} times as fast as {ratio.peer}"
+                checks.append(records.Check(claim, quotient >= ratio.least, f"{times} times"))
+        against.append((ratio.row, ratio.peer, least, times))
     ratios = records.table(("", "against", "at least", "times as fast"), against)
     return f"{records.table(headers, lines)}\n\n{ratios}", checks
 
@@ -223,26 +221,15 @@ def shown(rate: float) -> str:
     return f"{rate / 1e6:.1f}M" if rate >= 1e6 else f"{rate / 1e3:.0f}k"
 
 
-def _times(ratio: float) -> str:
-    return f"{ratio:.0f}" if ratio >= 100.0 else f"{ratio:.3g}"
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print and record."""
     parser = records.parser(__doc__)
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each row")
     parser.add_argument("--share", type=float, default=1.0, help="share of the steps of a repeat")
     options = parser.parse_args(arguments)
-    if options.repeats < 1 or options.share <= 0.0:
-        parser.error("--repeats must be at least 1, and --share above 0")
     rates = measure(ROWS, options.share, options.repeats)
     markdown, checks = tables(rates)
-    result = {
-        "agent_steps_per_cpu_second": rates,
-        "held": {check.claim: check.held for check in checks},
-        "settings": {"repeats": options.repeats, "share": options.share, "batch": BATCH},
-    }
-    records.keep("env_speed", result, markdown, options, checks)
+    records.keep(markdown, options, checks)
 
 
 if __name__ == "__main__":

@@ -36,8 +36,6 @@ class EXP3Runs:
         actions: int = 2,
         exploration: float = 0.1,
     ) -> None:
-        if not 0.0 < exploration <= 1.0:
-            raise ValueError(f"exploration must be above 0 and at most 1, got {exploration}")
         self._exploration, self._row = exploration, np.arange(len(seeds))
         self._logits_NK = np.zeros((len(seeds), actions))
         self._uniforms = Uniforms(seeds)

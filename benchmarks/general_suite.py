@@ -512,7 +512,7 @@ def tables(results: Mapping[str, Any], seed: int) -> str:
         + ", ".join(f"{name} {value:g}" for name, value in results["tuned"].items())
     ]
     for name, found in results.items():
-        if name in ("tuned", "checks"):
+        if name == "tuned":
             continue
         held = np.array(found["held"])
         parts.append(f"## Games of {name}: {held.sum()} held, {(~held).sum()} development")
@@ -520,7 +520,6 @@ def tables(results: Mapping[str, Any], seed: int) -> str:
         for criterion in halves["held"]:
             parts.append(f"### {criterion}\n\n{_table(criterion, halves, seed)}")
         parts.append(f"### by partner, held half: mean reward per round\n\n{_by_partner(halves)}")
-    parts.append("\n".join(f"- {Check(**check)}" for check in results["checks"]))
     return "\n\n".join(parts)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 import os
 import sys
@@ -370,8 +369,7 @@ def served(request: Request) -> Result:
 
 def _sampling(row: Row) -> dict[str, Any]:
     """Return the difference of sampler and trainer, and the number of failed episodes."""
-    text = (Path(row["out"]) / "metrics.jsonl").read_text()
-    rounds = [json.loads(line) for line in text.splitlines()]
+    rounds = read_metrics(Path(row["out"]) / "metrics.jsonl")
     models = [model for one in rounds for model in one["models"].values()]
     divergence = [m["sampler_divergence_max"] for m in models if "sampler_divergence_max" in m]
     return {

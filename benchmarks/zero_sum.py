@@ -82,7 +82,6 @@ def _exploitability_of_run(env: str, settings: Settings) -> list[dict[str, Any]]
             "start": newest[0],
             "middle": sum(newest[half - 1 : half + 2]) / 3,
             "end": sum(newest[-3:]) / 3,
-            "course": newest,
             "cpu_seconds": time.process_time() - began,
         },
         {"judged": "mixture", "start": newest[0], "middle": mixed[half - 1], "end": mixed[-1]},

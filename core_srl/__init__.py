@@ -23,7 +23,6 @@ _NAMES = {
         "RLConfig", "RLAlgorithm", "CooperationFactor", "CooperationType", "CompetenceFactor",
         "CompetenceType",
     ),
-    "srl_extensions.bridges.trl_rollout": ("make_rollout_func", "episode_return_reward"),
     "core_srl.models": ("MODERN_MODELS", "get_available_models", "get_version_info"),
     "core_srl.llm_config": (
         "LLMBackend", "LLMConfig", "LLMResponse", "UpdateStrategy", "LoRAConfig",

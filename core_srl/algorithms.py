@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import fields
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from core_srl.config import minibatches
-from core_srl.settings import settings
 from srl_train.config import yaml_file
 from srl_train.config.run import RunConfig
+from srl_train.config.section import Section
 from srl_train.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.players import matchmaking_of
@@ -43,84 +43,64 @@ class CompetenceType(Enum):
 
     GENERAL = "general"
     SPECIALIZED = "specialized"
-    ADAPTIVE = "adaptive"
 
 
-@settings
-class CooperationFactor:
-    """Kind and amount of cooperation. Raises ConfigError for fields without an effect."""
+def _only_where(field: str, kind: Enum) -> tuple[str, Callable[[Any], object]]:
+    """Return an entry of READ_WHERE."""
+    return f"{field} is {kind}", lambda own: getattr(own, field) is kind
+
+
+class CooperationFactor(Section):
+    """Kind and amount of cooperation."""
 
     cooperation_type: CooperationType = CooperationType.NONE
     cooperation_strength: Share = 0.0
     """TEAM_BASED: share of the team's mean in each reward."""
-    team_size: int = 1
-    """Unused: the environment defines its teams."""
     shared_reward_ratio: Share = 0.5
     """SHARED_REWARDS: share of the mean of all agents in each reward."""
     knowledge_transfer_rate: Share = 0.1
     """KNOWLEDGE_TRANSFER: share of the mean weights in each model's weights, every round."""
-    communication_cost: float = 0.0
-    """Unused: no game charges for words."""
 
-    def __post_init__(self) -> None:
-        read = {
-            CooperationType.TEAM_BASED: "cooperation_strength",
-            CooperationType.SHARED_REWARDS: "shared_reward_ratio",
-            CooperationType.KNOWLEDGE_TRANSFER: "knowledge_transfer_rate",
-        }
-        _refuse_unread(self, "cooperation", read.get(self.cooperation_type))
+    READ_WHERE: ClassVar = {
+        "cooperation_strength": _only_where("cooperation_type", CooperationType.TEAM_BASED),
+        "shared_reward_ratio": _only_where("cooperation_type", CooperationType.SHARED_REWARDS),
+        "knowledge_transfer_rate": _only_where(
+            "cooperation_type", CooperationType.KNOWLEDGE_TRANSFER
+        ),
+    }
 
 
-@settings
-class CompetenceFactor:
-    """Competence of agents. Raises ConfigError for fields without an effect.
-
-    A model's ability is measured (`srl report`), not set; `RLConfig.learning_rate` is the learning
-    rate.
-    """
+class CompetenceFactor(Section):
+    """Baselines that an agent's answers are compared with; abilities are measured, not set."""
 
     competence_type: CompetenceType = CompetenceType.GENERAL
-    base_capability: float = 0.5
-    learning_rate: float = 0.01
-    adaptation_speed: float = 0.1
-    specialization_level: float = 0.0
     experience_decay: Share = 0.95
     """SPECIALIZED: decay of a role's average return per episode."""
-    max_capability: float = 1.0
 
-    def __post_init__(self) -> None:
-        if self.competence_type is CompetenceType.ADAPTIVE:
-            raise ConfigError(
-                "competence_factor.competence_type must be 'general' or 'specialized', got "
-                "'adaptive': models adapt by learning"
-            )
-        specialized = self.competence_type is CompetenceType.SPECIALIZED
-        _refuse_unread(self, "competence", "experience_decay" if specialized else None)
+    READ_WHERE: ClassVar = {
+        "experience_decay": _only_where("competence_type", CompetenceType.SPECIALIZED)
+    }
 
 
-def factor_settings(
-    cooperation: CooperationFactor | None = None, competence: CompetenceFactor | None = None
-) -> dict[str, Any]:
+def factor_settings(cooperation: CooperationFactor, competence: CompetenceFactor) -> dict[str, Any]:
     """Return the settings of both factors by dotted name, for `yaml_file.from_tree({}, ...)`.
 
     Raises:
         ConfigError: If both require a credit assignment.
     """
-    factor = cooperation or CooperationFactor()
-    kind = factor.cooperation_type
-    strength = {
-        CooperationType.TEAM_BASED: factor.cooperation_strength,
-        CooperationType.SHARED_REWARDS: factor.shared_reward_ratio,
-    }.get(kind, 0.0)
+    kind = cooperation.cooperation_type
     team_based = kind is CooperationType.TEAM_BASED
+    shared = kind is CooperationType.SHARED_REWARDS
+    share = cooperation.shared_reward_ratio if shared else cooperation.cooperation_strength
     found: dict[str, Any] = {
         "mode.name": "cooperative",
-        "mode.cooperation_strength": strength,
+        "mode.cooperation_strength": share,
         "credit.name": "team_joint" if team_based else "per_agent",
     }
     if kind is CooperationType.KNOWLEDGE_TRANSFER:
-        found |= {"updates.strategy": "federated", "updates.mix": factor.knowledge_transfer_rate}
-    if competence is None or competence.competence_type is CompetenceType.GENERAL:
+        rate = cooperation.knowledge_transfer_rate
+        found |= {"updates.strategy": "federated", "updates.mix": rate}
+    if competence.competence_type is CompetenceType.GENERAL:
         return found
     if team_based:
         raise ConfigError(
@@ -130,19 +110,7 @@ def factor_settings(
     return {**found, "credit.name": "role", "credit.decay": competence.experience_decay}
 
 
-def _refuse_unread(factor: Any, kind: str, read: str | None) -> None:
-    """Raise ConfigError for a changed field other than the type and the field that it reads."""
-    for own in fields(factor):
-        value = getattr(factor, own.name)
-        if own.name not in (f"{kind}_type", read) and value != own.default:
-            raise ConfigError(
-                f"{kind}_factor.{own.name} has no effect with this {kind}_type, got {value!r}: "
-                "leave it out (docs/training/credit.md)"
-            )
-
-
-@settings
-class RLConfig:
+class RLConfig(Section):
     """Documented settings of an algorithm. Raises ConfigError, a ValueError."""
 
     algorithm: Annotated[RLAlgorithm, Field(strict=False)] = RLAlgorithm.PPO
@@ -151,15 +119,10 @@ class RLConfig:
     """Learning rate of AdamW."""
     gamma: Share = 0.99
     """Discount of rewards per step."""
-    cooperation_factor: CooperationFactor = Field(default_factory=CooperationFactor)
-    """Kind and amount of cooperation."""
-    competence_factor: CompetenceFactor = Field(default_factory=CompetenceFactor)
-    """Baselines of answers."""
+    cooperation_factor: CooperationFactor = CooperationFactor()
+    competence_factor: CompetenceFactor = CompetenceFactor()
     batch_size: Annotated[int, Field(ge=1)] = 32
     """Limit on the samples of an optimizer step."""
-
-    def __post_init__(self) -> None:
-        factor_settings(self.cooperation_factor, self.competence_factor)
 
     def applied_to(self, config: RunConfig | None = None) -> RunConfig:
         """Return a run's configuration with these settings; by default of a run with defaults.

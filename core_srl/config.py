@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from core_srl.llm_config import LLMBackend
 from core_srl.models import (
@@ -26,9 +26,9 @@ from core_srl.models import (
 from srl_agents.llm.model_folders import folders
 from srl_extensions.vllm.placement import find_gpus
 from srl_train.config.bounds import MOST_MODELS
-from srl_train.config.run import CheckpointsConfig, RunConfig
-from srl_train.config.section import Section
-from srl_train.config.yaml_file import from_tree, section_from_tree
+from srl_train.config.run import RunConfig
+from srl_train.config.section import Section, one_line
+from srl_train.config.yaml_file import from_tree
 from srl_train.errors import ConfigError
 
 EVALUATION_EPISODES = 32
@@ -66,8 +66,6 @@ class EpisodeRounds(NamedTuple):
     """Episodes of a round."""
     group: int
     """Episodes that are compared with each other; a divisor of `episodes`."""
-    notes: tuple[str, ...]
-    """Differences from the settings."""
 
 
 class Resolved(NamedTuple):
@@ -94,7 +92,7 @@ class MultiModelConfig(Section):
     sampling, schedules. Raises ConfigError, a ValueError, for values that are not allowed.
     """
 
-    model_config = ConfigDict(frozen=False)
+    model_config = ConfigDict(frozen=False, validate_assignment=True)
 
     num_models: Annotated[int, Field(le=MOST_MODELS)] = 4
     """Number of models, one agent each in the default environment."""
@@ -167,59 +165,53 @@ class MultiModelConfig(Section):
     def __init__(self, /, **fields: Any) -> None:
         super().__init__(**fields)
         if "model_names" in fields and "model_types" not in fields:
-            self.model_types = list(self.model_names) or self.model_types
-        self._run_config(self._as_written(), _agents(max(self.num_models, 1)))
+            self.model_types = list(self.model_names)
+        self.to_run_config()
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # as Section's
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name != "model_names" or not isinstance(value, Mapping) or not value:
-            return
-        if set(value) - set(self.model_types) or not self._is_set("model_types"):
+        try:
+            super().__setattr__(name, value)
+        except ValidationError as error:
+            raise ConfigError(one_line(error, {name: value})) from None
+        if name == "model_names" and (
+            set(value) - set(self.model_types) or "model_types" not in self.model_fields_set
+        ):
             self.model_types = list(value)
 
-    @model_validator(mode="before")
+    @field_validator("num_models", mode="before")
     @classmethod
-    def _check_number(cls, given: dict[str, Any]) -> dict[str, Any]:
-        models = given.get("num_models", 1)
+    def _check_number(cls, models: Any) -> Any:
         if type(models) is not int or models < 1:
-            raise ConfigError(f"Invalid number of models: {models!r}: give 1 or more")
-        return given
-
-    @field_validator("max_checkpoints")
-    @classmethod
-    def _check_kept(cls, kept: int) -> int:
-        return CheckpointsConfig.check_keep(kept)
-
-    def to_run_config(self, agents: Sequence[str] | None = None) -> RunConfig:
-        """Return the configuration of the run on this machine.
-
-        Args:
-            agents: Agents of the environment; those of the default environment if None.
-        """
-        checked = self._checked()
-        return checked._run_config(checked.here(), agents or _agents(self.num_models))
+            raise ValueError("Invalid number of models, must be 1 or more")
+        return models
 
     def here(self) -> Resolved:
         """Return the settings as this machine allows them, with a note on each replaced one."""
-        checked = self._checked()
-        in_process = checked.backend is LLMBackend.HUGGINGFACE
-        kinds, _, ahead, notes = checked._as_written()
-        if not checked._is_set("model_types"):
-            kinds, missing = types_here(kinds, {kind: checked._name(kind) for kind in kinds})
-            notes += missing
-        gpus = tuple(gpu.index for gpu in find_gpus())[: checked.num_gpus]
-        if len(gpus) < checked.num_gpus:
+        kinds = tuple(self.model_types[i % len(self.model_types)] for i in range(self.num_models))
+        ahead, given = self.enable_areal, self.model_fields_set
+        notes: tuple[str, ...] = ()
+        if "model_types" not in given:
+            kinds, notes = types_here(kinds, {kind: self._name(kind) for kind in kinds})
+        gpus = tuple(gpu.index for gpu in find_gpus())[: self.num_gpus]
+        if len(gpus) < self.num_gpus:
             use = f"{len(gpus)} are used" if gpus else "models are on the CPU"
-            notes += (f"num_gpus is {checked.num_gpus}, and {len(gpus)} are here: {use}",)
+            notes += (f"num_gpus is {self.num_gpus}, and {len(gpus)} are here: {use}",)
+        in_process = self.backend is LLMBackend.HUGGINGFACE
         if len(gpus) > 1 and in_process and importlib.util.find_spec("ray") is None:
             gpus, notes = gpus[:1], (*notes, "one GPU is used: several need the extra ray")
-        if ahead and not checked._is_set("enable_areal"):
+        if ahead and "enable_areal" not in given:
             ahead = bool(gpus) and int(os.environ.get("WORLD_SIZE", "1")) == 1
             if not ahead:
                 notes += ("episodes wait for updates (enable_areal=True plays during updates)",)
-        return Resolved(kinds, gpus, ahead, (*notes, *checked.rounds().notes))
+        number, episodes, _ = self.rounds()
+        if number * episodes != self.max_episodes:
+            notes += (
+                f"max_episodes is {self.max_episodes}: {number * episodes} episodes are trained, "
+                f"in rounds of {episodes} (update_frequency)",
+            )
+        return Resolved(kinds, gpus, ahead, notes)
 
     def rounds(self) -> EpisodeRounds:
         """Return the division of the episodes into rounds of `update_frequency`.
@@ -227,55 +219,26 @@ class MultiModelConfig(Section):
         A run with fewer episodes has one smaller round. Raises ConfigError if episodes cannot be
         divided into groups.
         """
-        wanted, every = self.max_episodes, self.update_frequency
+        every = self.update_frequency
         if largest_group(every) is None:
             raise ConfigError(
                 f"update_frequency must be divisible by a group size of 2 to {LARGEST_GROUP}, got "
                 f"{every}: try {every + 1}"
             )
-        episodes = min(every, max(wanted, 2))
+        episodes = min(every, max(self.max_episodes, 2))
         while (group := largest_group(episodes)) is None:
             episodes -= 1
-        number = max(1, wanted // episodes)
-        notes: tuple[str, ...] = ()
-        if number * episodes != wanted:
-            notes = (
-                f"max_episodes is {wanted}: {number * episodes} episodes are trained, in rounds of "
-                f"{episodes} (update_frequency)",
-            )
-        return EpisodeRounds(number, episodes, group, notes)
+        return EpisodeRounds(max(1, self.max_episodes // episodes), episodes, group)
 
-    def types_by_model(self) -> dict[str, str]:
-        """Return the type of each model of the run, first those that learn."""
-        return _by_id(self.here().kinds)
+    def to_run_config(self, agents: Sequence[str] | None = None) -> RunConfig:
+        """Return the configuration of the run on this machine.
 
-    def _checked(self) -> MultiModelConfig:
-        """Validate the fields again, which may have changed; defaults remain defaults."""
-        given = {name: value for name, value in self if self._is_set(name)}
-        return section_from_tree(type(self), given, "")
-
-    def _as_written(self) -> Resolved:
-        kinds = [self.model_types[i % len(self.model_types)] for i in range(self.num_models)]
-        return Resolved(tuple(kinds), (), self.enable_areal, ())
-
-    def _is_set(self, name: str) -> bool:
-        return name in self.model_fields_set or getattr(self, name) != self._default(name)
-
-    def _default(self, name: str) -> Any:
-        return type(self).model_fields[name].get_default(call_default_factory=True)
-
-    def _name(self, kind: str) -> str:
-        names = {TINY: TINY, **MODERN_MODELS, **API_MODELS, **self.model_names}
-        if kind not in names:
-            raise ConfigError(
-                f"model_types: got {kind!r}: give one of {', '.join(names)}, or name its folder or "
-                "hub name in model_names"
-            )
-        return names[kind]
-
-    def _run_config(self, here: Resolved, agents: Sequence[str]) -> RunConfig:
+        Args:
+            agents: Agents of the environment; those of the default environment if None.
+        """
+        here, rounds, watched = self.here(), self.rounds(), self.enable_monitoring
         unread = set(self.model_names) - set(self.model_types)
-        if unread and self.model_names != self._default("model_names"):
+        if unread and "model_names" in self.model_fields_set:
             raise ConfigError(
                 f"model_names: got {', '.join(sorted(unread))}, which model_types lacks: add them "
                 "there or leave them out"
@@ -293,11 +256,11 @@ class MultiModelConfig(Section):
             if kind in API_MODELS
         }
         ids = model_ids(here.kinds)
+        agents = agents or [f"agent_{index}" for index in range(self.num_models)]
         seats = {agent: ids[i % len(ids)] for i, agent in enumerate(agents)}
         agents_per_model = max(
             list(seats.values()).count(f"model_{index}") for index in range(len(bases))
         )
-        rounds, watched = self.rounds(), self.enable_monitoring
         adapters = self._adapters(bases)
         tokens = self.max_new_tokens
         return from_tree(
@@ -348,6 +311,19 @@ class MultiModelConfig(Section):
             }
         )
 
+    def types_by_model(self) -> dict[str, str]:
+        """Return the type of each model of the run, first those that learn."""
+        return _by_id(self.here().kinds)
+
+    def _name(self, kind: str) -> str:
+        names = {TINY: TINY, **MODERN_MODELS, **API_MODELS, **self.model_names}
+        if kind not in names:
+            raise ConfigError(
+                f"model_types: got {kind!r}: give one of {', '.join(names)}, or name its folder or "
+                "hub name in model_names"
+            )
+        return names[kind]
+
     def _adapters(self, bases: Sequence[str]) -> bool:
         if self.enable_lora is not None:
             return self.enable_lora
@@ -375,7 +351,10 @@ class MultiModelConfig(Section):
     def _engine(self, here: Resolved, learners: int, adapters: bool) -> dict[str, Any]:
         if self.backend is LLMBackend.VLLM:
             # Whole models change in place on their servers, so episodes wait for updates.
-            return {"play_ahead": here.play_ahead and (adapters or self._is_set("enable_areal"))}
+            return {
+                "play_ahead": here.play_ahead
+                and (adapters or "enable_areal" in self.model_fields_set)
+            }
         if len(here.gpus) < 2:
             return {"play_ahead": here.play_ahead}
         share = 1 / ceil((learners + 1) / len(here.gpus))  # of a GPU, for each learner and sampler
@@ -426,10 +405,6 @@ def minibatches(samples: int, batch_size: int, group: int) -> int:
         f"batch_size must be at least {ceil(samples / group)}, got {batch_size}: a round has "
         f"{samples} samples of a model, in at most {group} steps (update_frequency)"
     )
-
-
-def _agents(number: int) -> list[str]:
-    return [f"agent_{index}" for index in range(number)]
 
 
 def _by_id(kinds: Sequence[str]) -> dict[str, str]:

@@ -1,23 +1,24 @@
-"""Documented settings of managers, their nodes and their adapters, without torch."""
+"""Documented settings of managers and adapters, without torch."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from core_srl.settings import settings
+from core_srl.models import MODERN_MODELS
 from srl_agents.episode import Tokens
 from srl_agents.errors import BackendError
 from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.sampling import Sampling
 from srl_train.config.models import AdapterConfig, SamplingConfig
+from srl_train.config.section import Section
 from srl_train.errors import ConfigError
 
+DEFAULT_MODEL = MODERN_MODELS["qwen3"]
 ANSWER_TOKENS = 2048
 """Default limit of an answer, hidden reasoning included."""
 Text = Annotated[str, Field(min_length=1)]
@@ -40,19 +41,14 @@ class UpdateStrategy(Enum):
 
     ADAPTIVE = "adaptive"
     """AdamW without weight decay, whose moments persist."""
-    INCREMENTAL = "incremental"
-    """Plain gradient descent."""
-    FROZEN = "frozen"
-    """No updates."""
 
 
-@settings
-class LLMConfig:
+class LLMConfig(Section):
     """Documented settings of a manager. Raises ConfigError for a setting its backend ignores."""
 
     backend: Annotated[LLMBackend, Field(strict=False)] = LLMBackend.HUGGINGFACE
     """An LLMBackend or its value."""
-    model_name: Text = "Qwen/Qwen2.5-14B-Instruct"
+    model_name: Text = DEFAULT_MODEL
     """Folder of a model or PEFT adapter, hub name, or name on the server."""
     device: Text = "auto"
     """HUGGINGFACE: 'auto' (a GPU if there is one) or a torch device."""
@@ -60,7 +56,7 @@ class LLMConfig:
     """Tokens of a conversation, prompts and answers together. An API counts them afterwards."""
     temperature: Annotated[float, Field(ge=0)] = 0.7
     """Temperature of nodes without their own. Anthropic's API only accepts 1."""
-    api_key: Text | None = field(default=None, repr=False)
+    api_key: Annotated[Text | None, Field(repr=False)] = None
     """Key of an API (None: OPENAI_API_KEY or ANTHROPIC_API_KEY) or of a vLLM server."""
     enable_lora: bool = False
     """HUGGINGFACE: add a LoRA adapter and update only its weights."""
@@ -73,30 +69,24 @@ class LLMConfig:
     @classmethod
     def _check_backend(cls, given: Any) -> Any:
         if given not in [*LLMBackend, *(one.value for one in LLMBackend)]:
-            raise ConfigError(f"Unsupported LLM backend: {given!r}, must be an LLMBackend")
+            raise ValueError("Unsupported LLM backend, must be an LLMBackend")
         return given
 
-    def __post_init__(self) -> None:
-        for own in fields(self):
-            readers = _READERS.get(own.name)
-            if readers and self.backend not in readers and getattr(self, own.name) != own.default:
-                raise ConfigError(f"{own.name} is not read by the backend {self.backend.value}")
+    @model_validator(mode="after")
+    def _refuse_ignored(self) -> Self:
+        in_process = self.backend is LLMBackend.HUGGINGFACE
+        ignored = {"api_key"} if in_process else {"device", "enable_lora"}
+        if self.backend is not LLMBackend.VLLM:
+            ignored.add("port")
+        for name in sorted(ignored):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ConfigError(f"{name} is not read by the backend {self.backend.value}")
+        return self
 
     @property
     def sampling(self) -> Sampling:
         """Sampling of nodes without their own settings."""
         return Sampling(temperature=self.temperature, max_new_tokens=ANSWER_TOKENS)
-
-
-_APIS = (LLMBackend.OPENAI_API, LLMBackend.ANTHROPIC, LLMBackend.VLLM)
-_READERS: Mapping[str, tuple[LLMBackend, ...]] = {
-    "device": (LLMBackend.HUGGINGFACE,),
-    "enable_lora": (LLMBackend.HUGGINGFACE,),
-    "update_strategy": (LLMBackend.HUGGINGFACE,),
-    "api_key": _APIS,
-    "port": (LLMBackend.VLLM,),
-}
-"""Setting -> backends that read it, if not all do."""
 
 
 @dataclass(frozen=True)
@@ -108,27 +98,6 @@ class LLMResponse(ChatAnswer):
 
     tokens: Tokens | None = None
     """Tokens read and sampled, with log-probabilities; None for an API."""
-
-
-@settings
-class NodeSettings:
-    """Settings of a node's conversation."""
-
-    sampling: Sampling
-    system_prompt: str = ""
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    """Source of the randomness of its answers, if the model accepts a seed."""
-
-
-def node_settings(node_id: str, given: Mapping[str, Any] | None, usual: Sampling) -> NodeSettings:
-    """Return the settings of a node from its documented mapping. Raises ConfigError.
-
-    A node without a `seed` derives one from its id.
-    """
-    own = dict(given or {})
-    seed = own.pop("seed", zlib.crc32(node_id.encode()))
-    prompt = own.pop("system_prompt", "")
-    return NodeSettings(sampling_with(usual, own), prompt, seed)
 
 
 def sampling_with(usual: Sampling, changes: Mapping[str, Any]) -> Sampling:
@@ -149,26 +118,14 @@ def sampling_within(sampling: Sampling, length: int, limit: int) -> Sampling:
     return replace(sampling, max_new_tokens=min(sampling.max_new_tokens, limit - length))
 
 
-def check_text(name: str, value: Any) -> str:
-    """Return a text that is not blank. Raises ConfigError for other values."""
-    if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{name} must be a text, got {value!r}")
-    return value
-
-
-@settings
-class LoRAConfig:
+class LoRAConfig(AdapterConfig):
     """Documented settings of a LoRA adapter. Raises ConfigError, a ValueError."""
 
     lora_id: Annotated[int, Field(ge=0)]
     """Number of the adapter among those of one base."""
-    rank: int = 16
-    """Inner dimension of the adapter's matrices."""
-    alpha: float = 32.0
-    """Scale: the adapter's product is multiplied by alpha / rank."""
-    dropout: float = 0.1
+    dropout: Annotated[float, Field(ge=0, le=0.99)] = 0.1
     """Probability of dropping an input of the adapter in training."""
-    target_modules: Annotated[list[str], Field(min_length=1)] = Field(
+    target_modules: list[str] = Field(  # type: ignore[assignment]
         default_factory=lambda: ["q_proj", "v_proj", "k_proj", "o_proj"]
     )
     """Linear layers to adapt, by the ends of their paths."""
@@ -177,20 +134,7 @@ class LoRAConfig:
     port: Port = 8001
     """Port of that server, which adapters of the same port share."""
 
-    def __post_init__(self) -> None:
-        self.adapter  # noqa: B018  # validates the remaining fields
-
     @property
     def name(self) -> str:
         """Name of the adapter in backends and servers."""
         return f"lora_{self.lora_id}"
-
-    @property
-    def adapter(self) -> AdapterConfig:
-        """Settings of the adapter in a RunConfig."""
-        return AdapterConfig(
-            rank=self.rank,
-            alpha=self.alpha,
-            dropout=self.dropout,
-            target_modules=tuple(self.target_modules),
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,6 @@ from core_srl.llm_config import (
     LLMBackend,
     LLMConfig,
     LLMResponse,
-    NodeSettings,
-    check_text,
-    node_settings,
     sampling_with,
     sampling_within,
 )
@@ -26,6 +24,7 @@ from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, Message
 from srl_agents.llm.backends.openai import OpenAIModel
 from srl_agents.llm.sampling import Sampling
 from srl_envs.loading import needed_by
+from srl_envs.validation import whole_number
 from srl_train.errors import ConfigError, UpdateError
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Node:
-    settings: NodeSettings
+    sampling: Sampling
     conversation: Any
     lock: threading.Lock = field(default_factory=threading.Lock)
     usage: Usage = field(default_factory=Usage)
@@ -54,8 +53,6 @@ class SharedLLMManager:
             BackendError: "Model loading failed", "GPU memory insufficient", missing SDK or key.
             PolicyError: For a temperature that the API does not accept.
         """
-        if not isinstance(config, LLMConfig):
-            raise ConfigError(f"config must be an LLMConfig, got a {type(config).__name__}")
         self.config = config
         self._model: SharedWeights | _ApiModel
         if config.backend is LLMBackend.HUGGINGFACE:
@@ -82,10 +79,13 @@ class SharedLLMManager:
             ConfigError: For other settings.
             PolicyError: For a setting that the API does not accept.
         """
-        check_text("node_id", node_id)
-        settings = node_settings(node_id, node_config, self.config.sampling)
+        own = dict(node_config or {})
+        rules = str(own.pop("system_prompt", "")).strip()
+        seed = own.pop("seed", zlib.crc32(node_id.encode()))
+        sampling = sampling_with(self.config.sampling, own)
+        seed = whole_number("seed", seed, 0, 2**32 - 1)
         former = self._nodes.get(node_id)
-        self._nodes[node_id] = _Node(settings, self._model.start(settings))
+        self._nodes[node_id] = _Node(sampling, self._model.start(sampling, rules, seed))
         if former is not None:
             with former.lock:
                 self._model.end(former.conversation)
@@ -103,12 +103,11 @@ class SharedLLMManager:
             BackendError: If the model fails (with an API also the SDK's own error) or the
                 conversation has reached max_length. The conversation remains unchanged.
         """
-        if check_text("node_id", node_id) not in self._nodes:
+        if node_id not in self._nodes:
             known = ", ".join(self._nodes) or "none yet"
             raise ConfigError(f"node {node_id!r} is not registered: there is {known}")
-        check_text("prompt", prompt)
         node = self._nodes[node_id]
-        sampling = sampling_with(node.settings.sampling, kwargs)
+        sampling = sampling_with(node.sampling, kwargs)
         with node.lock, as_documented():
             response, node.conversation = self._model.answer(node.conversation, prompt, sampling)
             node.usage.add(response)
@@ -186,11 +185,10 @@ class _ApiModel:
         url = f"http://localhost:{self._config.port}/v1"
         return OpenAIModel(model, api_key=key or "none", base_url=url)
 
-    def start(self, settings: NodeSettings) -> _ApiConversation:
-        self.backend.check(settings.sampling)
-        rules = settings.system_prompt.strip()
+    def start(self, sampling: Sampling, rules: str, seed: int) -> _ApiConversation:
+        self.backend.check(sampling)
         opening: tuple[Message, ...] = ({"role": "system", "content": rules},) if rules else ()
-        return _ApiConversation(np.random.default_rng(settings.seed), opening)
+        return _ApiConversation(np.random.default_rng(seed), opening)
 
     def answer(
         self, state: _ApiConversation, prompt: str, sampling: Sampling

@@ -6,108 +6,71 @@ import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from core_srl.settings import settings
 from srl_agents.episode import Episode
 from srl_extensions.pages.document import Document, Figure, Line, PageSection, Panel, write_page
 from srl_extensions.pages.figures import smoothing_window
 from srl_extensions.pages.run_folder import number_at
-from srl_train.errors import ConfigError
+from srl_train.config.section import Section
 from srl_train.metrics import JsonlSink, read_metrics
-from srl_train.metrics.errors import MetricsError
 
 STARTED = "monitor_started"  # Key of the first line of a session, with the time in UTC.
 
 
-@settings
-class MonitoringConfig:
+class MonitoringConfig(Section):
     """Documented settings of a monitor. Raises ConfigError, a ValueError."""
 
     enable_file_logging: bool = True
     """Write rows to the file."""
-    log_file_path: Annotated[str, Field(min_length=1, pattern=r"^[^\x00]+$")] = (
-        "./logs/training.json"
-    )
+    log_file_path: Annotated[str, Field(min_length=1)] = "./logs/training.json"
     """File to which a line of JSON per row is appended; missing folders are created."""
 
 
 class UnifiedMonitor:
     """Recorder of every MultiModelTrainer with `enable_monitoring`, from `start` to `stop`.
 
-    A monitor is also a srl_train.metrics.Watcher: `Trainer(sinks=(monitor,))` records other runs.
     The lines of its file are rounds and stages as in RUN/metrics.jsonl with the key `run`, and
-    evaluations with `evaluation` and `measured`. Methods may be called from several threads.
+    evaluations with `evaluation` and `measured`.
     """
 
     def __init__(self, config: MonitoringConfig | None = None) -> None:
-        if config is not None and not isinstance(config, MonitoringConfig):
-            raise ConfigError(f"config must be a MonitoringConfig, got a {type(config).__name__}")
         self.config = config or MonitoringConfig()
         self.latest_metrics: dict[str, Any] = {}
         """Newest row of a round or stage; empty before the first one."""
         self._file: JsonlSink | None = None
-        self._lock = threading.RLock()
-
-    @property
-    def running(self) -> bool:
-        """State of the monitor: True from `start` to `stop`."""
-        return self in _started
+        self._lock = threading.Lock()
 
     def start(self) -> None:
         """Record trainers from now on; a second call has no effect.
 
         Raises MetricsError for a file with other contents, OSError if it cannot be written.
         """
-        with self._lock:
-            if self.running:
-                return
-            if self.config.enable_file_logging:
-                self._file = JsonlSink(self.config.log_file_path)
-                self._file.write({STARTED: datetime.now(UTC).isoformat(timespec="seconds")})
-            _started.append(self)
+        if self in _started:
+            return
+        if self.config.enable_file_logging:
+            self._file = JsonlSink(self.config.log_file_path)
+            self._file.write({STARTED: datetime.now(UTC).isoformat(timespec="seconds")})
+        _started.append(self)
 
     def stop(self) -> None:
         """Stop recording; a second call has no effect."""
-        with self._lock:
-            if not self.running:
-                return
+        if self in _started:
             _started.remove(self)
-            if self._file is not None:
-                self._file.close()
+            with self._lock:
+                if self._file is not None:
+                    self._file.close()
                 self._file = None
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.stop()
-
-    def write(self, row: Mapping[str, Any], run: str = "") -> None:
-        """Record a row of a run."""
+    def record(self, line: Mapping[str, Any]) -> None:
+        """Record a line of the file."""
         with self._lock:
-            if self.running:
-                self.latest_metrics = {**row, "run": run}
-                self._write(self.latest_metrics)
-
-    def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
-        """Ignore episodes, of which the run's own folder keeps samples."""
-
-    def write_evaluation(self, when: str, measured: Mapping[str, Any], run: str = "") -> None:
-        """Record an evaluation of a run."""
-        with self._lock:
-            if self.running:
-                self._write({"run": run, "evaluation": when, "measured": measured})
-
-    def close(self) -> None:
-        """Do nothing: a monitor records several runs, until `stop`."""
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        if self._file is not None:
-            self._file.write(line)
+            if "evaluation" not in line:
+                self.latest_metrics = dict(line)
+            if self._file is not None:
+                self._file.write(line)
 
 
 _started: list[UnifiedMonitor] = []
@@ -122,15 +85,14 @@ class StartedMonitors:
     def write(self, row: Mapping[str, Any]) -> None:
         """Pass a row on."""
         for monitor in tuple(_started):
-            monitor.write(row, self._run)
+            monitor.record({**row, "run": self._run})
 
     def write_episodes(self, round_number: int, episodes: Sequence[Episode]) -> None:
-        """Ignore episodes, as monitors do."""
+        """Ignore episodes, of which the run's own folder keeps samples."""
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
         """Pass an evaluation on."""
-        for monitor in tuple(_started):
-            monitor.write_evaluation(when, measured, self._run)
+        self.write({"evaluation": when, "measured": measured})
 
     def close(self) -> None:
         """Do nothing: monitors outlive a run."""
@@ -142,40 +104,29 @@ def create_unified_monitor(config: MonitoringConfig | None = None) -> UnifiedMon
 
 
 class GraphVisualizer:
-    """Page with the reward curves of the newest session in a monitor's `log_file`.
-
-    Methods raise MetricsError for a missing or damaged file.
-    """
+    """Page with the reward curves of the newest session in a monitor's `log_file`."""
 
     def __init__(self, log_file: str) -> None:
-        self.log_file = Path(MonitoringConfig(log_file_path=str(log_file)).log_file_path)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the lines of the newest session, in order."""
-        if not self.log_file.exists():
-            raise MetricsError(f"{self.log_file} does not exist: start a monitor that writes it")
-        lines = read_metrics(self.log_file)
-        begins = [place for place, line in enumerate(lines) if STARTED in line]
-        return lines[begins[-1] + 1 :] if begins else lines
+        self.log_file = Path(log_file)
 
     def draw(self, out: str | Path | None = None) -> Path:
         """Write the page and return its path.
 
         Args:
-            out: Path with the ending .html; by default `log_file` with this ending.
+            out: Path of the page; by default `log_file` with the ending .html.
 
         Raises:
-            ConfigError: For another ending.
+            MetricsError: For a damaged file.
         """
-        place = Path(self.log_file.with_suffix(".html") if out is None else out)
-        if place.suffix != ".html":
-            raise ConfigError(f"out must end in .html, got {str(place)!r}")
-        rows = self.rows()
+        lines = read_metrics(self.log_file)
+        begins = [place for place, line in enumerate(lines) if STARTED in line]
+        rows = lines[begins[-1] + 1 :] if begins else lines
         runs = dict.fromkeys(str(row.get("run", "")) for row in rows)
         sections = [
             PageSection(f"Run {run[-40:]}", [Figure(_rewards(rows, run), "")]) for run in runs
         ]
-        return write_page(Document("Monitored", str(self.log_file), [], sections), place)
+        page = Document("Monitored", str(self.log_file), [], sections)
+        return write_page(page, Path(out or self.log_file.with_suffix(".html")))
 
 
 def create_graph_visualizer(log_file: str) -> GraphVisualizer:

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
 
-from core_srl.adapters import LoRAManager, adapter_of
+from core_srl.adapters import LoRAManager
 from core_srl.errors import loading
-from core_srl.llm_config import (
-    ANSWER_TOKENS,
-    LLMConfig,
-    LLMResponse,
-    LoRAConfig,
-    check_text,
-    sampling_with,
-)
+from core_srl.llm_config import LLMConfig, LLMResponse, LoRAConfig, sampling_with
 from core_srl.models import MODERN_MODELS
 from srl_agents.errors import ServingError
 from srl_agents.llm.backends import background_loop
@@ -36,14 +30,13 @@ from srl_agents.llm.backends.network import RetryPolicy
 from srl_agents.llm.backends.openai import OpenAIModel
 from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.model_folders import folder_for
-from srl_agents.llm.sampling import Sampling
 from srl_envs.validation import check_choice, whole_number
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.client import UNREACHABLE, VLLMClient
 from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import CONCURRENCY, Fleet
 from srl_extensions.vllm.models import TokenFacts
-from srl_extensions.vllm.placement import Placement, find_gpus, place
+from srl_extensions.vllm.placement import find_gpus, place
 from srl_extensions.vllm.publisher import PROBES, PROBING, ServedPublisher
 from srl_extensions.vllm.routing import MAX_WAIT, RoutedTask
 from srl_extensions.vllm.server import logs_folder
@@ -51,7 +44,6 @@ from srl_train.errors import ConfigError
 
 CHARACTERS_PER_TOKEN = 4
 """Estimate for English, to compare the sizes of prompts."""
-SAMPLING = Sampling(temperature=LLMConfig.temperature, max_new_tokens=ANSWER_TOKENS)
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +54,8 @@ class _Servers(ABC):
     def __init__(self, base_port: int, num_gpus: int, python: str) -> None:
         self.base_port = whole_number("base_port", base_port, 1, 65535)
         self.num_gpus = whole_number("num_gpus", num_gpus, 0, 65536 - base_port)
-        self._python = check_text("python", python)
+        self._python = python
         self._fleet: Fleet | None = None
-        self._changing = asyncio.Lock()
 
     async def start(self) -> None:
         """Start the servers and wait until they answer.
@@ -74,15 +65,19 @@ class _Servers(ABC):
             PlacementError: For a model that does not fit.
             BackendError: "Model loading failed".
         """
-        async with self._changing:
-            if self._fleet is not None:
-                raise ServingError("the servers run already: stop() them first")
-            await self._start()
+        if self._fleet is not None:
+            raise ServingError("the servers run already: stop() them first")
+        try:
+            await asyncio.to_thread(self._start)
+        except BaseException:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
-        """Stop the servers, if they run, after a start in progress."""
-        async with self._changing:
-            await self._stop()
+        """Stop the servers, if they run."""
+        fleet, self._fleet = self._fleet, None
+        if fleet is not None:
+            await asyncio.to_thread(fleet.close)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -92,12 +87,7 @@ class _Servers(ABC):
         await self.stop()
 
     @abstractmethod
-    async def _start(self) -> None: ...
-
-    async def _stop(self) -> None:
-        fleet, self._fleet = self._fleet, None
-        if fleet is not None:
-            await asyncio.to_thread(fleet.close)
+    def _start(self) -> None: ...
 
     def _running(self) -> Fleet:
         if self._fleet is None:
@@ -133,7 +123,7 @@ class UnifiedScheduler(_Servers):
         self.sharing = check_choice("sharing", sharing, ("fair", "priority"))
         self._models: dict[str, str] = {}
         self._specs: dict[str, ServerSpec] = {}
-        self._clients: dict[VLLMClient, OpenAIModel] = {}
+        self._clients: dict[str, OpenAIModel] = {}
 
     def register_model(self, model_id: str, model_name: str | None = None) -> None:
         """Add a model before the start.
@@ -145,14 +135,15 @@ class UnifiedScheduler(_Servers):
         Raises:
             ConfigError: For a used id or an unknown name, and while the servers run.
         """
+        name = MODERN_MODELS.get(model_id) if model_name is None else model_name
         if self._fleet is not None:
             raise ConfigError("the servers run already: register models before start()")
-        if check_text("model_id", model_id) in self._models:
+        if model_id in self._models:
             raise ConfigError(f"model_id must be new, got {model_id!r}")
-        self._models[model_id] = check_text(
-            f"model_name of {model_id} (known: {', '.join(MODERN_MODELS)})",
-            MODERN_MODELS.get(model_id) if model_name is None else model_name,
-        )
+        if name is None:
+            known = ", ".join(MODERN_MODELS)
+            raise ConfigError(f"model_name of {model_id} must be given (known: {known})")
+        self._models[model_id] = name
 
     async def submit_task(
         self, task: str, selected_models: Sequence[str] | None = None, **sampling: Any
@@ -168,14 +159,12 @@ class UnifiedScheduler(_Servers):
             ConfigError: For unknown models and settings.
             BackendError: If a model does not answer within MAX_WAIT seconds.
         """
-        check_text("task", task)
-        chosen: Any = list(self._models) if selected_models is None else selected_models
-        known = isinstance(chosen, list | tuple) and all(one in [*self._models] for one in chosen)
-        if not chosen or not known or len(set(chosen)) < len(chosen):
+        chosen = list(self._models if selected_models is None else selected_models)
+        if unknown := [one for one in chosen if one not in self._models]:
             raise ConfigError(
-                f"selected_models must be different ones of {[*self._models]}, got {chosen!r}"
+                f"selected_models must be some of {list(self._models)}, got {unknown}"
             )
-        settings = sampling_with(SAMPLING, sampling)
+        settings = sampling_with(LLMConfig().sampling, sampling)
         request = ChatRequest(({"role": "user", "content": task},), settings)
         fleet = self._running()
         answers = await asyncio.gather(*(self._answer(fleet, one, request) for one in chosen))
@@ -186,46 +175,33 @@ class UnifiedScheduler(_Servers):
 
         Raises ServingError for equal shares and for a score that is not finite.
         """
-        if check_text("model_id", model_id) not in self._models:
-            raise ConfigError(f"model_id must be one of {list(self._models)}, got {model_id!r}")
         self._running().routers[self._models[model_id]].set_score(model_id, score)
 
     def get_system_statistics(self) -> dict[str, Any]:
-        """Return port, url, GPUs and OwnerStats of each model, and ServerStats of each server."""
-        routers = self._fleet.routers if self._fleet is not None else {}
-        models: dict[str, dict[str, Any]] = {}
-        for model_id, base in self._models.items():
-            spec = self._specs.get(model_id) if routers else None
+        """Return port, url, GPUs and OwnerStats of each model; nothing without running servers."""
+        models = {}
+        for model_id, spec in self._specs.items() if self._fleet is not None else ():
+            own = self._running().routers[spec.served_name].owners.get(model_id)
             models[model_id] = {
-                "model_name": base,
-                "port": spec and spec.port,
-                "url": spec and spec.url,
-                "gpus": spec and spec.gpus,
+                "model_name": spec.served_name,
+                "port": spec.port,
+                "url": spec.url,
+                "gpus": spec.gpus,
+                **(asdict(own) if own else {}),
             }
-            if routers and model_id in routers[base].owners:
-                models[model_id] |= asdict(routers[base].owners[model_id])
-        servers = {
-            url: {"base": base, **asdict(own)}
-            for base, router in routers.items()
-            for url, own in router.servers.items()
-        }
-        return {"sharing": self.sharing, "models": models, "servers": servers}
+        return {"sharing": self.sharing, "models": models}
 
-    async def _start(self) -> None:
+    def _start(self) -> None:
         if not self._models:
             raise ConfigError("no model is registered: register_model('qwen3')")
-        self._clients.clear()
-        self._fleet = await asyncio.to_thread(self._open)
-
-    def _open(self) -> Fleet:
         # Servers of the same weights have consecutive ports.
         bases = list(dict.fromkeys(self._models.values()))
-        owners = [one for base in bases for one, its in self._models.items() if its == base]
+        owners = sorted(self._models, key=lambda one: bases.index(self._models[one]))
         with loading():
             folders = {base: folder_of(base) for base in bases}
         placements = place(len(owners), find_gpus()[: self.num_gpus])
-        for number, (owner, placed) in enumerate(zip(owners, placements, strict=True)):
-            self._specs[owner] = ServerSpec(
+        self._specs = {
+            owner: ServerSpec(
                 model=str(folders[self._models[owner]]),
                 served_name=self._models[owner],
                 port=self.base_port + number,
@@ -234,21 +210,23 @@ class UnifiedScheduler(_Servers):
                 memory_fraction=placed.memory_fraction,
                 python=self._python,
             )
-        return Fleet.managed([*self._specs.values()], sharing=self.sharing)
+            for number, (owner, placed) in enumerate(zip(owners, placements, strict=True))
+        }
+        self._fleet = Fleet.managed([*self._specs.values()], sharing=self.sharing)
 
     async def _answer(self, fleet: Fleet, model_id: str, request: ChatRequest) -> LLMResponse:
         base, prompt = self._models[model_id], request.messages[-1]["content"]
 
         async def call(endpoint: VLLMClient) -> LLMResponse:
-            if endpoint not in self._clients:
-                self._clients[endpoint] = OpenAIModel(
+            if endpoint.url not in self._clients:
+                self._clients[endpoint.url] = OpenAIModel(
                     base,
                     api_key="none",
                     base_url=f"{endpoint.url}/v1",
                     concurrency=CONCURRENCY,
                     retries=RetryPolicy(deadline=MAX_WAIT, unreachable=UNREACHABLE),
                 )
-            return LLMResponse(**vars(await self._clients[endpoint].answer(request)))
+            return LLMResponse(**vars(await self._clients[endpoint.url].answer(request)))
 
         cost = len(prompt) // CHARACTERS_PER_TOKEN + request.sampling.max_new_tokens
         task = RoutedTask(owner=model_id, cost=cost, prefix=prompt)
@@ -288,8 +266,6 @@ class DistributedLoRAScheduler(_Servers):
         base_port: int = 8001,
         num_gpus: int = 1,
         *,
-        base: str = LLMConfig.model_name,
-        configs: Mapping[int, LoRAConfig] | None = None,
         manager: LoRAManager | None = None,
         python: str = sys.executable,
     ) -> None:
@@ -298,22 +274,19 @@ class DistributedLoRAScheduler(_Servers):
         Args:
             base_port: First port.
             num_gpus: Number of servers; 0 is one server on the CPU.
-            base: Local folder or hub name, without a manager.
-            configs: Adapters without a manager; by default adapter i on GPU i.
-            manager: Manager whose base and adapters are served; by default a new one on the CPU.
+            manager: Manager whose base and adapters are served; by default a new one of the
+                default base on the CPU, with adapter i on GPU i.
             python: Interpreter of the environment with vLLM.
         """
         super().__init__(base_port, num_gpus, python)
-        if manager is not None and (not isinstance(manager, LoRAManager) or configs is not None):
-            raise ConfigError(f"manager must be a LoRAManager without configs, got {manager!r}")
         self._ports = range(base_port, base_port + max(1, num_gpus))
         if manager is None:
-            if configs is None:
-                configs = {i: LoRAConfig(i, gpu_id=i, port=p) for i, p in enumerate(self._ports)}
-            manager = LoRAManager(configs, base=base, device="cpu")
+            numbered = enumerate(self._ports)
+            configs = {i: LoRAConfig(lora_id=i, gpu_id=i, port=port) for i, port in numbered}
+            manager = LoRAManager(configs, device="cpu")
         self.manager = manager
         """Adapters and their weights."""
-        self._configs = manager.configs
+        self._configs = dict(manager.configs)
         for config in self._configs.values():
             if config.port not in self._ports or config.gpu_id != config.port - base_port:
                 raise ConfigError(
@@ -321,7 +294,6 @@ class DistributedLoRAScheduler(_Servers):
                     f"from {base_port}, got port {config.port} and gpu_id {config.gpu_id}"
                 )
         self._gpus: dict[int, tuple[int, ...]] = {}
-        self._folder: TemporaryDirectory[str] | None = None
         self._backends: dict[int, VLLMBackend] = {}
         self._publisher: ServedPublisher | None = None
         self._publishing = threading.Lock()
@@ -329,7 +301,7 @@ class DistributedLoRAScheduler(_Servers):
     def backend(self, lora_id: int) -> VLLMBackend:
         """Return the sampler of an adapter's server, for requests with `adapter="lora_0"`."""
         self._running()
-        return self._backends[adapter_of(self._configs, lora_id).port]
+        return self._backends[self._configs[lora_id].port]
 
     def get_system_status(self) -> dict[str, Any]:
         """Return url, model and state of each server, and port, GPU and version of each adapter."""
@@ -350,60 +322,69 @@ class DistributedLoRAScheduler(_Servers):
             }
         return {"base": self.manager.base, "servers": servers, "adapters": adapters}
 
-    async def _start(self) -> None:
-        gpus = (await asyncio.to_thread(find_gpus))[: self.num_gpus]
-        placements = dict(zip(self._ports, place(len(self._ports), gpus), strict=True))
-        self._gpus = {port: placed.gpus for port, placed in placements.items()}
+    async def stop(self) -> None:
+        """Stop the servers, if they run."""
+        self.manager.on_version = lambda lora_id: None
+        await super().stop()
+        if self._publisher is not None:
+            shutil.rmtree(self._publisher.folder, ignore_errors=True)
+            self._publisher = None
+
+    def _start(self) -> None:
+        gpus = find_gpus()[: self.num_gpus]
         if self.num_gpus > len(gpus):
             log.warning(
                 "num_gpus is %d, %d are here, which servers share", self.num_gpus, len(gpus)
             )
-        self._folder = TemporaryDirectory(prefix="core-srl-adapters-", ignore_cleanup_errors=True)
-        try:
-            backend = await asyncio.to_thread(lambda: self.manager.backend)  # Loads the base.
-            dtype = str(backend.model.dtype).removeprefix("torch.")
-            facts = replace(TokenFacts.of(backend), name=Path(self.manager.base).name)
-            specs = [self._spec(port, placed, dtype) for port, placed in placements.items()]
-            fleet = self._fleet = await asyncio.to_thread(Fleet.managed, specs)
-            self._backends = {p: facts.backend(fleet, f"base-{p}") for p in self._ports}
-            turn = ChatTurn("Round 1. What do you choose? " * PROBES)
-            self._publisher = ServedPublisher(
-                {one.name: self._backends[one.port] for one in self._configs.values()},
-                fleet,
-                self._write,
-                folder=Path(self._folder.name),
-                probe=backend.chat.prompts([turn])[0],
-                dtype=dtype,
+        base, backend = self.manager.base, self.manager.backend
+        dtype = str(backend.model.dtype).removeprefix("torch.")
+        specs = {}
+        for port, placed in zip(self._ports, place(len(self._ports), gpus), strict=True):
+            ranks = [own.rank for own in self._configs.values() if own.port == port]
+            self._gpus[port] = placed.gpus
+            specs[port] = ServerSpec(
+                model=folder_for(base) or base,
+                served_name=f"base-{port}",
+                port=port,
+                log_folder=logs_folder(),
+                gpus=placed.gpus,
+                memory_fraction=placed.memory_fraction,
+                dtype=dtype,  # vLLM itself would round float32 to bfloat16.
+                # Two versions of each adapter: one that answers, and the next or the one before.
+                adapter_slots=2 * len(ranks) + 1 if ranks else 0,
+                max_rank=max(ranks, default=16),
+                python=self._python,
             )
-            self.manager.follow(self._publish)
-            for lora_id in self._configs:
-                await asyncio.to_thread(self._publish, lora_id, 0)
-        except BaseException:
-            await self._stop()
-            raise
+        self._fleet = Fleet.managed([*specs.values()])
+        facts = replace(TokenFacts.of(backend), name=Path(base).name)
+        self._backends = {port: facts.backend(self._fleet, f"base-{port}") for port in specs}
+        turn = ChatTurn("Round 1. What do you choose? " * PROBES)
+        self._publisher = ServedPublisher(
+            {one.name: self._backends[one.port] for one in self._configs.values()},
+            self._fleet,
+            self._write,
+            folder=Path(mkdtemp(prefix="core-srl-adapters-")),
+            probe=backend.chat.prompts([turn])[0],
+            dtype=dtype,
+        )
+        self.manager.on_version = self._publish
+        for lora_id in self._configs:
+            self._publish(lora_id)
 
-    async def _stop(self) -> None:
-        self.manager.unfollow(self._publish)
-        await super()._stop()
-        if self._folder is not None:
-            self._folder.cleanup()
-        self._publisher = None
-
-    def _publish(self, lora_id: int, version: int) -> None:
+    def _publish(self, lora_id: int) -> None:
         """Load the newest version of an adapter on its server, unless it answers already."""
         if lora_id not in self._configs:  # An adapter that was made after the start.
             return
         self._running()
         assert self._publisher is not None
         with self._publishing, self.manager.backend.lock:  # No version is swapped in between.
-            newest = self.manager.get_lora_status()[lora_id]["version"]
-            name, weights = self._configs[lora_id].name, self.manager.weights(lora_id)
-            self._publisher.publish(name, newest, weights)
+            status, weights = self.manager.get_lora_status(), self.manager.weights(lora_id)
+            name, version = status[lora_id]["name"], status[lora_id]["version"]
+            self._publisher.publish(name, version, weights)
 
     def _write(self, name: str, weights: Any, probes: Any, folder: Path) -> Tensor:
         """Save an adapter; return log-probabilities after each probe."""
-        [lora_id] = (number for number, own in self._configs.items() if own.name == name)
-        self.manager.save(lora_id, folder)
+        self.manager.save(int(name.removeprefix("lora_")), folder)
         model = self.manager.backend.model
         tokens = torch.tensor([probes[-1]], device=model.device)
         with torch.no_grad(), evaluating(model):
@@ -411,23 +392,6 @@ class DistributedLoRAScheduler(_Servers):
         after = logits[0, [len(probe) - 1 for probe in probes]].float()
         expected: Tensor = (after / PROBING.temperature).log_softmax(-1).cpu()
         return expected
-
-    def _spec(self, port: int, placed: Placement, dtype: str) -> ServerSpec:
-        adapters = [config for config in self._configs.values() if config.port == port]
-        base = self.manager.base
-        return ServerSpec(
-            model=folder_for(base) or base,
-            served_name=f"base-{port}",
-            port=port,
-            log_folder=logs_folder(),
-            gpus=placed.gpus,
-            memory_fraction=placed.memory_fraction,
-            dtype=dtype,  # vLLM itself would round float32 to bfloat16.
-            # Two versions of each adapter: one that answers, and the next or the one before.
-            adapter_slots=2 * len(adapters) + 1 if adapters else 0,
-            max_rank=max((config.rank for config in adapters), default=16),
-            python=self._python,
-        )
 
 
 def create_distributed_lora_scheduler(

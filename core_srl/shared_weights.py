@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,13 +13,7 @@ from peft import PeftModel
 from torch import Tensor
 
 from core_srl.errors import as_documented, loading
-from core_srl.llm_config import (
-    LLMConfig,
-    LLMResponse,
-    NodeSettings,
-    UpdateStrategy,
-    sampling_within,
-)
+from core_srl.llm_config import LLMConfig, LLMResponse, sampling_within
 from srl_agents.episode import Tokens
 from srl_agents.event_loop import run
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
@@ -32,15 +27,13 @@ from srl_train.learners.lora import adapter_models
 from srl_train.loading import InProcessPublisher, load_backend
 from srl_train.player_names import Loading
 
-HIGHEST_RATE = 1e3
-"""Limit of a learning rate, with which a finite gradient leaves weights finite."""
-
 
 @dataclass(frozen=True)
 class TokenConversation:
     """Tokens of a node's conversation."""
 
-    settings: NodeSettings
+    rules: str
+    seed: int
     number: int
     context: tuple[int, ...] = ()
     draws: int = 0
@@ -55,7 +48,6 @@ class SharedWeights:
 
     def __init__(self, config: LLMConfig) -> None:
         """Load the model. Raises BackendError, and ConfigError for an adapter on an adapter."""
-        self._strategy = config.update_strategy
         self.backend = load_model(config.model_name, config.device)
         model = self.backend.model
         if config.enable_lora:
@@ -66,39 +58,34 @@ class SharedWeights:
             [model] = adapter_models(model, ["shared"], AdapterConfig(), seed=0).values()
             self.backend = self.backend.with_model(model.eval())
         adapted = isinstance(model, PeftModel)
-        self._weights = [
-            own for name, own in model.named_parameters() if "lora_" in name or not adapted
-        ]
-        for own in self._weights:  # Loading froze them.
-            own.requires_grad_(True)
-        makers: dict[UpdateStrategy, Callable[[list[Tensor]], torch.optim.Optimizer]] = {
-            UpdateStrategy.ADAPTIVE: lambda weights: torch.optim.AdamW(weights, weight_decay=0.0),
-            UpdateStrategy.INCREMENTAL: torch.optim.SGD,
+        self._weights = {
+            name: own for name, own in model.named_parameters() if "lora_" in name or not adapted
         }
-        maker = makers.get(self._strategy)
-        self._optimizer = maker and maker(self._weights)
+        for own in self._weights.values():  # Loading froze them.
+            own.requires_grad_(True)
+        self._optimizer = torch.optim.AdamW(self._weights.values(), weight_decay=0.0)
         self._longest = min(config.max_length, self.backend.positions or config.max_length)
         self.version = 0
         self._numbers = itertools.count()
         self._publisher = InProcessPublisher({"shared": self.backend}, {}, frozenset())
 
-    def start(self, settings: NodeSettings) -> TokenConversation:
+    def start(self, sampling: Sampling, rules: str, seed: int) -> TokenConversation:
         """Start a conversation."""
-        return TokenConversation(settings, next(self._numbers))
+        return TokenConversation(rules, seed, next(self._numbers))
 
     def answer(
         self, state: TokenConversation, prompt: str, sampling: Sampling
     ) -> tuple[LLMResponse, TokenConversation]:
         """Return the model's answer and the conversation with it. Raises BackendError."""
-        chat, settings = self.backend.chat, state.settings
-        rules = None if state.context else settings.system_prompt.strip()
+        chat = self.backend.chat
+        rules = None if state.context else state.rules
         last = state.context[-1] if state.context else None
         [read] = chat.prompts([ChatTurn(prompt, rules=rules, last=last)])
         context = state.context + read
         request = Request(
             context,
             sampling_within(sampling, len(context), self._longest),
-            settings.seed,
+            state.seed,
             state.draws,
             conversation=state.number,
         )
@@ -125,17 +112,12 @@ class SharedWeights:
 
     def update(self, gradients: Mapping[str, Any], learning_rate: float) -> dict[str, Any]:
         """Apply gradients once; clears the parameters' `.grad`. Raises UpdateError."""
-        if self._optimizer is None:
-            raise UpdateError(f"update_strategy is {self._strategy}: the weights do not change")
-        if type(learning_rate) not in (int, float) or not 0 < learning_rate <= HIGHEST_RATE:
-            raise UpdateError(
-                f"learning_rate must be above 0 and at most {HIGHEST_RATE:g}, got {learning_rate!r}"
-            )
+        if not 0 < learning_rate < math.inf:
+            raise UpdateError(f"learning_rate must be above 0 and finite, got {learning_rate!r}")
         with self.backend.lock, as_documented():
             steps = self._checked(gradients)
             norm = float(torch.stack([own.float().norm() for _, own in steps]).norm())
-            for own in self._weights:
-                own.grad = None  # The optimizer skips weights without a gradient.
+            self._optimizer.zero_grad()  # The optimizer skips weights without a gradient.
             for weight, gradient in steps:
                 weight.grad = gradient
             for group in self._optimizer.param_groups:
@@ -143,28 +125,24 @@ class SharedWeights:
             self._optimizer.step()
             self._optimizer.zero_grad()
             self.version += 1
-            self._publisher.publish("shared", self.version, self._trainable())
+            self._publisher.publish("shared", self.version, self._weights)
         return {"version": self.version, "parameters": len(steps), "gradient_norm": norm}
-
-    def _trainable(self) -> dict[str, Tensor]:
-        return {n: p for n, p in self.backend.model.named_parameters() if p.requires_grad}
 
     def _checked(self, gradients: Mapping[str, Any]) -> list[tuple[Tensor, Tensor]]:
         """Return pairs of parameter and gradient."""
-        if not isinstance(gradients, Mapping) or not gradients:
-            raise UpdateError("gradients must be a mapping of parameter names to tensors")
-        weights, steps = self._trainable(), []
-        for name, given in gradients.items():
-            if name not in weights:
-                raise UpdateError(
-                    f"gradients: {self.backend.name} shares no weight {name!r}; it has "
-                    f"{len(weights)}, such as {next(iter(weights))!r}"
-                )
-            try:
-                steps.append((weights[name], dense_like(given, weights[name])))
-            except ValueError as error:
-                raise UpdateError(f"the gradient of {name} {error}") from error
-        return steps
+        unknown = [name for name in gradients if name not in self._weights]
+        if unknown or not gradients:
+            raise UpdateError(
+                f"gradients must have names of weights that {self.backend.name} shares, such as "
+                f"{next(iter(self._weights))!r}, got {unknown}"
+            )
+        try:
+            return [
+                (self._weights[name], dense_like(given, self._weights[name]))
+                for name, given in gradients.items()
+            ]
+        except ValueError as error:
+            raise UpdateError(f"a gradient {error}") from error
 
 
 def dense_like(given: Any, like: Tensor) -> Tensor:
@@ -172,14 +150,10 @@ def dense_like(given: Any, like: Tensor) -> Tensor:
 
     Raises ValueError for other shapes and numbers that are not finite.
     """
-    try:
-        tensor = torch.as_tensor(given).to(dtype=like.dtype, device=like.device)
-    except (TypeError, RuntimeError) as error:
-        raise ValueError(f"is no tensor ({error})") from error
-    if tensor.shape != like.shape:
-        raise ValueError(f"must have shape {tuple(like.shape)}, got {tuple(tensor.shape)}")
-    if not tensor.isfinite().all():
-        raise ValueError("is not finite")
+    tensor = torch.as_tensor(given).to(like)
+    if tensor.shape != like.shape or not tensor.isfinite().all():
+        shapes = f"{tuple(like.shape)}, got {tuple(tensor.shape)}"
+        raise ValueError(f"must be finite and have shape {shapes}")
     return tensor
 
 

@@ -6,13 +6,11 @@ import asyncio
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
-
-from pettingzoo import ParallelEnv
 
 from core_srl.config import MultiModelConfig, TrainingMode
 from core_srl.environments import EnvironmentType, MultiModelTrainingEnvironment
@@ -23,7 +21,7 @@ from srl_agents.episode import Episode
 from srl_agents.errors import RolloutError
 from srl_agents.evaluation.episode_stats import cooperation_rate, mean
 from srl_envs import registry
-from srl_envs.wrappers import CustomRewards, RewardFunction
+from srl_envs.wrappers import RewardFunction
 from srl_train import checkpoints as checkpoint
 from srl_train import summaries
 from srl_train.build import resolved
@@ -35,14 +33,8 @@ from srl_train.processes import is_main
 from srl_train.round import RoundResult, plan_round
 from srl_train.run import Run
 from srl_train.trainer import Trainer
-from srl_train.updates import UpdateStrategy
 
 CHECKPOINT_DIR = "./checkpoints/multimodel"
-CHANGEABLE = frozenset({
-    "batch_size", "kv_cache_size", "episode_timeout", "max_episodes", "save_interval",
-    "max_checkpoints", "enable_monitoring", "log_metrics_interval",
-})  # fmt: skip
-"""Settings that may change between two rounds."""
 UNCHANGED_AFTER = (TimeoutError, TrainingError, ConfigError, RolloutError, asyncio.CancelledError)
 """Errors before an update, after which the run continues where it is."""
 log = logging.getLogger(__name__)
@@ -52,28 +44,17 @@ class MultiModelTrainer:
     """Trainer for MultiModelConfig, which writes everything into its checkpoint_dir.
 
     A new run moves an older one in that folder to a folder next to it. `config` and `environment`
-    may change until training begins, and the settings in CHANGEABLE between two rounds. After an
-    error in an update, training continues from the last checkpoint. An episode is one game.
+    may change until training begins; settings of which past rounds do not depend, such as
+    batch_size, may change between two rounds. After an error in an update, training continues from
+    the last checkpoint. An episode is one game.
     """
 
-    def __init__(
-        self, config: MultiModelConfig | None = None, *, strategy: UpdateStrategy | None = None
-    ) -> None:
-        """Create a trainer; models are loaded at the first use.
-
-        Args:
-            config: Settings.
-            strategy: Update strategy that replaces the configured one.
-        """
-        if config is not None and not isinstance(config, MultiModelConfig):
-            raise ConfigError(f"config must be a MultiModelConfig, got a {type(config).__name__}")
+    def __init__(self, config: MultiModelConfig | None = None) -> None:
+        """Create a trainer; models are loaded at the first use."""
         self.config = config or MultiModelConfig()
-        self.checkpoints_saved: list[str] = []
-        """Ids of the checkpoints so far."""
-        self._strategy = strategy
         self._environment: MultiModelTrainingEnvironment | None = None
-        self._make_env: Callable[[], Any] | None = None
-        """Constructor of the replacement; None for the default environment."""
+        self._replaced = False
+        """True if the default environment was replaced."""
         self._size: tuple[int, int] | None = None
         """Agents and steps of the default environment."""
         self._trainer: Trainer | None = None
@@ -84,19 +65,17 @@ class MultiModelTrainer:
         self._broken = False
         """True after a failed update, which may have changed some of the models."""
         self._by_episode = False
-        self._logged: set[str] = set()
 
     @property
     def environment(self) -> MultiModelTrainingEnvironment:
-        """Environment of the episodes: coop_compete_v0, or a replacement.
+        """Environment of the episodes: coop_compete_v0, or a PettingZoo ParallelEnv.
 
-        A replacement is a PettingZoo ParallelEnv, which is copied for every episode, or a
-        constructor without arguments. Episodes end after the config's episode_length if the
-        environment has `max_cycles`. `environment.reward_function = f` replaces the rewards by
+        The environment is copied for every episode, which ends after the config's episode_length if
+        the environment has `max_cycles`. `environment.reward_function = f` replaces the rewards by
         `f(model_output, context)`, also those of a later replacement without a function.
         """
         size = (self.config.num_models, self.config.episode_length)
-        if self._make_env is None and (self._environment is None or self._size != size):
+        if not self._replaced and self._size != size:
             section, function = self.config.to_run_config().environment, self._reward_function
             env = registry.make(section.name, **section.options)
             kind = EnvironmentType.COOP_COMPETE
@@ -109,28 +88,23 @@ class MultiModelTrainer:
     def environment(self, environment: Any) -> None:
         if self._has_begun():
             raise TrainingError("the environment was replaced after training began")
-        given = environment() if callable(environment) else environment
-        if not isinstance(given, ParallelEnv):
-            raise ConfigError(
-                f"environment must be a PettingZoo ParallelEnv or a constructor of one, got {given}"
-            )
-        if not isinstance(given, MultiModelTrainingEnvironment):
-            given = MultiModelTrainingEnvironment(given)
-        given.reward_function = given.reward_function or self._reward_function
-        self._make_env = environment if callable(environment) else partial(copy.deepcopy, given)
-        self._environment = given
+        if not isinstance(environment, MultiModelTrainingEnvironment):
+            environment = MultiModelTrainingEnvironment(environment)
+        environment.reward_function = environment.reward_function or self._reward_function
+        self._environment, self._replaced = environment, True
 
     @property
     def trainer(self) -> Trainer:
         """Core trainer of the run, built at the first use and again after settings changed.
 
         Raises:
-            TrainingError: For a change after training began, other than of CHANGEABLE settings.
+            CheckpointError: For a setting that past rounds depend on, changed after them.
             BackendError: "Model loading failed".
         """
         if self._trainer is not None and self._trainer.is_training:
             return self._trainer
-        parts = (self._reward_function, self._make_env, self._by_episode)
+        environment = self._environment if self._replaced else None
+        parts = (environment, self._reward_function, self._by_episode)
         wanted = (self.config.model_copy(deep=True), *parts)
         if self._trainer is not None and (self._broken or wanted != self._built_from):
             self._end_trainer(self._trainer)
@@ -151,24 +125,20 @@ class MultiModelTrainer:
         return run.next_round * run.config.rollout.episodes + played
 
     async def train(self) -> dict[str, Any]:
-        """Train all remaining rounds in a worker thread; see `fit`.
+        """Train all remaining rounds in a worker thread.
 
         A cancellation or SIGTERM ends training after the current round and saves a checkpoint.
-        """
-        trainer = await asyncio.to_thread(self._begin)
-        with self._documented(trainer):
-            return self._results(await trainer.train())
-
-    def fit(self) -> dict[str, Any]:
-        """Train all remaining rounds.
 
         Returns:
             training_completed, total_episodes, training_time (seconds), training_metrics,
             final_model_states, checkpoints_saved and evaluation.
         """
-        trainer = self._begin()
+        trainer = await asyncio.to_thread(self._begin)
         with self._documented(trainer):
-            return self._results(trainer.fit())
+            results = await trainer.train()
+        saved = list_available_checkpoints(self.config.checkpoint_dir)
+        states = self.get_model_performance_summary()
+        return results | {"final_model_states": states, "checkpoints_saved": saved[::-1]}
 
     def train_round(self) -> RoundResult:
         """Train the next round."""
@@ -230,7 +200,6 @@ class MultiModelTrainer:
         """Stop after the current round, save a checkpoint, and close everything."""
         if self._trainer is not None and not self._broken:
             await self._trainer.shutdown()
-            self._keep_ids(self._trainer)
         self.close()
 
     def close(self) -> None:
@@ -238,20 +207,17 @@ class MultiModelTrainer:
         if self._trainer is not None:
             self._trainer.close()
 
-    async def _save_checkpoint(self, episode: int, final: bool = False) -> str:
+    async def _save_checkpoint(self, episode: int) -> str:
         """Save a checkpoint and return its id; episodes of an incomplete round are not in it.
 
         Raises TrainingError for another episode than `current_episode`.
         """
-        restored = self._broken
         trainer = self._begin()
-        if episode != self.current_episode and not restored:
+        if episode != self.current_episode:
             raise TrainingError(
                 f"episode must be {self.current_episode}, the current one, got {episode}"
             )
-        name = trainer.save_checkpoint(final=final)
-        self._keep_ids(trainer)
-        return name
+        return trainer.save_checkpoint()
 
     def _train_episode(self, number: int) -> dict[str, Any]:
         self._by_episode = self._by_episode or self.run.config.engine.play_ahead
@@ -300,22 +266,6 @@ class MultiModelTrainer:
             ahead = trainer.run.config.engine.play_ahead
             self._broken = ahead or not isinstance(error, UNCHANGED_AFTER)
             raise
-        finally:
-            self._keep_ids(trainer)
-
-    def _keep_ids(self, trainer: Trainer) -> None:
-        new = [name for name in trainer.checkpoints_saved if name not in self.checkpoints_saved]
-        there = list_available_checkpoints(trainer.files.checkpoints)
-        self.checkpoints_saved = [n for n in (*self.checkpoints_saved, *new) if n in there]
-
-    def _results(self, results: dict[str, Any]) -> dict[str, Any]:
-        assert self._trainer is not None
-        self._keep_ids(self._trainer)
-        states = self.get_model_performance_summary()
-        return results | {
-            "final_model_states": states,
-            "checkpoints_saved": list(self.checkpoints_saved),
-        }
 
     @property
     def _reward_function(self) -> RewardFunction | None:
@@ -328,48 +278,23 @@ class MultiModelTrainer:
 
     def _end_trainer(self, trainer: Trainer) -> None:
         """Close the core trainer; first save a run that has begun, unless an update failed."""
-        if self._has_begun():
-            self._check_changes()
-        if self._broken and self._engine is not None:
-            self._engine.episodes.clear()
-        elif trainer.run.position > (0, 0):
+        if not self._broken and trainer.run.position > (0, 0):
             trainer.save_checkpoint()
-            self._keep_ids(trainer)
         trainer.close()
         self._trainer = None  # First, because two runs may not fit into memory.
 
-    def _check_changes(self) -> None:
-        """Raise TrainingError for a change that is only allowed before training begins."""
-        before, function, *_ = self._built_from
-        if function is not self._reward_function:
-            raise TrainingError("the reward function was replaced after training began")
-        episodes = before.rounds().episodes, self.config.rounds().episodes
-        pairs = [(name, getattr(before, name), value) for name, value in self.config]
-        for name, old, new in [*pairs, ("episodes of a round", *episodes)]:
-            if name not in CHANGEABLE and new != old:
-                raise TrainingError(
-                    f"{name} was {old!r} and is {new!r}, changed after training began: restore it, "
-                    "or train the models in RUN/models with a new trainer (model_names)"
-                )
-
     def _build(self) -> Trainer:
         """Build the core trainer and load its models, from the newest checkpoint of this run."""
-        config, agents, make_env = self.config, None, self._make_env
-        function = self._reward_function
-        if make_env is None and function is not None:
-            make_env = partial(copy.deepcopy, self.environment)
-        if make_env is not None:
-            make_env = partial(_one_more, make_env, function, config.episode_length)
-            with closing(make_env()) as env:
-                agents = list(env.possible_agents)
+        config, agents, make_env = self.config, None, None
+        if self._replaced or self._reward_function is not None:
+            make_env = partial(_copy_of, self.environment, config.episode_length)
+            agents = list(self.environment.possible_agents)
         run_config = config.to_run_config(agents)
         if self._by_episode:
             engine = run_config.engine.replaced(play_ahead=False)
             run_config = run_config.replaced(engine=engine)
-        notes = [note for note in config.here().notes if note not in self._logged]
-        if notes:
+        if notes := config.here().notes:
             log.warning("%s", "; ".join(notes))
-        self._logged.update(notes)
         folder, watched = Path(config.checkpoint_dir), config.enable_monitoring
         progress = Progress(run_config.rounds, log_every=run_config.logging.every)
         with loading(ConfigError):
@@ -378,7 +303,6 @@ class MultiModelTrainer:
             run_config,
             folder,
             make_env=make_env,
-            strategy=self._strategy,
             sinks=(progress, StartedMonitors(str(folder))) if watched else (),
             progress=False,
             checkpoint_dir=folder,
@@ -386,8 +310,7 @@ class MultiModelTrainer:
         )
         with loading():
             run = trainer.run
-        former = self._engine.episodes if self._engine else []
-        self._engine = _EpisodeEngine(run.engine, former)
+        self._engine = _EpisodeEngine(run.engine)
         run.engine = cast(Engine, self._engine)
         if self._folder == folder:  # An earlier trainer of this run wrote there.
             found = list_available_checkpoints(folder)
@@ -404,9 +327,9 @@ class MultiModelTrainer:
 class _EpisodeEngine:
     """Engine of a run that can play episodes of the next round one at a time."""
 
-    def __init__(self, engine: Engine, episodes: list[Episode]) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._inner = engine
-        self.episodes = episodes
+        self.episodes: list[Episode] = []
         """Episodes of the next round that were played already."""
 
     def play_next(self, run: Run) -> Episode:
@@ -427,15 +350,10 @@ class _EpisodeEngine:
         return getattr(self._inner, name)
 
 
-def _one_more(
-    make_env: Callable[[], Any], function: RewardFunction | None, episode_length: int
-) -> Any:
-    """Create an environment with the very reward function and at most `episode_length` steps."""
-    made = make_env()
-    if function is not None:
-        if not isinstance(made, CustomRewards):
-            made = CustomRewards(made)
-        made.reward_function = function
+def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) -> Any:
+    """Return a copy with the very reward function and at most `episode_length` steps."""
+    made = copy.deepcopy(environment)
+    made.reward_function = environment.reward_function
     if getattr(made.unwrapped, "max_cycles", episode_length) != episode_length:
         made.unwrapped.max_cycles = episode_length
         made.reset()  # Descriptions of the environment's length are computed in resets.
@@ -443,15 +361,10 @@ def _one_more(
 
 
 def create_multimodel_trainer(
-    num_models: int = 4,
-    training_mode: TrainingMode = TrainingMode.MIXED,
-    model_types: Sequence[str] | None = None,
+    num_models: int = 4, training_mode: TrainingMode = TrainingMode.MIXED
 ) -> MultiModelTrainer:
     """Create a trainer, whose `config` has all other settings."""
-    config = MultiModelConfig(num_models=num_models, training_mode=training_mode)
-    if model_types is not None:
-        config.model_types = list(model_types)
-    return MultiModelTrainer(config)
+    return MultiModelTrainer(MultiModelConfig(num_models=num_models, training_mode=training_mode))
 
 
 def create_cooperative_multimodel_trainer(num_models: int = 4) -> MultiModelTrainer:
@@ -465,17 +378,15 @@ def create_competitive_multimodel_trainer(num_models: int = 4) -> MultiModelTrai
 
 
 async def quick_start_multimodel_training(
-    num_models: int = 4, max_episodes: int = 100, *, checkpoint_dir: str = CHECKPOINT_DIR
+    num_models: int = 4, max_episodes: int = 100
 ) -> dict[str, Any]:
     """Train the documented models, or the embedded one if this machine lacks them.
 
     Returns:
-        training_results (see `MultiModelTrainer.fit`), model_performance, and status: "completed"
+        training_results (see `MultiModelTrainer.train`), model_performance, and status: "completed"
         or "stopped".
     """
-    config = MultiModelConfig(
-        num_models=num_models, max_episodes=max_episodes, checkpoint_dir=checkpoint_dir
-    )
+    config = MultiModelConfig(num_models=num_models, max_episodes=max_episodes)
     if set(config.here().kinds) == {TINY}:
         config.learning_rate = 3e-3  # The embedded model needs a higher rate.
     trainer = MultiModelTrainer(config)

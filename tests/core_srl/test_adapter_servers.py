@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from core_srl import (
+    MODERN_MODELS,
     LoRAConfig,
     create_distributed_lora_scheduler,
     create_lora_manager,
@@ -18,6 +19,7 @@ from srl_agents.llm.sampling import Sampling
 from srl_extensions.vllm import fleet as fleets
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.placement import Gpu
+from srl_train.errors import ConfigError
 from tests.core_srl.test_model_servers import free_ports
 from tests.core_srl.weights import logprobs_of
 from tests.servers.vllm_stub import VLLMStub
@@ -88,8 +90,9 @@ def test_every_version_of_a_manager_is_served(manager, started, port):
     async def session():
         with pytest.raises(ServingError, match="start"):
             scheduler.backend(0)
-        results = await asyncio.gather(scheduler.start(), scheduler.start(), return_exceptions=True)
-        assert [type(one) for one in results] == [type(None), ServingError], "starts once"
+        await scheduler.start()
+        with pytest.raises(ServingError, match="run already"):
+            await scheduler.start()
         [spec] = specs
         assert (spec.port, spec.gpus, spec.model) == (port, (), manager.base)
         assert spec.dtype == "float32", "vLLM itself would round"
@@ -110,7 +113,7 @@ def test_every_version_of_a_manager_is_served(manager, started, port):
         served = scheduler.get_system_status()["adapters"]
         assert [entry["version"] for entry in served.values()] == [0, 3]
         assert {entry["served_as"] for entry in served.values()} == {*stubs[0].adapters}
-        await asyncio.gather(scheduler.stop(), scheduler.stop())
+        await scheduler.stop()
         assert scheduler.get_system_status()["servers"] == {}
         manager.swap(1, sets[0])  # The scheduler no longer follows.
 
@@ -134,9 +137,10 @@ def adapted(manager, lora_id):
     return model
 
 
-def test_folders_are_loaded_without_a_manager(manager, tiny_folder, started, port, tmp_path):
+def test_folders_are_loaded(manager, tiny_folder, started, port, tmp_path):
     configs = {0: LoRAConfig(lora_id=0, rank=4, port=port)}
-    scheduler = create_distributed_lora_scheduler(port, 0, base=tiny_folder, configs=configs)
+    another = create_lora_manager(configs, base=tiny_folder, device="cpu")
+    scheduler = create_distributed_lora_scheduler(port, 0, manager=another)
     manager.swap(0, other_weights(manager, 0, 1))
     manager.save(0, tmp_path / "zero")
 
@@ -154,7 +158,8 @@ def test_folders_are_loaded_without_a_manager(manager, tiny_folder, started, por
 def test_servers_share_the_gpus_there_are(started, port, tiny_folder, monkeypatch, caplog):
     gpus = [Gpu(index, 80.0, 80.0) for index in range(2)]
     monkeypatch.setattr("core_srl.servers.find_gpus", lambda: gpus)
-    scheduler = create_distributed_lora_scheduler(port, 3, base=tiny_folder)
+    monkeypatch.setenv("CORE_SRL_MODELS", f"{MODERN_MODELS['qwen3']}={tiny_folder}")
+    scheduler = create_distributed_lora_scheduler(port, 3)
 
     async def course():
         await scheduler.start()
@@ -169,22 +174,16 @@ def test_servers_share_the_gpus_there_are(started, port, tiny_folder, monkeypatc
     assert "num_gpus is 3, 2 are here" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({"num_gpus": 2, "configs": {0: LoRAConfig(0, port=8003)}}, "lora_0: port"),
-        ({"num_gpus": 2, "configs": {0: LoRAConfig(0, gpu_id=1)}}, "gpu_id 1"),
-        ({"base_port": 65535, "num_gpus": 4}, "num_gpus"),
-    ],
-)
-def test_what_does_not_fit_is_told(settings, told):
-    with pytest.raises(ValueError, match=told):
-        create_distributed_lora_scheduler(**settings)
+def test_what_does_not_fit_is_told(manager, port):
+    with pytest.raises(ConfigError, match="lora_0: port"):
+        create_distributed_lora_scheduler(port - 1, 1, manager=manager)
+    with pytest.raises(ValueError, match="num_gpus"):
+        create_distributed_lora_scheduler(65535, 4, manager=manager)
 
 
-def test_without_vllm_the_servers_log_says_why(tiny_folder, port, monkeypatch):
+def test_without_vllm_the_servers_log_says_why(manager, port, monkeypatch):
     monkeypatch.setattr("core_srl.servers.find_gpus", lambda: [])
-    scheduler = create_distributed_lora_scheduler(port, 0, base=tiny_folder)
+    scheduler = create_distributed_lora_scheduler(port, 0, manager=manager)
     with pytest.raises(
         ServingError, match=r"ended as it started: .*No module named 'vllm.*its log"
     ):

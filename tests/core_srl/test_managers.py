@@ -91,8 +91,9 @@ def test_who_is_unknown_or_says_nothing_is_told(opened):
     manager.register_node("a")
     with pytest.raises(ConfigError, match="node 'b' is not registered: there is a"):
         manager.generate_for_node("b", "Hello")
-    with pytest.raises(ConfigError, match="prompt"):
-        manager.generate_for_node("a", " ")
+    for wrong in ({"temprature": 1.0}, {"seed": -1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            manager.register_node("a", wrong)
 
 
 def test_stats_count_what_was_asked(opened):

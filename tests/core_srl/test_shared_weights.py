@@ -3,26 +3,11 @@
 import pytest
 import torch
 
-from core_srl import UpdateStrategy
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_train.errors import UpdateError
 from tests.core_srl.weights import gradients_of, logprobs_of, parameters
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-def test_an_incremental_update_is_a_step_down_the_gradient(opened):
-    manager = opened(update_strategy=UpdateStrategy.INCREMENTAL)
-    before = {name: own.detach().clone() for name, own in parameters(manager).items()}
-    gradients = gradients_of(manager)
-    [first, *_] = gradients
-    some = {first: gradients[first]}
-    done = manager.update_shared_parameters(some, learning_rate=0.5)
-    assert done["gradient_norm"] == pytest.approx(float(gradients[first].norm()), rel=1e-5)
-    assert (done["version"], done["parameters"], done["learning_rate"]) == (1, 1, 0.5)
-    for name, own in parameters(manager).items():
-        expected = before[name] - 0.5 * gradients[name] if name == first else before[name]
-        torch.testing.assert_close(own.detach(), expected)
 
 
 def test_an_adaptive_update_is_adamws_and_keeps_its_moments(opened):
@@ -33,11 +18,14 @@ def test_an_adaptive_update_is_adamws_and_keeps_its_moments(opened):
     optimizer = torch.optim.AdamW(theirs.values(), weight_decay=0.0)
     for step, rate in enumerate((1e-2, 3e-3, 1e-3)):
         gradients = gradients_of(manager, step)
-        manager.update_shared_parameters(gradients, learning_rate=rate)
+        done = manager.update_shared_parameters(gradients, learning_rate=rate)
         optimizer.param_groups[0]["lr"] = rate
         for name, own in theirs.items():
             own.grad = gradients[name]
         optimizer.step()
+        assert (done["version"], done["parameters"]) == (step + 1, len(ours))
+        norm = torch.stack([own.norm() for own in gradients.values()]).norm()
+        assert done["gradient_norm"] == pytest.approx(float(norm), rel=1e-5)
     for name, own in ours.items():
         torch.testing.assert_close(own, theirs[name])
 
@@ -72,8 +60,7 @@ def test_an_update_reaches_every_node_and_drops_what_was_cached(opened, tiny_fol
         (lambda name, own: {}, "gradients"),
         (lambda name, own: {name: own, "lm_heads": own}, "lm_heads"),
         (lambda name, own: {name: own[:1]}, "shape"),
-        (lambda name, own: {name: own * torch.nan}, "is not finite"),
-        (lambda name, own: {name: "steep"}, "is no tensor"),
+        (lambda name, own: {name: own * torch.nan}, "finite"),
     ],
 )
 def test_gradients_that_do_not_fit_change_nothing(wrong, told, opened):
@@ -86,17 +73,11 @@ def test_gradients_that_do_not_fit_change_nothing(wrong, told, opened):
         given = {first: gradients[first]} | given  # what comes before may fit
     with pytest.raises(UpdateError, match=told):
         manager.update_shared_parameters(given, learning_rate=0.1)
-    for rate in (0, 1e300, float("nan")):
+    for rate in (0, float("nan")):
         with pytest.raises(UpdateError, match="learning_rate"):
             manager.update_shared_parameters(gradients, learning_rate=rate)
     assert all(torch.equal(own, before[name]) for name, own in parameters(manager).items())
     assert manager.get_global_stats()["weights_version"] == 0
-
-
-def test_frozen_weights_stay_as_they_are(opened):
-    manager = opened(update_strategy=UpdateStrategy.FROZEN)
-    with pytest.raises(UpdateError, match="FROZEN"):
-        manager.update_shared_parameters(gradients_of(manager), learning_rate=0.1)
 
 
 def test_with_lora_the_adapter_alone_is_updated(opened, tiny_folder):
@@ -113,5 +94,5 @@ def test_with_lora_the_adapter_alone_is_updated(opened, tiny_folder):
     tokens = manager.generate_for_node("a", "Round 2.").tokens
     assert tokens.model.version == 2
     [base] = [name for name in before if name.endswith("embed_tokens.weight")]
-    with pytest.raises(UpdateError, match="shares no weight"):
+    with pytest.raises(UpdateError, match="names of weights"):
         manager.update_shared_parameters({base: before[base]}, learning_rate=0.1)

@@ -105,7 +105,7 @@ def eight_agents(names):
 
 
 def heard(names):
-    names["trainer"].fit()
+    asyncio.run(names["trainer"].train())
     names["monitor"].stop()
     with open("logs/training.json", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
@@ -121,7 +121,7 @@ def recovered(names):
 def specialized(names):
     names["config"].num_models = 4
     trainer = MultiModelTrainer(names["config"])
-    trainer.fit()
+    asyncio.run(trainer.train())
     kinds = [("qwen_coder", 1), ("qwen_math", 1), ("openai", 0), ("claude", 0)]
     assert updates(trainer) == kinds
 
@@ -129,7 +129,7 @@ def specialized(names):
 def cached(names):
     names["config"].kv_cache_size = 20
     trainer = MultiModelTrainer(names["config"])
-    trainer.fit()
+    asyncio.run(trainer.train())
     assert trainer.run.config.engine.play_ahead
     assert sum(one.caches.dropped for one in trainer.run.players.backends.values()) > 0
 
