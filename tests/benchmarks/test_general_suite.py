@@ -1,6 +1,3 @@
-import json
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -146,10 +143,7 @@ def test_criteria_by_hand():
 
 
 @pytest.mark.slow
-def test_the_command_prints_and_writes(tmp_path, capsys):
-    arguments = ["--suite", "general", "--episodes", "1", "--horizon", "4", "--out", str(tmp_path)]
-    assert run.main(arguments) == 1  # nothing is learnt in four rounds
-    shown = capsys.readouterr().out
+def test_the_command_prints(capsys):
+    assert run.main(["--suite", "general", "--episodes", "1", "--horizon", "4"]) == 1
+    shown = capsys.readouterr().out  # nothing is learnt in four rounds
     assert "NOT HELD: self-play" in shown and "## Games of 3 actions" in shown
-    record = json.loads((tmp_path / "general.json").read_text())
-    assert all(a != b for a, b in pairwise(record["results"]["checks"]))

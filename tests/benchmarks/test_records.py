@@ -1,5 +1,4 @@
 import argparse
-import json
 
 import pytest
 
@@ -9,38 +8,18 @@ from benchmarks.records import Check, Estimate, OverSeeds, Repeats, estimate, in
 
 def test_results_are_kept_with_their_circumstances(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(records, "commit", lambda: "0123abc")
-    docs, json_file = tmp_path / "results.md", tmp_path / "one.json"
-    records.keep("one", {"x": 1}, "| x |", argparse.Namespace(json=json_file, markdown=docs))
+    docs = tmp_path / "results.md"
+    records.keep("| x |", argparse.Namespace(markdown=docs))
     assert capsys.readouterr().out == "| x |\n"
-    record = json.loads(json_file.read_text())
-    assert record["result"] == {"x": 1}
-    circumstances = record["circumstances"]
-    assert {"command", "commit", "machine", "versions"} <= circumstances.keys()
     text = docs.read_text()
-    assert circumstances["commit"] in text and "| x |" in text
-    assert "CPU cores" in circumstances["machine"]
-
-
-def test_changed_sources_are_not_recorded(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(records, "commit", lambda: "0123abc+changes")
-    parser = records.parser("What it measures.")
-    for option in ("--json", "--markdown"):
-        with pytest.raises(SystemExit):
-            parser.parse_args([option, str(tmp_path / "one")])
-        assert "the sources differ from their commit" in capsys.readouterr().err
-    options = parser.parse_args([])
-    records.keep("one", {}, "| x |", options)  # to look at, not to keep
-    options.json = tmp_path / "one.json"  # changed while it was measured
-    with pytest.raises(RuntimeError, match="nothing was recorded"):
-        records.keep("one", {}, "| x |", options)
-    assert not options.json.exists()
+    assert "at commit 0123abc" in text and "| x |" in text and "CPU cores" in text
 
 
 def test_a_check_says_whether_it_held(capsys):
-    options = argparse.Namespace(json=None, markdown=None)
+    options = argparse.Namespace(markdown=None)
     held, missed = Check("a", True, "1 of 1"), Check("a", False, "0 of 1")
-    assert records.keep("one", {}, "| x |", options, [held]) == 0
-    assert records.keep("one", {}, "| x |", options, [held, missed]) == 1
+    assert records.keep("| x |", options, [held]) == 0
+    assert records.keep("| x |", options, [held, missed]) == 1
     told = capsys.readouterr().out.splitlines()
     assert told[-3:] == ["", "- held: a (1 of 1)", "- NOT HELD: a (0 of 1)"]
 

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 import torch
 
@@ -8,21 +6,16 @@ from benchmarks.records import Repeats
 
 
 @pytest.mark.slow
-def test_it_measures_every_way_and_keeps_the_numbers(tmp_path, monkeypatch, capsys):
+def test_it_measures_every_way(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path))
-    monkeypatch.setattr(rollout_speed.records, "commit", lambda: "0123abc")
     threads = torch.get_num_threads()
-    kept = tmp_path / "r.json"
-    words = ["--episodes", "2", "--turns", "2", "--repeats", "1", "--json", str(kept)]
     try:
-        rollout_speed.main(words)
+        rollout_speed.main(["--episodes", "2", "--turns", "2", "--repeats", "1"])
     finally:
         torch.set_num_threads(threads)
     lines = [line for line in capsys.readouterr().out.splitlines() if "4 " in line[:4]]
     references = [line for line in lines if rollout_speed.REFERENCE in line]
     assert len(lines) == 6 and [line.split()[-2] for line in references] == ["1.00", "1.00"]
-    seconds = json.loads(kept.read_text())["result"]["cpu_seconds"]
-    assert len(seconds) == 6 and all(len(values) == 1 for values in seconds.values())
 
 
 @pytest.mark.parametrize(("kept", "held"), [(0.4, True), (0.41, False)])
