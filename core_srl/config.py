@@ -15,12 +15,12 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator
 from core_srl.llm_config import LLMBackend
 from core_srl.models import (
     API_MODELS,
+    APIS,
     DOCUMENTED_TYPES,
     MODERN_MODELS,
     TINY,
     is_large,
-    model_ids,
-    policy_name,
+    models_by_id,
     types_here,
 )
 from srl_agents.llm.model_folders import folders
@@ -58,27 +58,22 @@ class WeightUpdateStrategy(Enum):
 
 
 class EpisodeRounds(NamedTuple):
-    """Division of a run's episodes into rounds."""
+    """Number of rounds, episodes of a round, and episodes that are compared with each other."""
 
     number: int
-    """Rounds of the run, each with an update at its end."""
     episodes: int
-    """Episodes of a round."""
     group: int
-    """Episodes that are compared with each other; a divisor of `episodes`."""
 
 
 class Resolved(NamedTuple):
-    """Settings as this machine allows them."""
+    """Settings as this machine allows them, with notes on replaced ones."""
 
     kinds: tuple[str, ...]
     """Type of each model."""
     gpus: tuple[int, ...]
-    """Indices of the GPUs in use."""
     play_ahead: bool
     """True if episodes are played during updates."""
     notes: tuple[str, ...]
-    """Notes on replaced settings."""
 
 
 Positive = Annotated[int, Field(ge=1)]
@@ -243,19 +238,19 @@ class MultiModelConfig(Section):
                 f"model_names: got {', '.join(sorted(unread))}, which model_types lacks: add them "
                 "there or leave them out"
             )
-        models = _by_id(here.kinds)
-        bases = tuple(self._name(kind) for kind in models.values() if kind not in API_MODELS)
+        models = models_by_id(here.kinds)
+        bases = tuple(self._name(kind) for kind in here.kinds if kind not in API_MODELS)
         if not bases:
             raise ConfigError(
                 f"model_types: got {self.model_types}: models behind an API never learn; add one "
                 "that does, such as 'tiny'"
             )
         frozen = {
-            model: policy_name(kind, self._name(kind))
+            model: f"{APIS[kind][0]}:{self._name(kind)}"
             for model, kind in models.items()
             if kind in API_MODELS
         }
-        ids = model_ids(here.kinds)
+        ids = list(models)
         agents = agents or [f"agent_{index}" for index in range(self.num_models)]
         seats = {agent: ids[i % len(ids)] for i, agent in enumerate(agents)}
         agents_per_model = max(
@@ -312,8 +307,8 @@ class MultiModelConfig(Section):
         )
 
     def types_by_model(self) -> dict[str, str]:
-        """Return the type of each model of the run, first those that learn."""
-        return _by_id(self.here().kinds)
+        """Return the type of each model of the run."""
+        return models_by_id(self.here().kinds)
 
     def _name(self, kind: str) -> str:
         names = {TINY: TINY, **MODERN_MODELS, **API_MODELS, **self.model_names}
@@ -340,30 +335,24 @@ class MultiModelConfig(Section):
             )
         if self.kv_cache_size is not None and (served or not self.enable_verl):
             raise ConfigError("kv_cache_size must be None with vLLM, or without enable_verl")
-        if served and not self.enable_verl:
-            raise ConfigError("enable_verl must be True with vLLM, which batches itself")
         if served:
+            if not self.enable_verl:
+                raise ConfigError("enable_verl must be True with vLLM, which batches itself")
             gpus = {"gpus": here.gpus} if here.gpus else {}
             return {"name": "vllm", "managed": {"base_port": self.base_port, **gpus}}
         kept = self.kv_cache_size
         return {"name": "transformers", "batched": self.enable_verl, "kept_tokens": kept}
 
     def _engine(self, here: Resolved, learners: int, adapters: bool) -> dict[str, Any]:
+        engine: dict[str, Any] = {"play_ahead": here.play_ahead}
         if self.backend is LLMBackend.VLLM:
             # Whole models change in place on their servers, so episodes wait for updates.
-            return {
-                "play_ahead": here.play_ahead
-                and (adapters or "enable_areal" in self.model_fields_set)
-            }
-        if len(here.gpus) < 2:
-            return {"play_ahead": here.play_ahead}
-        share = 1 / ceil((learners + 1) / len(here.gpus))  # of a GPU, for each learner and sampler
-        return {
-            "name": "ray",
-            "play_ahead": here.play_ahead,
-            "learner_gpus": share,
-            "player_gpus": share,
-        }
+            wanted = adapters or "enable_areal" in self.model_fields_set
+            engine["play_ahead"] = here.play_ahead and wanted
+        elif len(here.gpus) > 1:
+            share = 1 / ceil((learners + 1) / len(here.gpus))  # for each learner and sampler
+            engine |= {"name": "ray", "learner_gpus": share, "player_gpus": share}
+        return engine
 
     def _updates(self, here: Resolved, bases: Sequence[str]) -> dict[str, Any]:
         found: dict[str, Any] = {"strategy": self.weight_update_strategy.value}
@@ -405,9 +394,3 @@ def minibatches(samples: int, batch_size: int, group: int) -> int:
         f"batch_size must be at least {ceil(samples / group)}, got {batch_size}: a round has "
         f"{samples} samples of a model, in at most {group} steps (update_frequency)"
     )
-
-
-def _by_id(kinds: Sequence[str]) -> dict[str, str]:
-    """Return the type of each model, first those that learn."""
-    types = dict(zip(model_ids(kinds), kinds, strict=True))
-    return dict(sorted(types.items(), key=lambda one: one[1] in API_MODELS))

@@ -46,26 +46,19 @@ class MultiModelTrainingEnvironment(CustomRewards):
 
 
 class CoopCompeteEnv(CoopCompete):
-    """Two-agent benchmark game: agreement pays, disagreement costs both."""
+    """Two-agent benchmark game: agreement pays, disagreement costs both.
 
-    def __init__(
-        self, horizon: int = 32, coop_level: float = 0.6, difficulty: float = 0.3, **options: Any
-    ) -> None:
-        """Create the game.
+    `horizon` is the number of steps, `coop_level` the share that cooperation pays, and `difficulty`
+    the size of the noise; the latter two are from 0 to 1.
+    """
 
-        Args:
-            horizon: Steps per episode.
-            coop_level: Share that cooperation pays, 0 to 1.
-            difficulty: Size of the noise, 0 to 1.
-            **options: Further options of CoopCompete.
-        """
+    def __init__(self, horizon: int = 32, coop_level: float = 0.6, difficulty: float = 0.3) -> None:
         super().__init__(
             num_agents=2,
             variant="pair",
             cooperation_level=coop_level,
             difficulty=difficulty,
             max_cycles=horizon,
-            **options,
         )
 
 

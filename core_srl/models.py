@@ -23,20 +23,15 @@ API_MODELS = {"openai": "gpt-4o", "claude": "claude-3-5-sonnet-20241022"}
 """Documented type of a model behind an API, which never learns -> its name there."""
 DOCUMENTED_TYPES = ("qwen3", "openai", "claude", "llama3")
 """Types that are trained together by default."""
-_APIS = {"openai": ("openai", "OPENAI_API_KEY"), "claude": ("anthropic", "ANTHROPIC_API_KEY")}
+APIS = {"openai": ("openai", "OPENAI_API_KEY"), "claude": ("anthropic", "ANTHROPIC_API_KEY")}
 """Type -> (SDK and prefix of a policy's name, variable of the key)."""
 _BILLIONS = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)b\b", re.IGNORECASE)
-
-
-def policy_name(kind: str, name: str) -> str:
-    """Return the name of a model in a RunConfig."""
-    return f"{_APIS[kind][0]}:{name}" if kind in API_MODELS else name
 
 
 def lacks(kind: str, name: str) -> str | None:
     """Return why a model needs a download or a key; None if the machine has it."""
     if kind in API_MODELS:
-        package, key = _APIS[kind]
+        package, key = APIS[kind]
         if importlib.util.find_spec(package) is None:
             return f"the package {package} is not installed"
         return None if os.environ.get(key) else f"no {key}"
@@ -77,13 +72,13 @@ def is_cached(name: str) -> bool:
     return isinstance(try_to_load_from_cache(head, "config.json", revision=revision or None), str)
 
 
-def model_ids(kinds: Sequence[str]) -> list[str]:
-    """Return the id of each model in a run: model_0, openai_1 and so on."""
+def models_by_id(kinds: Sequence[str]) -> dict[str, str]:
+    """Return id -> type of each model in a run: model_0, openai_1 and so on."""
     learning = iter(range(len(kinds)))
-    return [
-        f"{kind}_{index}" if kind in API_MODELS else f"model_{next(learning)}"
+    return {
+        f"{kind}_{index}" if kind in API_MODELS else f"model_{next(learning)}": kind
         for index, kind in enumerate(kinds)
-    ]
+    }
 
 
 def get_available_models() -> dict[str, list[str]]:

@@ -293,7 +293,7 @@ class DistributedLoRAScheduler(_Servers):
                     f"{config.name}: port must be one of {[*self._ports]} and gpu_id its distance "
                     f"from {base_port}, got port {config.port} and gpu_id {config.gpu_id}"
                 )
-        self._gpus: dict[int, tuple[int, ...]] = {}
+        self._specs: dict[int, ServerSpec] = {}
         self._backends: dict[int, VLLMBackend] = {}
         self._publisher: ServedPublisher | None = None
         self._publishing = threading.Lock()
@@ -306,17 +306,15 @@ class DistributedLoRAScheduler(_Servers):
     def get_system_status(self) -> dict[str, Any]:
         """Return url, model and state of each server, and port, GPU and version of each adapter."""
         servers, adapters = {}, {}
-        if self._fleet is not None:
-            servers = {
-                port: {"url": url, "model": f"base-{port}", "up": own.up}
-                for port in self._ports
-                for url, own in self._fleet.routers[f"base-{port}"].servers.items()
-            }
+        for port, spec in self._specs.items() if self._fleet is not None else ():
+            [(url, own)] = self._running().routers[spec.served_name].servers.items()
+            servers[port] = {"url": url, "model": spec.served_name, "up": own.up}
         for lora_id, config in self._configs.items():
             served = self._publisher and self._publisher.answering.get(config.name)
+            gpus = self._specs[config.port].gpus if config.port in self._specs else ()
             adapters[lora_id] = {
                 "port": config.port,
-                "gpu_id": next(iter(self._gpus.get(config.port, ())), None),
+                "gpu_id": next(iter(gpus), None),
                 "version": served and served.version.version,
                 "served_as": served and served.served_as,
             }
@@ -338,11 +336,9 @@ class DistributedLoRAScheduler(_Servers):
             )
         base, backend = self.manager.base, self.manager.backend
         dtype = str(backend.model.dtype).removeprefix("torch.")
-        specs = {}
         for port, placed in zip(self._ports, place(len(self._ports), gpus), strict=True):
             ranks = [own.rank for own in self._configs.values() if own.port == port]
-            self._gpus[port] = placed.gpus
-            specs[port] = ServerSpec(
+            self._specs[port] = ServerSpec(
                 model=folder_for(base) or base,
                 served_name=f"base-{port}",
                 port=port,
@@ -355,9 +351,9 @@ class DistributedLoRAScheduler(_Servers):
                 max_rank=max(ranks, default=16),
                 python=self._python,
             )
-        self._fleet = Fleet.managed([*specs.values()])
+        self._fleet = Fleet.managed([*self._specs.values()])
         facts = replace(TokenFacts.of(backend), name=Path(base).name)
-        self._backends = {port: facts.backend(self._fleet, f"base-{port}") for port in specs}
+        self._backends = {port: facts.backend(self._fleet, f"base-{port}") for port in self._ports}
         turn = ChatTurn("Round 1. What do you choose? " * PROBES)
         self._publisher = ServedPublisher(
             {one.name: self._backends[one.port] for one in self._configs.values()},

@@ -272,9 +272,8 @@ class MultiModelTrainer:
         return self._environment.reward_function if self._environment is not None else None
 
     def _has_begun(self) -> bool:
-        if self._trainer is None or self._engine is None:
-            return False
-        return self._trainer.run.position > (0, 0) or bool(self._engine.episodes)
+        played = self._engine.episodes if self._engine is not None else []
+        return self._trainer is not None and (bool(played) or self._trainer.run.position > (0, 0))
 
     def _end_trainer(self, trainer: Trainer) -> None:
         """Close the core trainer; first save a run that has begun, unless an update failed."""

@@ -4,10 +4,8 @@ The strategy is Lookahead (Zhang et al. 2019): models run ahead, and every few r
 back to half way between where they are and where they were. After `synchronized`, which makes
 all models apply the mean gradient, it damps four models that move as one.
 
-    python examples/custom_update_strategy.py [folder]
+    python examples/custom_update_strategy.py
 """
-
-import sys
 
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
@@ -44,7 +42,7 @@ trainer = Trainer(
         logging=LoggingConfig(evaluation_episodes=16),
         rounds=4,
     ),
-    run_dir=sys.argv[1] if len(sys.argv) > 1 else "runs/custom_update_strategy",
+    run_dir="runs/custom_update_strategy",
     strategy=chain(synchronized(), lookahead()),
 )
 trainer.fit()

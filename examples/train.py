@@ -3,13 +3,17 @@
 python examples/train.py [folder]
 """
 
-import sys
+import argparse
 
 from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.logging import LoggingConfig
 from srl_train.config.run import EnvironmentConfig, RolloutConfig, RunConfig
 from srl_train.modes import CooperativeConfig
 from srl_train.trainer import Trainer
+
+parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+parser.add_argument("folder", nargs="?", default="runs/train", help="folder of the run's files")
+folder = parser.parse_args().folder
 
 config = RunConfig(
     environment=EnvironmentConfig(
@@ -21,11 +25,7 @@ config = RunConfig(
     logging=LoggingConfig(evaluation_episodes=32),
     rounds=5,
 )
-trainer = Trainer(
-    config,
-    run_dir=sys.argv[1] if len(sys.argv) > 1 else "runs/train",
-    progress=True,
-)
+trainer = Trainer(config, run_dir=folder, progress=True)
 results = trainer.fit()
 
 before, after = results["evaluation"]["before"], results["evaluation"]["after"]

@@ -3,10 +3,9 @@
 The record holds how the game was made, the seed and every move, so anyone can play it again. It
 says so if what comes out is not what was recorded.
 
-    python examples/watch_a_game.py [folder]
+    python examples/watch_a_game.py
 """
 
-import sys
 from pathlib import Path
 
 from srl_agents.episode import read_jsonl, write_jsonl
@@ -16,7 +15,7 @@ from srl_agents.scripted.registry import classic_policy
 from srl_envs import make
 from srl_extensions.pages.animation import write_html
 
-folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/watching")
+folder = Path("runs/watching")
 game = make("social_trading_v0", num_agents=5, max_cycles=24)
 honest, cheat = classic_policy("truthful_trader", game), classic_policy("defaulting_trader", game)
 policies = dict.fromkeys(game.possible_agents, honest) | {"agent_4": cheat}

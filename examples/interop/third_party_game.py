@@ -4,10 +4,8 @@
 embedded model, which at first shows anything, finds out what beats it.
 
     pip install "core-srl[train]" pygame-ce
-    python examples/interop/third_party_game.py [folder]
+    python examples/interop/third_party_game.py
 """
-
-import sys
 
 import pettingzoo
 from pettingzoo.utils import BaseParallelWrapper
@@ -78,7 +76,7 @@ trainer = Trainer(
         logging=LoggingConfig(evaluation_episodes=32),
         rounds=6,
     ),
-    run_dir=sys.argv[1] if len(sys.argv) > 1 else "runs/third_party_game",
+    run_dir="runs/third_party_game",
     make_env=game,
 )
 results = trainer.fit()

@@ -67,9 +67,9 @@ def test_the_defaults_on_a_machine_with_everything(monkeypatch, tmp_path):
     }  # fmt: skip
     assert (run.engine.name, run.engine.play_ahead, run.updates.max_staleness) == ("ray", True, 1)
     assert run.engine.learner_gpus == run.engine.player_gpus == 1.0
-    assert list(config.types_by_model().items()) == [
-        ("model_0", "qwen3"), ("model_1", "llama3"), ("openai_1", "openai"), ("claude_2", "claude"),
-    ]  # fmt: skip
+    assert config.types_by_model() == {
+        "model_0": "qwen3", "openai_1": "openai", "claude_2": "claude", "model_1": "llama3",
+    }  # fmt: skip
 
 
 VLLM = {"backend": "vllm", "model_types": ["tiny"]}

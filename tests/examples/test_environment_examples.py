@@ -73,7 +73,7 @@ def test_evaluate_and_collect(tmp_path, monkeypatch, capsys):
 
 
 def test_watch_a_game(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["watch_a_game.py", str(tmp_path)])
+    monkeypatch.chdir(tmp_path)
     runpy.run_path(str(ROOT / "examples" / "watch_a_game.py"), run_name="__main__")
     said = capsys.readouterr().out
     assert "agent_4, defaulting_trader" in said
@@ -81,5 +81,5 @@ def test_watch_a_game(tmp_path, monkeypatch, capsys):
     words = dict(re.findall(r"(agent_\d) keeps its word: (\S+)", said))
     assert float(words.pop("agent_4")) < 0.5
     assert min(map(float, words.values())) >= 0.5
-    [transcript] = blocks(document(tmp_path / "market.html"), "transcript")
+    [transcript] = blocks(document(tmp_path / "runs/watching/market.html"), "transcript")
     assert len(transcript["turns"]) == 25

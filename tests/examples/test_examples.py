@@ -60,6 +60,12 @@ def test_llm_against_scripted(run_example):
     assert transcript.count("tit_for_tat chose to") == 6
 
 
+def test_help_trains_nothing(run_example, tmp_path):
+    with pytest.raises(SystemExit):
+        run_example("train.py", "--help")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_train(run_example, tmp_path, in_small, tiny_folder):
     in_small(models__base=tiny_folder, rounds=2, **MOMENT)
     said = run_example("train.py")

@@ -1,7 +1,6 @@
 """The example with a game of someone else: it learns, where that game can be installed."""
 
 import runpy
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.mark.interop
 def test_the_example_learns_to_beat_rock(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pygame", reason="the game imports pygame: make test-interop")
-    monkeypatch.setattr(sys, "argv", ["third_party_game.py", str(tmp_path / "run")])
+    monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / "interop" / "third_party_game.py"), run_name="__main__")
     said = capsys.readouterr().out
     assert "> Paper.\n+1. You see: rock" in said

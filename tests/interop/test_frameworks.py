@@ -20,7 +20,6 @@ ROOT = Path(__file__).parents[2]
         # Uniform play earns 0.7625 a round, the optimum is 0.85.
         ("stable_baselines3_ppo", ("stable_baselines3", "supersuit"), 0.81),
         ("torchrl_ppo", ("torchrl",), 0.81),
-        ("tianshou_dqn", ("tianshou",), 0.82),
         ("rllib_ppo", ("ray",), 0.79),
         # Random moves earn about 0, the shortest way 1.11 a step.
         ("gymnasium_vector", ("gymnasium",), 1.0),

@@ -45,8 +45,6 @@ class TrainingConfig(Section):
     warmup_steps: int = setting("learner.warmup_steps", 0)
     num_rollouts_per_iteration: Positive = 128
     """Episodes per iteration; in SFT without a file of data, episodes in total."""
-    max_episode_length: Positive = 512
-    """Upper limit of the number of steps per episode."""
     eval_episodes: int = setting("logging.evaluation_episodes", 10)
     """Episodes per evaluation, before and after training; 0 disables evaluations."""
     save_every: int = setting("checkpoints.every", 10)
@@ -103,7 +101,6 @@ class PPOConfig(Section):
     value_loss_coef: float = setting("algorithm.value_coefficient", 0.5)
     entropy_coef: float = setting("algorithm.entropy_coef", 0.01)
     """Weight of the entropy bonus, in nats per token."""
-    """KL divergence; at 1.5 times this value, an update stops early."""
     normalize_advantages: bool = True
     """Normalize the advantages of an update to mean 0 and standard deviation 1."""
 

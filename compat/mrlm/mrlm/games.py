@@ -107,17 +107,11 @@ def as_parallel_env(environment: SimulatedEnvironment) -> Any:
     return registry.make(name, **options)
 
 
-def named_environment(
-    environments: Sequence[SimulatedEnvironment], max_steps: int | None = None
-) -> NamedEnvironment:
+def named_environment(environments: Sequence[SimulatedEnvironment]) -> NamedEnvironment:
     """Return the name and options of one environment that plays all `environments`.
 
     Several are members of multitask_v0, which draws one for each episode. Equal environments are
     one member, drawn in proportion to their number.
-
-    Args:
-        environments: Environments to play.
-        max_steps: Upper limit of the number of steps of an episode.
 
     Raises:
         EnvConfigError: There is no environment, or one is not a SimulatedEnvironment.
@@ -129,7 +123,10 @@ def named_environment(
             raise EnvConfigError(
                 f"eval_envs must contain SimulatedEnvironment objects, got {environment!r:.80}"
             )
-        member = _member(environment, max_steps)
+        if isinstance(environment, TaskEnvironment):
+            member = environment.name, environment.options
+        else:
+            member = f"{__name__}:{WrittenGame.__name__}", {"environment": environment}
         if member in members:
             weights[members.index(member)] += 1.0
         else:
@@ -158,13 +155,3 @@ def is_plain(options: Mapping[str, Any]) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _member(environment: SimulatedEnvironment, max_steps: int | None) -> NamedEnvironment:
-    if isinstance(environment, TaskEnvironment):
-        name, options = environment.name, environment.options
-    else:
-        name, options = f"{__name__}:{WrittenGame.__name__}", {"environment": environment}
-    if max_steps is None:
-        return name, options
-    return name, {**options, "max_cycles": min(environment.max_turns, max_steps)}

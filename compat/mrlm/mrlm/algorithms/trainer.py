@@ -142,7 +142,7 @@ def _train(
 ) -> tuple[Path, dict[str, Any]]:
     environment = make_env = None
     if environments or config.training.algorithm != "dpo":
-        environment = named_environment(environments, config.training.max_episode_length)
+        environment = named_environment(environments)
         if not is_plain(environment[1]):
             make_env = partial(registry.make, environment[0], **environment[1])
     run = run_config(config, environment, None if policy is None else policy.generation_config)

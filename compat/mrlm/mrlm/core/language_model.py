@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mrlm.core.environment import EnvironmentMode
@@ -23,7 +23,6 @@ class LLMEnvironment:
         tokenizer: Tokenizer of the model, with a chat template.
         mode: SERVER trains the weights, CLIENT freezes the weights.
         generation_config: Sampling settings of the answers.
-        reward_fn: Function of the conversation, including the answer, that returns its reward.
         system_prompt: First message of every conversation.
         device: Device to which the model is moved. Without one, trainers move a model from the
             CPU to an accelerator if there is one.
@@ -35,7 +34,6 @@ class LLMEnvironment:
         tokenizer: Any,
         mode: EnvironmentMode | str = EnvironmentMode.CLIENT,
         generation_config: GenerationConfig | None = None,
-        reward_fn: Callable[[Sequence[Message]], float] | None = None,
         system_prompt: str | None = None,
         device: str | None = None,
     ) -> None:
@@ -45,7 +43,6 @@ class LLMEnvironment:
         self.model = model if device is None else model.to(device)
         self.tokenizer, self.device = tokenizer, device
         self.generation_config = generation_config or GenerationConfig()
-        self.reward_fn = reward_fn
         self.system_prompt = system_prompt
         self.conversation: list[Message] = []
         self._backend: HuggingFaceBackend = HuggingFaceBackend(self.model, tokenizer)
@@ -64,23 +61,17 @@ class LLMEnvironment:
         return Observation(list(self.conversation))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Send a message to the model; return the conversation with the answer, and its reward."""
+        """Send a message to the model; return the conversation with the answer, and no reward."""
         if not self.conversation:
             self.reset()
         self.conversation.append(action)
-        self.conversation.append(self.reply(self.conversation))
-        value = 0.0 if self.reward_fn is None else float(self.reward_fn(self.conversation))
-        return Observation(list(self.conversation)), Reward(value)
-
-    def reply(self, messages: Sequence[Message], seed: int | None = None) -> Message:
-        """Sample an answer to other messages, outside the environment's own conversation.
-
-        The default seed is the number of answers sampled without one.
-        """
-        seed = next(self._seeds) if seed is None else seed
-        request = Request(self._prompt_ids(messages), self.generation_config, seed)
-        [completion] = self._backend.sample([request])
-        return Message(MessageRole.ASSISTANT, self._backend.chat.text(completion.ids))
+        ids = self._prompt_ids(self.conversation)
+        [completion] = self._backend.sample(
+            [Request(ids, self.generation_config, next(self._seeds))]
+        )
+        answer = self._backend.chat.text(completion.ids)
+        self.conversation.append(Message(MessageRole.ASSISTANT, answer))
+        return Observation(list(self.conversation)), Reward(0.0)
 
     def _prompt_ids(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Tokenize a conversation turn by turn, as the model reads it in training."""

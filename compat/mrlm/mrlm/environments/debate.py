@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mrlm.core.environment import SimulatedEnvironment
-from mrlm.core.language_model import LLMEnvironment
-from mrlm.core.types import Message, MessageRole, Observation, Reward
+from mrlm.core.types import Message, Observation, Reward
 from mrlm.environments.task import first_messages, observe
 from srl_agents.llm.judge import LLMJudge
 from srl_envs import registry
@@ -25,14 +24,13 @@ SIDES = ("pro_0", "con_0")
 class DebateEnvironment(SimulatedEnvironment):
     """debate_v0 of srl_envs for one agent, with a random motion and side in every episode.
 
-    Both sides speak in each round and hear the rounds before. The last step has the reward: the
-    judge's score of the agent, from 0 to 1.
+    Both sides speak in each round; the opponent draws sample speeches. The last step has the
+    reward: the judge's score of the agent, from 0 to 1.
 
     Args:
         topics: Motions, or a file of motions; by default, those of srl_envs.
         max_turns: Number of rounds.
         judge: Judge of the speeches; by default, RuleBasedJudge.
-        opponent_model: Model of the opponent; by default, random sample speeches.
         server_address: Address ("host:port") of a server that runs the debate.
 
     Raises:
@@ -44,11 +42,10 @@ class DebateEnvironment(SimulatedEnvironment):
         topics: Sequence[str] | str | None = None,
         max_turns: int = 6,
         judge: Judge | None = None,
-        opponent_model: LLMEnvironment | None = None,
         server_address: str | None = None,
     ) -> None:
-        self.max_turns, self.opponent_model = max_turns, opponent_model
-        self._arguments = (topics, max_turns, judge, opponent_model, server_address)
+        self.max_turns = max_turns
+        self._arguments = (topics, max_turns, judge, server_address)
         options: dict[str, Any] = {"debate_rounds": max_turns, "scoring": "quality"}
         given = {"topics": topics, "judge": judge}
         options |= {name: value for name, value in given.items() if value is not None}
@@ -56,10 +53,10 @@ class DebateEnvironment(SimulatedEnvironment):
         self._debate = TextEnv(registry.make(f"{server}debate_v0", **options))
         self._side, self._opponent = SIDES
         self._motion = ""
-        self._messages: dict[str, list[Message]] = {}
+        self._messages: list[Message] = []
 
     def copy(self) -> DebateEnvironment:
-        """Return another environment with the same settings, judge and opponent."""
+        """Return another environment with the same settings and judge."""
         return DebateEnvironment(*self._arguments)
 
     def reset(self) -> Observation:
@@ -67,27 +64,19 @@ class DebateEnvironment(SimulatedEnvironment):
         texts, infos = self._debate.reset(seed=int(self.rng.integers(2**31)))
         self._side, self._opponent = SIDES if self.rng.random() < 0.5 else SIDES[::-1]
         self._motion = infos[self._side]["motion"]
-        self._messages = {side: first_messages(self._debate, side, texts) for side in SIDES}
-        return Observation(list(self._messages[self._side]), info=dict(infos[self._side]))
+        self._messages = first_messages(self._debate, self._side, texts)
+        return Observation(list(self._messages), info=dict(infos[self._side]))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
         """Speak; raises EnvError if no debate is running."""
         if not self._debate.agents:
             raise EnvError("step() without a running debate: call reset() first")
-        speeches = {self._side: action, self._opponent: self._opponent_speech()}
-        result = self._debate.step({side: one.content for side, one in speeches.items()})
-        for side, speech in speeches.items():
-            self._messages[side].append(speech)
-        observe(self._messages[self._opponent], self._opponent, result)
-        return observe(self._messages[self._side], self._side, result)
+        side = self._opponent.removesuffix("_0")
+        [speech] = sample_speeches(self.rng, self._motion, side, 1)
+        result = self._debate.step({self._side: action.content, self._opponent: speech})
+        self._messages.append(action)
+        return observe(self._messages, self._side, result)
 
     def close(self) -> None:
         """Close the debate."""
         self._debate.close()
-
-    def _opponent_speech(self) -> Message:
-        if self.opponent_model is not None:
-            seed = int(self.rng.integers(2**31))
-            return self.opponent_model.reply(self._messages[self._opponent], seed)
-        side = self._opponent.removesuffix("_0")
-        return Message(MessageRole.ASSISTANT, sample_speeches(self.rng, self._motion, side, 1)[0])
