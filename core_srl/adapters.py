@@ -35,12 +35,7 @@ class LoRAManager:
     def __init__(
         self, configs: Mapping[int, LoRAConfig], *, base: str = DEFAULT_MODEL, device: str = "auto"
     ) -> None:
-        """Load the base.
-
-        Args:
-            configs: Adapters by their numbers, with equal first weights (B is zero).
-            base: Local folder or hub name of a whole model.
-            device: 'auto' or a torch device.
+        """Load `base`, a folder or hub name, and add adapters with equal weights (B is zero).
 
         Raises:
             BackendError: "Model loading failed", "GPU memory insufficient".

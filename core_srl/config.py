@@ -57,14 +57,6 @@ class WeightUpdateStrategy(Enum):
     SELECTIVE = "selective"
 
 
-class EpisodeRounds(NamedTuple):
-    """Number of rounds, episodes of a round, and episodes that are compared with each other."""
-
-    number: int
-    episodes: int
-    group: int
-
-
 class Resolved(NamedTuple):
     """Settings as this machine allows them, with notes on replaced ones."""
 
@@ -208,11 +200,10 @@ class MultiModelConfig(Section):
             )
         return Resolved(kinds, gpus, ahead, notes)
 
-    def rounds(self) -> EpisodeRounds:
-        """Return the division of the episodes into rounds of `update_frequency`.
+    def rounds(self) -> tuple[int, int, int]:
+        """Return the number of rounds, the episodes of a round, and those compared in a group.
 
-        A run with fewer episodes has one smaller round. Raises ConfigError if episodes cannot be
-        divided into groups.
+        A round has `update_frequency` episodes, or fewer if the run has fewer.
         """
         every = self.update_frequency
         if largest_group(every) is None:
@@ -223,7 +214,7 @@ class MultiModelConfig(Section):
         episodes = min(every, max(self.max_episodes, 2))
         while (group := largest_group(episodes)) is None:
             episodes -= 1
-        return EpisodeRounds(max(1, self.max_episodes // episodes), episodes, group)
+        return max(1, self.max_episodes // episodes), episodes, group
 
     def to_run_config(self, agents: Sequence[str] | None = None) -> RunConfig:
         """Return the configuration of the run on this machine.
@@ -231,7 +222,8 @@ class MultiModelConfig(Section):
         Args:
             agents: Agents of the environment; those of the default environment if None.
         """
-        here, rounds, watched = self.here(), self.rounds(), self.enable_monitoring
+        here, watched = self.here(), self.enable_monitoring
+        rounds, episodes, group = self.rounds()
         unread = set(self.model_names) - set(self.model_types)
         if unread and "model_names" in self.model_fields_set:
             raise ConfigError(
@@ -282,26 +274,24 @@ class MultiModelConfig(Section):
                 "mode": self._mode(),
                 "updates": self._updates(here, bases),
                 "rollout": {
-                    "group_size": rounds.group,
-                    "groups_per_round": rounds.episodes // rounds.group,
+                    "group_size": group,
+                    "groups_per_round": episodes // group,
                     "timeout": self.episode_timeout,
                 },
                 "algorithm": {
                     "learning_rate": self.learning_rate,
-                    "minibatches": minibatches(
-                        rounds.episodes * agents_per_model, self.batch_size, rounds.group
-                    ),
+                    "minibatches": minibatches(episodes * agents_per_model, self.batch_size, group),
                 },
                 "checkpoints": {
-                    "every": max(1, self.save_interval // rounds.episodes),
+                    "every": max(1, self.save_interval // episodes),
                     "keep": self.max_checkpoints,
                 },
                 "logging": {
-                    "every": max(1, self.log_metrics_interval // rounds.episodes),
+                    "every": max(1, self.log_metrics_interval // episodes),
                     "episodes": 2 if watched else 0,
                     "evaluation_episodes": EVALUATION_EPISODES if watched else 0,
                 },
-                "rounds": rounds.number,
+                "rounds": rounds,
                 "seed": self.seed,
             }
         )

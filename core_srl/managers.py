@@ -71,9 +71,7 @@ class SharedLLMManager:
     def register_node(self, node_id: str, node_config: Mapping[str, Any] | None = None) -> None:
         """Start the conversation of a node, or restart that of a registered one.
 
-        Args:
-            node_id: Id of the node.
-            node_config: system_prompt, seed, temperature, top_p, top_k, max_new_tokens.
+        `node_config` has system_prompt, seed, temperature, top_p, top_k and max_new_tokens.
 
         Raises:
             ConfigError: For other settings.
@@ -93,10 +91,7 @@ class SharedLLMManager:
     def generate_for_node(self, node_id: str, prompt: str, **kwargs: Any) -> LLMResponse:
         """Return the model's answer to the next prompt of a node's conversation.
 
-        Args:
-            node_id: Id of a registered node.
-            prompt: Text of the user's turn.
-            **kwargs: temperature, top_p, top_k or max_new_tokens of this answer.
+        `kwargs` are temperature, top_p, top_k or max_new_tokens of this answer.
 
         Raises:
             ConfigError: For an unknown node or setting.

@@ -109,15 +109,8 @@ class GraphVisualizer:
     def __init__(self, log_file: str) -> None:
         self.log_file = Path(log_file)
 
-    def draw(self, out: str | Path | None = None) -> Path:
-        """Write the page and return its path.
-
-        Args:
-            out: Path of the page; by default `log_file` with the ending .html.
-
-        Raises:
-            MetricsError: For a damaged file.
-        """
+    def draw(self) -> Path:
+        """Write the page next to the file and return its path. Raises MetricsError."""
         lines = read_metrics(self.log_file)
         begins = [place for place, line in enumerate(lines) if STARTED in line]
         rows = lines[begins[-1] + 1 :] if begins else lines
@@ -126,7 +119,7 @@ class GraphVisualizer:
             PageSection(f"Run {run[-40:]}", [Figure(_rewards(rows, run), "")]) for run in runs
         ]
         page = Document("Monitored", str(self.log_file), [], sections)
-        return write_page(page, Path(out or self.log_file.with_suffix(".html")))
+        return write_page(page, self.log_file.with_suffix(".html"))
 
 
 def create_graph_visualizer(log_file: str) -> GraphVisualizer:

@@ -126,14 +126,9 @@ class UnifiedScheduler(_Servers):
         self._clients: dict[str, OpenAIModel] = {}
 
     def register_model(self, model_id: str, model_name: str | None = None) -> None:
-        """Add a model before the start.
+        """Add a folder or hub name, by default MODERN_MODELS[model_id], before the start.
 
-        Args:
-            model_id: Id in requests.
-            model_name: Local folder or hub name; by default MODERN_MODELS[model_id].
-
-        Raises:
-            ConfigError: For a used id or an unknown name, and while the servers run.
+        Raises ConfigError for a used id or an unknown name, and while the servers run.
         """
         name = MODERN_MODELS.get(model_id) if model_name is None else model_name
         if self._fleet is not None:
@@ -150,10 +145,7 @@ class UnifiedScheduler(_Servers):
     ) -> dict[str, LLMResponse]:
         """Return the answers of the selected models, or of all, to a prompt.
 
-        Args:
-            task: Prompt.
-            selected_models: Ids of registered models.
-            **sampling: temperature, top_p or max_new_tokens.
+        `sampling` is temperature, top_p or max_new_tokens.
 
         Raises:
             ConfigError: For unknown models and settings.
@@ -171,10 +163,7 @@ class UnifiedScheduler(_Servers):
         return dict(zip(chosen, answers, strict=True))
 
     def set_score(self, model_id: str, score: float) -> None:
-        """Set a model's score; with sharing by score, a higher one gives a larger share.
-
-        Raises ServingError for equal shares and for a score that is not finite.
-        """
+        """Set a model's score, by which a competitive scheduler shares. Raises ServingError."""
         self._running().routers[self._models[model_id]].set_score(model_id, score)
 
     def get_system_statistics(self) -> dict[str, Any]:

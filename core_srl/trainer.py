@@ -149,9 +149,6 @@ class MultiModelTrainer:
     async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
         """Play the next episode; the models update after every update_frequency of them.
 
-        Args:
-            episode_num: Number of the episode; episodes are played in order.
-
         Returns:
             episode, rewards (model -> mean raw reward per step), cooperation_ratio (None for games
             without that choice), updates (model -> whether its weights changed), metrics (row of
@@ -176,11 +173,11 @@ class MultiModelTrainer:
     def get_training_status(self) -> dict[str, Any]:
         """Return the progress so far in episodes; `training_time` is in seconds."""
         status = self.trainer.get_training_status()
-        played, rounds = self.current_episode, self.config.rounds()
+        played, (rounds, episodes, _) = self.current_episode, self.config.rounds()
         return status | {
             "current_episode": played,
             "max_episodes": self.config.max_episodes,
-            "progress": min(1.0, played / (rounds.number * rounds.episodes)),
+            "progress": min(1.0, played / (rounds * episodes)),
             "model_states": self.get_model_performance_summary(),
             "config": self.config,
         }
