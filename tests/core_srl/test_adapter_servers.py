@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-import torch
 
 from core_srl import (
     MODERN_MODELS,
@@ -12,16 +11,12 @@ from core_srl import (
     create_lora_manager,
 )
 from srl_agents.errors import ServingError
-from srl_agents.event_loop import together
-from srl_agents.llm.backends.token_backend import Request
-from srl_agents.llm.chat_format import ChatTurn
-from srl_agents.llm.sampling import Sampling
 from srl_extensions.vllm import fleet as fleets
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.placement import Gpu
 from srl_train.errors import ConfigError
 from tests.core_srl.test_model_servers import free_ports
-from tests.core_srl.weights import logprobs_of
+from tests.core_srl.weights import asked, logprobs_of, other_weights
 from tests.servers.vllm_stub import VLLMStub
 
 pytestmark = [
@@ -64,21 +59,6 @@ def port():
 def manager(tiny_folder, port):
     configs = {i: LoRAConfig(lora_id=i, rank=4 + i, port=port) for i in range(2)}
     return create_lora_manager(configs, base=tiny_folder, device="cpu")
-
-
-def other_weights(manager, lora_id, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return {
-        name: torch.randn(own.shape, generator=generator) * 0.2
-        for name, own in manager.weights(lora_id).items()
-    }
-
-
-async def asked(backend, *adapters):
-    [prompt] = backend.chat.prompts([ChatTurn("Round 1.", rules="Choose.")])
-    sampling = Sampling(temperature=1.5, max_new_tokens=6)
-    requests = [Request(prompt, sampling, 0, adapter=adapter) for adapter in adapters]
-    return prompt, await together(*map(backend.complete, requests))
 
 
 def test_every_version_of_a_manager_is_served(manager, started, port):

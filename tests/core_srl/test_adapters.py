@@ -7,20 +7,16 @@ import torch
 
 from core_srl import LoRAConfig, create_lora_manager
 from srl_agents.errors import BackendError
-from srl_agents.event_loop import run, together
+from srl_agents.event_loop import run
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
-from srl_agents.llm.backends.token_backend import Request
-from srl_agents.llm.chat_format import ChatTurn
-from srl_agents.llm.sampling import Sampling
 from srl_train.adapters import attach
 from srl_train.errors import ConfigError
-from tests.core_srl.weights import logprobs_of
+from tests.core_srl.weights import asked, logprobs_of, other_weights
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
     pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated"),
 ]
-SAMPLING = Sampling(temperature=1.5, max_new_tokens=6)
 
 
 @pytest.fixture
@@ -30,25 +26,6 @@ def manager(tiny_folder):
         3: LoRAConfig(lora_id=3, rank=4, alpha=8.0, target_modules=["up_proj", "q_proj"]),
     }
     return create_lora_manager(configs, base=tiny_folder, device="cpu")
-
-
-def other_weights(manager, lora_id, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return {
-        name: torch.randn(own.shape, generator=generator) * 0.5
-        for name, own in manager.weights(lora_id).items()
-    }
-
-
-def asked(manager, *adapters, seed=0):
-    backend = manager.backend
-    [prompt] = backend.chat.prompts([ChatTurn("Round 1.", rules="Choose.")])
-    requests = [Request(prompt, SAMPLING, seed, adapter=adapter) for adapter in adapters]
-
-    async def course():
-        return await together(*map(backend.complete, requests))
-
-    return prompt, run(course())
 
 
 def alone(tiny_folder, folder):
@@ -63,16 +40,16 @@ def test_every_adapter_is_of_its_own_make(manager):
     assert (second.r, second.lora_alpha) == (4, 8.0)
     assert not any(own.requires_grad for own in manager.backend.model.parameters())
     assert not any(module.training for module in manager.backend.model.modules())
-    _, [plain, one, other] = asked(manager, "__base__", "lora_0", "lora_3")
+    _, [plain, one, other] = run(asked(manager.backend, "__base__", "lora_0", "lora_3"))
     assert plain.logprobs == pytest.approx(one.logprobs, abs=1e-6), "B is zero at first"
     assert plain.logprobs == pytest.approx(other.logprobs, abs=1e-6)
 
 
 def test_new_weights_answer_under_a_new_version_for_their_adapter_alone(manager, tiny_folder):
-    _, before = asked(manager, "lora_0", "lora_3")
+    _, before = run(asked(manager.backend, "lora_0", "lora_3"))
     weights = other_weights(manager, 3, seed=1)
     assert manager.swap(3, weights) == 1
-    _, after = asked(manager, "lora_0", "lora_3")
+    _, after = run(asked(manager.backend, "lora_0", "lora_3"))
     assert [str(one.model).rpartition("/")[2] for one in after] == ["lora_0@0", "lora_3@1"]
     assert after[0].logprobs == before[0].logprobs
     assert after[1].logprobs != before[1].logprobs
@@ -87,14 +64,14 @@ def test_what_is_saved_is_what_answers_and_can_be_loaded(manager, tiny_folder, t
     manager.swap(3, other_weights(manager, 3, seed=1))
     assert manager.save(3, tmp_path / "three") == 1
     assert not [path for path in tmp_path.iterdir() if path.name != "three"]
-    prompt, [said] = asked(manager, "lora_3")
+    prompt, [said] = run(asked(manager.backend, "lora_3"))
     expected = logprobs_of(alone(tiny_folder, tmp_path / "three"), prompt, said.ids)
     assert list(said.logprobs) == pytest.approx(expected.tolist(), abs=1e-4)
     with pytest.raises(ConfigError, match="three is there already"):
         manager.save(3, tmp_path / "three")
     manager.swap(3, other_weights(manager, 3, seed=2))
     assert manager.load(3, tmp_path / "three") == 3
-    assert asked(manager, "lora_3")[1][0].logprobs == said.logprobs
+    assert run(asked(manager.backend, "lora_3"))[1][0].logprobs == said.logprobs
     with pytest.raises(
         ConfigError, match=r"rank 4, .* differs from the LoRAConfig of lora_0 .rank 16"
     ):
@@ -105,11 +82,11 @@ def test_what_is_saved_is_what_answers_and_can_be_loaded(manager, tiny_folder, t
 
 
 def test_adapters_are_made_under_way(manager):
-    asked(manager, "lora_0")
+    run(asked(manager.backend, "lora_0"))
     manager.swap(0, other_weights(manager, 0, seed=1))
-    _, [before] = asked(manager, "lora_0")
+    _, [before] = run(asked(manager.backend, "lora_0"))
     manager.make(LoRAConfig(lora_id=7, rank=2, target_modules=["down_proj"]))
-    _, [again, new, base] = asked(manager, "lora_0", "lora_7", "__base__")
+    _, [again, new, base] = run(asked(manager.backend, "lora_0", "lora_7", "__base__"))
     assert again.logprobs == pytest.approx(before.logprobs, abs=1e-5)
     assert new.logprobs == pytest.approx(base.logprobs, abs=1e-6)
     assert str(new.model).endswith("lora_7@0")
@@ -151,10 +128,10 @@ def test_versions_swapped_by_a_thread_are_never_mixed_up(manager, tiny_folder, t
     thread.start()
     said = []
     while not done.is_set():
-        prompt, [one] = asked(manager, "lora_3", seed=len(said))
+        prompt, [one] = run(asked(manager.backend, "lora_3", seed=len(said)))
         said.append(one)
     thread.join()
-    _, [last] = asked(manager, "lora_3")
+    _, [last] = run(asked(manager.backend, "lora_3"))
     assert told == [3] * 20
     assert last.model.version == 20
     manager.save(3, tmp_path / "three")

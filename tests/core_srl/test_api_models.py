@@ -1,7 +1,6 @@
 """Managers of models behind an API, by the real SDKs, against a server on this machine."""
 
 import importlib
-import inspect
 
 import pytest
 
@@ -36,7 +35,6 @@ def vllm(server, **settings):
 
 @pytest.mark.parametrize("create", [create_openai_manager, create_claude_manager])
 def test_the_documented_functions_ask_the_api(create, server):
-    assert [*inspect.signature(create).parameters] == ["model_name", "api_key"]
     manager = create("m", api_key="the key")
     manager.register_node("a", {"system_prompt": "Be brief.", "max_new_tokens": 5})
     response = manager.generate_for_node("a", "Now?")

@@ -17,10 +17,7 @@ from core_srl import (
     create_unified_scheduler,
     servers,
 )
-from srl_agents.errors import BackendError, ServingError
-from srl_agents.llm.backends.huggingface.loading import folder_of
-from srl_extensions.vllm.fleet import Fleet
-from srl_extensions.vllm.placement import Gpu
+from srl_agents.errors import ServingError
 from srl_train.errors import ConfigError
 
 SERVER = Path(__file__).parents[1] / "servers" / "vllm_program.py"
@@ -141,35 +138,6 @@ def test_scores_share_the_capacity_of_competing_models(python, model):
 
     asyncio.run(use())
     assert (scheduler.sharing, create_cooperative_scheduler().sharing) == ("priority", "fair")
-
-
-def test_gpus_are_those_that_it_may_use(monkeypatch, model):
-    started = []
-    monkeypatch.setattr(servers, "find_gpus", lambda: [Gpu(n, 80.0, 80.0) for n in range(4)])
-    monkeypatch.setattr(Fleet, "managed", lambda specs, **settings: started.extend(specs))
-    scheduler = UnifiedScheduler(9001, 2)
-    for model_id in "abcd":
-        scheduler.register_model(model_id, model(model_id))
-    asyncio.run(scheduler.start())
-    assert [(spec.port, spec.gpus, spec.memory_fraction) for spec in started] == [
-        (9001, (0,), 0.45), (9002, (1,), 0.45), (9003, (0,), 0.45), (9004, (1,), 0.45),
-    ]  # fmt: skip
-
-
-def test_a_model_that_cannot_be_had_is_told(monkeypatch):
-    def refuse(name, revision):
-        raise OSError("offline")
-
-    class Answers:
-        def head(self, url, timeout):
-            pass
-
-    monkeypatch.setattr(f"{folder_of.__module__}.get_session", Answers)
-    monkeypatch.setattr(f"{folder_of.__module__}.snapshot_download", refuse)
-    scheduler = UnifiedScheduler()
-    scheduler.register_model("qwen3")
-    with pytest.raises(BackendError, match=r"cannot download 'Qwen/Qwen2[.]5-14B.*offline"):
-        asyncio.run(scheduler.start())
 
 
 def test_what_is_no_model_and_no_task_is_refused():

@@ -1,14 +1,11 @@
 """A started monitor records every trainer that is monitored, and its file is drawn."""
 
-import asyncio
 import json
 
 import pytest
 
 from core_srl import (
     MonitoringConfig,
-    MultiModelConfig,
-    MultiModelTrainer,
     create_graph_visualizer,
     create_unified_monitor,
     monitoring,
@@ -45,30 +42,6 @@ def record(log, rounds=6, run="run"):
         watcher.write(row(number))
     watcher.write_evaluation("after", {"raw_reward": 0.5})
     monitor.stop()
-
-
-@pytest.mark.usefixtures("one_model")
-def test_a_started_monitor_records_a_monitored_trainer(tmp_path, log, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monitor = create_unified_monitor(
-        MonitoringConfig(enable_file_logging=True, log_file_path=str(log))
-    )
-    trainer = MultiModelTrainer(
-        MultiModelConfig(num_models=2, model_types=["tiny"], max_episodes=4, update_frequency=2,
-                         episode_length=4, batch_size=8, checkpoint_dir="runs")
-    )  # fmt: skip
-    trainer.config.enable_monitoring = True
-    monitor.start()
-    asyncio.run(trainer.train())
-    monitor.stop()
-
-    lines = read_metrics(log)
-    rounds = [line for line in lines if "environment" in line]
-    assert [line["round"] for line in rounds] == [0, 1]
-    kept = read_metrics(tmp_path / "runs" / "metrics.jsonl")
-    assert rounds == [{**line, "run": "runs"} for line in kept]
-    assert monitor.latest_metrics == rounds[-1]
-    assert [line["evaluation"] for line in lines if "evaluation" in line] == ["before", "after"]
 
 
 def test_a_monitor_records_from_start_to_stop(log):

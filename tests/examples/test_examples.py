@@ -126,7 +126,7 @@ FOUR = ["environment.options.max_cycles=4"]
         ("team_battle.yaml", FOUR),
         ("own_model.yaml", FOUR),
         ("maze.yaml", FOUR),
-        ("trading.yaml", [*FOUR, "rollout.group_size=4"]),
+        ("trading.yaml", [*FOUR, "rollout.group_size=4", "rollout.groups_per_round=1"]),
         ("players/population.yaml", [*FOUR, "models.count=3"]),
     ],
 )
