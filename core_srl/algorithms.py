@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import closing
 from enum import Enum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from core_srl.config import minibatches
 from srl_train.config import yaml_file
@@ -45,12 +45,24 @@ class CompetenceType(Enum):
     SPECIALIZED = "specialized"
 
 
-def _only_where(field: str, kind: Enum) -> tuple[str, Callable[[Any], object]]:
-    """Return an entry of READ_WHERE."""
-    return f"{field} is {kind}", lambda own: getattr(own, field) is kind
+class _Factor(Section):
+    """Settings of which the factor's type reads at most one other field."""
+
+    KIND: ClassVar[str]
+    """Field of the type."""
+    READ: ClassVar[Mapping[Any, str]]
+    """Type -> field that the type reads."""
+
+    @model_validator(mode="after")
+    def _refuse_ignored(self) -> Self:
+        kind = getattr(self, self.KIND)
+        for name, own in type(self).model_fields.items():
+            if name not in (self.KIND, self.READ.get(kind)) and getattr(self, name) != own.default:
+                raise ConfigError(f"{name} has no effect where {self.KIND} is {kind}")
+        return self
 
 
-class CooperationFactor(Section):
+class CooperationFactor(_Factor):
     """Kind and amount of cooperation."""
 
     cooperation_type: CooperationType = CooperationType.NONE
@@ -61,25 +73,23 @@ class CooperationFactor(Section):
     knowledge_transfer_rate: Share = 0.1
     """KNOWLEDGE_TRANSFER: share of the mean weights in each model's weights, every round."""
 
-    READ_WHERE: ClassVar = {
-        "cooperation_strength": _only_where("cooperation_type", CooperationType.TEAM_BASED),
-        "shared_reward_ratio": _only_where("cooperation_type", CooperationType.SHARED_REWARDS),
-        "knowledge_transfer_rate": _only_where(
-            "cooperation_type", CooperationType.KNOWLEDGE_TRANSFER
-        ),
+    KIND = "cooperation_type"
+    READ = {  # noqa: RUF012
+        CooperationType.TEAM_BASED: "cooperation_strength",
+        CooperationType.SHARED_REWARDS: "shared_reward_ratio",
+        CooperationType.KNOWLEDGE_TRANSFER: "knowledge_transfer_rate",
     }
 
 
-class CompetenceFactor(Section):
+class CompetenceFactor(_Factor):
     """Baselines that an agent's answers are compared with; abilities are measured, not set."""
 
     competence_type: CompetenceType = CompetenceType.GENERAL
     experience_decay: Share = 0.95
     """SPECIALIZED: decay of a role's average return per episode."""
 
-    READ_WHERE: ClassVar = {
-        "experience_decay": _only_where("competence_type", CompetenceType.SPECIALIZED)
-    }
+    KIND = "competence_type"
+    READ = {CompetenceType.SPECIALIZED: "experience_decay"}  # noqa: RUF012
 
 
 def factor_settings(cooperation: CooperationFactor, competence: CompetenceFactor) -> dict[str, Any]:
@@ -114,9 +124,7 @@ class RLConfig(Section):
     """Documented settings of an algorithm. Raises ConfigError, a ValueError."""
 
     algorithm: Annotated[RLAlgorithm, Field(strict=False)] = RLAlgorithm.PPO
-    """An RLAlgorithm or its value."""
     learning_rate: float = 3e-4
-    """Learning rate of AdamW."""
     gamma: Share = 0.99
     """Discount of rewards per step."""
     cooperation_factor: CooperationFactor = CooperationFactor()

@@ -100,7 +100,6 @@ class MultiModelConfig(Section):
     """Train LoRA adapters instead of whole models; None: for hub models of a billion parameters or
     more by their name, and for models of one base in vLLM servers."""
     training_mode: Annotated[TrainingMode, Field(strict=False)] = TrainingMode.MIXED
-    """A TrainingMode or its value."""
     weight_update_strategy: Annotated[WeightUpdateStrategy, Field(strict=False)] = (
         WeightUpdateStrategy.ASYNCHRONOUS
     )
@@ -108,7 +107,6 @@ class MultiModelConfig(Section):
     max_episodes: Positive = 1000
     """Limit on the episodes; whole multiples of update_frequency are trained, and at least two."""
     episode_length: Positive = 32
-    """Limit on the steps of an episode."""
     max_new_tokens: Positive | None = None
     """Tokens per answer; None: 4 where all models are 'tiny', else 32. Trades need 32 or more."""
     episode_timeout: Annotated[float, Field(gt=0)] | None = None
@@ -130,11 +128,9 @@ class MultiModelConfig(Section):
     batch_size: Positive = 32
     """Limit on the samples of an optimizer step; a sample is one agent's part of an episode."""
     checkpoint_dir: Annotated[str, Field(min_length=1)] | Path = "./checkpoints/multimodel"
-    """Folder of everything the run writes."""
     save_interval: Positive = 100
     """Episodes between two checkpoints, rounded down to whole rounds."""
     max_checkpoints: int = 10
-    """Number of checkpoints to keep; -1 keeps all."""
     enable_verl: bool = True
     """Sample in batches and keep keys and values of conversations between their turns; False
     samples one answer at a time."""
@@ -147,7 +143,6 @@ class MultiModelConfig(Section):
     log_metrics_interval: Positive = 10
     """Episodes between two lines of progress without a terminal."""
     seed: Annotated[int, Field(ge=0)] = 0
-    """Source of all randomness of the run."""
 
     def __init__(self, /, **fields: Any) -> None:
         super().__init__(**fields)

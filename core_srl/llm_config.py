@@ -47,7 +47,6 @@ class LLMConfig(Section):
     """Documented settings of a manager. Raises ConfigError for a setting its backend ignores."""
 
     backend: Annotated[LLMBackend, Field(strict=False)] = LLMBackend.HUGGINGFACE
-    """An LLMBackend or its value."""
     model_name: Text = DEFAULT_MODEL
     """Folder of a model or PEFT adapter, hub name, or name on the server."""
     device: Text = "auto"
@@ -61,7 +60,6 @@ class LLMConfig(Section):
     enable_lora: bool = False
     """HUGGINGFACE: add a LoRA adapter and update only its weights."""
     update_strategy: Annotated[UpdateStrategy, Field(strict=False)] = UpdateStrategy.ADAPTIVE
-    """HUGGINGFACE: an UpdateStrategy or its value."""
     port: Port = 8001
     """VLLM: port of the server on this machine."""
 

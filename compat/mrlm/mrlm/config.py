@@ -41,7 +41,6 @@ class TrainingConfig(Section):
     max_grad_norm: float = setting("learner.max_grad_norm", 0.5)
     weight_decay: float = setting("learner.weight_decay", 0.01)
     lr_scheduler: Literal["constant", "linear", "cosine"] = "constant"
-    """Schedule of the learning rate over all iterations."""
     warmup_steps: int = setting("learner.warmup_steps", 0)
     num_rollouts_per_iteration: Positive = 128
     """Episodes per iteration; in SFT without a file of data, episodes in total."""
@@ -50,13 +49,9 @@ class TrainingConfig(Section):
     save_every: int = setting("checkpoints.every", 10)
     """Iterations between two checkpoints; 0 saves only the last."""
     save_total_limit: int = setting("checkpoints.keep", -1)
-    """Number of checkpoints to keep, newest first; -1 keeps all."""
     log_every: int = setting("logging.every", 1)
-    """Iterations between two lines of progress."""
     use_tensorboard: bool = False
-    """Write TensorBoard's files into the run's folder."""
     wandb_project: str | None = None
-    """Project of Weights & Biases that records the run."""
     seed: int = setting("seed", 0)
 
 
@@ -64,28 +59,20 @@ class ModelConfig(Section):
     """Model of `mrlm train`; in Python, the trainer receives the model as a policy."""
 
     model_name_or_path: str = setting("models.base", "gpt2")
-    """Hub name or folder of a model with a chat template, or "tiny"."""
     torch_dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Data type of the weights: float16 becomes bfloat16, and auto becomes float32."""
     load_in_8bit: bool = False
-    """Quantize the base model below the LoRA adapter to 8 bits."""
     load_in_4bit: bool = False
-    """Quantize the base model below the LoRA adapter to 4 bits."""
     use_lora: bool = False
-    """Train a LoRA adapter instead of the whole model."""
     lora_r: int = setting("models.adapters.rank", 8)
     lora_alpha: float = setting("models.adapters.alpha", 16.0)
     lora_dropout: float = setting("models.adapters.dropout", 0.05)
     lora_target_modules: str | Names = setting("models.adapters.target_modules", "all-linear")
-    """Names of the linear layers to adapt."""
     max_new_tokens: int = setting("models.sampling.max_new_tokens", 256)
     temperature: float = setting("models.sampling.temperature", 1.0)
     top_p: float = setting("models.sampling.top_p", 0.9)
-    """Probability mass of nucleus sampling."""
     top_k: int = setting("models.sampling.top_k", 50)
-    """Number of most likely tokens to sample from; 0 samples from all."""
     device: str = setting("models.device", "auto")
-    """auto (an accelerator if there is one), cpu or cuda."""
 
 
 class PPOConfig(Section):
@@ -95,23 +82,19 @@ class PPOConfig(Section):
     clip_range_vf: float | None = setting("algorithm.value_clip", None)
     """Maximum change of a value per update, in units of return; null sets no limit."""
     gamma: float = setting("rollout.discount", 0.99)
-    """Discount of rewards per step of the environment."""
     gae_lambda: float = setting("algorithm.gae_lambda", 0.95)
     num_ppo_epochs: int = setting("algorithm.num_iterations", 4)
     value_loss_coef: float = setting("algorithm.value_coefficient", 0.5)
     entropy_coef: float = setting("algorithm.entropy_coef", 0.01)
     """Weight of the entropy bonus, in nats per token."""
     normalize_advantages: bool = True
-    """Normalize the advantages of an update to mean 0 and standard deviation 1."""
 
 
 class GRPOConfig(Section):
     """Group relative policy optimization: answers to the same start are compared."""
 
     group_size: Annotated[int, Field(ge=2)] = 4
-    """Episodes from the same start."""
     gamma: float = setting("rollout.discount", 0.99)
-    """Discount of rewards per step of the environment."""
     normalize_rewards: bool = True
     """Divide advantages by a standard deviation."""
     reward_normalization: Literal["group", "batch"] = "group"
@@ -126,11 +109,9 @@ class DPOConfig(Section):
     """Direct preference optimization, from pairs of a better and a worse answer."""
 
     beta: float = setting("dpo.beta", 0.1)
-    """Strength of the constraint to the model at the start of training."""
     loss_type: str = setting("dpo.loss", "sigmoid")
     """Loss by TRL's name, such as sigmoid, hinge, ipo or robust."""
     label_smoothing: float = setting("dpo.label_smoothing", 0.0)
-    """Expected share of wrongly ordered pairs, for the loss robust."""
     data: str | None = None
     """File of pairs for `mrlm train`, as PreferenceDataset.to_json writes the pairs."""
 
@@ -142,7 +123,6 @@ class SFTConfig(Section):
     """Tokens to learn: the answers, the environment's messages, or both."""
     bc_weight: float = 0.5
     world_model_weight: float = 0.5
-    """Weight of the mean loss on the environment's messages."""
     min_reward_threshold: float | None = setting("sft.min_return", None)
     """Learn only from episodes with at least this return; null selects all."""
     data: str | None = None
@@ -157,7 +137,6 @@ class EvalEnvironmentConfig(Section):
     mode: Literal["client"] = "client"
     """No environment of this section has weights to train."""
     max_turns: Positive | None = None
-    """Number of steps per episode; null selects the environment's own default."""
     server_address: str | None = None
     """Address ("host:port") of the server that runs the environment."""
     options: Mapping[str, Any] = {}
@@ -177,7 +156,6 @@ class ExperimentConfig(Section):
     """Experiment: model, environments, algorithm and output."""
 
     experiment_name: str = "mrlm_experiment"
-    """Name of the run in trackers."""
     training: TrainingConfig = TrainingConfig()
     model: ModelConfig = ModelConfig()
     ppo: PPOConfig = PPOConfig()
@@ -185,7 +163,6 @@ class ExperimentConfig(Section):
     dpo: DPOConfig = DPOConfig()
     sft: SFTConfig = SFTConfig()
     eval_envs: Annotated[tuple[EvalEnvironmentConfig, ...], Field(strict=False)] = ()
-    """Environments of `mrlm train`; in Python, the trainer receives environments."""
     distributed: DistributedConfig = DistributedConfig()
     output_dir: str | None = None
     """Folder of the run; null is outputs/<algorithm>."""

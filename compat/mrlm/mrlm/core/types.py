@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any
 
 from srl_agents.llm.sampling import Sampling
-from srl_envs.errors import EnvConfigError
 
 
 class MessageRole(StrEnum):
@@ -21,25 +20,14 @@ class MessageRole(StrEnum):
 
 @dataclass
 class Message:
-    """One message of a conversation.
-
-    Raises:
-        EnvConfigError: The role is unknown or the content is not text.
-    """
+    """One message of a conversation. Raises ValueError for an unknown role."""
 
     role: MessageRole | str
     """A plain string is converted to a MessageRole."""
     content: str
-    metadata: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        try:
-            self.role = MessageRole(self.role)
-        except ValueError as error:
-            allowed = ", ".join(MessageRole)
-            raise EnvConfigError(f"role must be one of {allowed}, got {self.role!r}") from error
-        if not isinstance(self.content, str):
-            raise EnvConfigError(f"content must be text, got {self.content!r:.80}")
+        self.role = MessageRole(self.role)
 
 
 @dataclass
@@ -47,7 +35,6 @@ class Observation:
     """Observation of an agent: the conversation so far, newest message last."""
 
     messages: list[Message]
-    state: Any = None
     done: bool = False
     """True if the episode has ended."""
     info: dict[str, Any] = field(default_factory=dict)
