@@ -79,7 +79,6 @@ const notes = (block) => make("div", { className: "notes" }, block.title,
 const TEXT_TAGS = { heading: "h3", listing: "pre" };
 const paragraph = (block) => text(TEXT_TAGS[block.style] ?? "p", block.style, block.text);
 
-
 // Figures
 
 const colour = (place) => PALETTE[place % PALETTE.length];
