@@ -25,10 +25,6 @@ class EpisodeError(ValueError):
     """A recorded episode cannot be read: wrong schema version or a damaged line."""
 
 
-class ResultsError(ValueError):
-    """Results of a cross-play cannot be read: wrong schema version or a damaged file."""
-
-
 class RolloutError(RuntimeError):
     """More episodes failed than the caller allowed."""
 

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,6 @@ from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, setting
 from srl_train.errors import ConfigError
 from srl_train.run_files import asked_for, refuse_taken, refuse_unwritable, versions
-
-KEPT_GAMES = 2
-"""Number of best and of worst games kept for each environment."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_seed(parser, "seed of all random numbers; the same starts for each pair")
     parser.add_argument(
         "--out", type=Path, default=Path("crossplay"), metavar="FOLDER",
-        help="new folder for results.json, the page results.html, and the best and worst games in "
-        "games/ (default: crossplay)",
+        help="new folder for results.json and the page results.html (default: crossplay)",
     )  # fmt: skip
     parser.add_argument("--record", action="store_true", help="write all games to games/ENV.jsonl")
     add_model_settings(parser)
@@ -72,12 +67,11 @@ def run(args: argparse.Namespace) -> int:
     path = args.out / "results.json"
     refuse_taken(args.out)
     refuse_unwritable("--out", path)
-    found, played, games_shown = [], [], {}
+    found, played = [], []
     for one, own in zip(arenas, policies, strict=True):
-        games, extremes = _play(one, own, args)
+        games = _play(one, own, args)
         found.append(results(one, games, groups, args.seed))
         played.append(cross_play.ArenaGames(one.name, tuple(groups), one.two_sided, tuple(games)))
-        games_shown[one.name] = crossplay_page.transcripts(one, extremes)
         if not args.quiet:
             tell(crossplay_page.table_of_arena(found[-1]))
     rates_all = len(played) > 1 and can_rate()
@@ -93,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         "overall": asdict(rate_together(played, args.seed)) if rates_all else None,
     }
     page = COMMANDS.load("report").write_page(
-        crossplay_page.page(record, games_shown), args.out / "results.html"
+        crossplay_page.page(record), args.out / "results.html"
     )
     if not args.quiet and rates_all:
         tell(
@@ -140,28 +134,20 @@ def _arenas(args: argparse.Namespace) -> list[cross_play.Arena]:
 
 def _play(
     arena: cross_play.Arena, policies: Mapping[str, Mapping[str, Policy]], args: argparse.Namespace
-) -> tuple[list[cross_play.PairGame], dict[str, list[Episode]]]:
-    """Play the arena's games and write the best and worst, or all; earlier games win ties."""
-    every: list[Episode] = []
-    kept: dict[str, list[tuple[float, Episode]]] = {"best": [], "worst": []}
+) -> list[cross_play.PairGame]:
+    """Play the arena's games, and write them with `--record`."""
+    episodes: list[Episode] = []
 
     def keep(game: cross_play.PairGame, episode: Episode) -> None:
         if args.record:
-            every.append(episode)
-        if game.first_return is None or game.second_return is None:
-            return
-        low, high = sorted((game.first_return, game.second_return))
-        for which, score in (("best", -high), ("worst", low)):
-            ranked = sorted([*kept[which], (score, episode)], key=itemgetter(0))
-            kept[which] = ranked[:KEPT_GAMES]
+            episodes.append(episode)
 
     games = cross_play.play_cross(arena, policies, args.episodes, args.seed, at_game=keep)
     failures = [game.failure for game in games if game.failure is not None]
     if len(failures) == len(games):
         raise RolloutError(f"every game of {arena.name} failed; the first: {failures[0]}")
-    extremes = {which: [episode for _, episode in ranked] for which, ranked in kept.items()}
-    for which, episodes in (extremes | ({"": every} if args.record else {})).items():
-        path = args.out / "games" / ".".join(filter(None, (arena.name, which, "jsonl")))
+    if args.record:
+        path = args.out / "games" / f"{arena.name}.jsonl"
         with asked_for("--out", path):
             write_jsonl(path, episodes)
-    return games, extremes
+    return games

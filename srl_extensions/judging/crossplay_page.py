@@ -1,19 +1,14 @@
-"""Page and terminal tables of a cross-play: heat maps, ratings, gaps, best and worst games."""
+"""Page and terminal tables of a cross-play: heat maps, ratings and gaps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from typing import Any
 
-from srl_agents.episode import Episode
 from srl_envs.loading import pip_line
-from srl_extensions.judging.cross_play import Arena
-from srl_train.cli import COMMANDS
 from srl_train.metrics.tables import MISSING, aligned, measured, number
 
 SHOWN_FAILURES = 20
-EXTREMES = {"best": "Highest return", "worst": "Lowest return"}
 NO_MATCH = "no ratings: a match requires three players, or an environment that names winners."
 NO_OPENSKILL = f"no ratings: OpenSkill is not installed: {pip_line('judge')}."
 Block = Mapping[str, Any]
@@ -21,13 +16,8 @@ Block = Mapping[str, Any]
 RANKINGS = {"alpha_rank": "alpha-rank", "nash_weight": "Nash weight", "nash_value": "Nash value"}
 
 
-def page(record: Mapping[str, Any], games: Mapping[str, Sequence[tuple[str, Any]]]) -> Block:
-    """Return the document of a results.json.
-
-    Args:
-        record: The results.
-        games: Arena to (title, transcript) of its best and worst games.
-    """
+def page(record: Mapping[str, Any]) -> Block:
+    """Return the document of a results.json."""
     arenas = record["arenas"]
     names = [one["name"] for one in record["players"]]
     failed = [
@@ -45,11 +35,7 @@ def page(record: Mapping[str, Any], games: Mapping[str, Sequence[tuple[str, Any]
         blocks = ratings(record["overall"], None)
         sections = [{"title": "Ratings over all environments", "blocks": blocks}]
     for arena in arenas:
-        shown = [
-            {"kind": "details", "summary": title, "blocks": [game]}
-            for title, game in games.get(arena["name"], ())
-        ]
-        blocks = [_matrix(arena), *_tables(arena), *shown]
+        blocks = [_matrix(arena), *_tables(arena)]
         sections.append({"title": arena["name"], "blocks": blocks})
     return {
         "title": f"Cross-play of {len(names)} players",
@@ -81,22 +67,8 @@ def table_of_arena(arena: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def transcripts(arena: Arena, extremes: Mapping[str, Sequence[Episode]]) -> list[tuple[str, Any]]:
-    """Return (title, transcript) of the best and worst games."""
-    with closing(arena.make()) as env:
-        view = getattr(env.unwrapped, "text_view", None)
-    return [
-        (
-            f"{EXTREMES[which]}: {' with '.join(dict.fromkeys(one.seats.values()))}",
-            COMMANDS.load("report").transcript(one, view),
-        )
-        for which, kept in extremes.items()
-        for one in kept
-    ]
-
-
 def ratings(rated: Mapping[str, Any] | None, rankings: Mapping[str, Any] | None) -> list[Block]:
-    """Return the table of ratings and rankings, and the history of ratings.
+    """Return the table of ratings and rankings.
 
     Args:
         rated: Ratings, or None without OpenSkill.
@@ -122,19 +94,8 @@ def ratings(rated: Mapping[str, Any] | None, rankings: Mapping[str, Any] | None)
     shown = [_table(headers, rows)] if len(headers) > 1 else []
     if not matches:
         return [*([_text("Rankings", "heading")] if shown else ()), *shown, _text(missing)]
-    lines = [
-        {"label": name, "x": [count for count, _ in points], "y": [mu for _, mu in points],
-         "low": None, "high": None}
-        for name, points in rated["history"].items()
-    ]  # fmt: skip
-    panel = {"kind": "panel", "title": "rating by number of matches", "lines": lines, "guides": [],
-             "percent": False, "window": 1, "across": "match"}  # fmt: skip
-    caption = "OpenSkill's rating, with matches in random order."
-    return [
-        _text(f"Ratings by {rated['by']}, over {matches} matches", "heading"),
-        *shown,
-        {"kind": "figure", "drawings": [panel], "caption": caption},
-    ]
+    heading = f"Ratings by {rated['by']}, over {matches} matches"
+    return [_text(heading, "heading"), *shown]
 
 
 def as_lines(blocks: Sequence[Block]) -> list[str]:

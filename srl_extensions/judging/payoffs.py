@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from srl_agents import seeding
-from srl_agents.errors import ResultsError
 from srl_agents.evaluation.bootstrap import RESAMPLES, bootstrap_interval, percentile_interval
-from srl_envs.errors import DocumentError
-from srl_envs.records import checked, read_record
-from srl_envs.untrusted import read_bytes, read_json
 from srl_extensions.judging.cross_play import Arena, ArenaGames, PairGame
 from srl_extensions.judging.ratings import can_rate, rankings, rate_together
 
@@ -173,43 +168,3 @@ def _self_and_cross(within_RCE: Floats, drawn: Indices, starts: Indices) -> tupl
     same = drawn[:, None] == drawn[None, :]
     own = np.eye(len(drawn), dtype=bool)
     return float(np.nanmean(chosen_RCE[own])), float(np.nanmean(chosen_RCE[~same]))
-
-
-def read_played(path: Path) -> list[ArenaGames]:
-    """Read the games in a results.json of `srl crossplay`.
-
-    Raises:
-        ResultsError: If the file cannot be read, is damaged, or has another schema version.
-    """
-    try:
-        record = read_json(read_bytes(path))
-    except DocumentError as error:
-        raise ResultsError(f"{path}: {error}") from error
-    except OSError as error:
-        raise ResultsError(
-            f"cannot read {path}: {error.strerror}: the path must be a folder of srl crossplay or "
-            "its results.json"
-        ) from error
-    version = record.get("schema_version") if isinstance(record, dict) else None
-    if version != SCHEMA_VERSION or "arenas" not in record:
-        raise ResultsError(
-            f"{path} contains no cross-play results with schema version {SCHEMA_VERSION}, got "
-            f"schema version {version!r}"
-        )
-    try:
-        return [_arena_played(one) for one in checked(list, record["arenas"])]
-    except (LookupError, TypeError, ValueError) as error:
-        raise ResultsError(
-            f"{path} has a missing or invalid field: {type(error).__name__}: {error!s:.200}"
-        ) from error
-
-
-def _arena_played(record: Any) -> ArenaGames:
-    played = read_record(ArenaGames, {**record, "arena": record["name"]})
-    for game in played.games:
-        for name in (game.first, game.second):
-            if name not in played.players:
-                raise ValueError(f"unknown player {name!r:.80}")
-        if game.failure is None and None in (game.first_return, game.second_return):
-            raise ValueError(f"the game from seed {game.seed} has no returns and no failure")
-    return played

@@ -16,11 +16,7 @@ from srl_extensions.judging.cross_play import ArenaGames, PairGame
 
 SPREAD = 1.96
 """Standard deviations from the mean to each end of a 95 % interval."""
-POINTS = 100
-"""Maximum number of points of a rating history."""
 WINNERS, RETURNS = "winners", "returns with the same partners"
-POPULATION = 50
-"""Size of the finite population of alpha-Rank."""
 NEUTRAL = 0.01
 """Fixation probability of a worse mutant in the limit of strong selection, relative to that of a
 better one. The chain reaches every player because it is above 0."""
@@ -48,8 +44,6 @@ class Rated:
     """Compared quantity: winners or returns."""
     matches: int
     ratings: tuple[Rating, ...]
-    history: Mapping[str, tuple[tuple[int, float], ...]]
-    """Player to (number of matches so far, mu)."""
 
 
 def matches_of(games: Sequence[PairGame], two_sided: bool) -> tuple[str, list[Match]]:
@@ -94,26 +88,16 @@ def rate(players: Sequence[str], matches: Iterable[Match], by: str, seed: int) -
     ratings = {name: model.rating(name=name) for name in players}
     order = list(matches)
     seeding.generator(seed, "rating").shuffle(order)
-    every = max(1, -(-len(order) // POINTS))
-    history = {name: [(0, float(own.mu))] for name, own in ratings.items()}
-    for number, match in enumerate(order, start=1):
+    for match in order:
         sides = [[ratings[name]] for name in match]
         after = model.rate(sides, scores=[float(score) for score in match.values()])
         ratings |= {name: own for name, [own] in zip(match, after, strict=True)}
-        if number % every == 0 or number == len(order):
-            for name, own in ratings.items():
-                history[name].append((number, float(own.mu)))
     found = {name: (float(own.mu), float(own.sigma)) for name, own in ratings.items()}
     rated = [
         Rating(name, mu, sigma, (mu - SPREAD * sigma, mu + SPREAD * sigma))
         for name, (mu, sigma) in found.items()
     ]
-    return Rated(
-        by,
-        len(order),
-        tuple(sorted(rated, key=lambda one: -one.mu)),
-        {name: tuple(points) for name, points in history.items()},
-    )
+    return Rated(by, len(order), tuple(sorted(rated, key=lambda one: -one.mu)))
 
 
 def rate_together(played: Sequence[ArenaGames], seed: int) -> Rated:
@@ -135,32 +119,22 @@ def rankings(payoffs_NN: Floats, players: Sequence[str]) -> dict[str, dict[str, 
     }
 
 
-def alpha_rank(
-    payoffs_NN: ArrayLike, alpha: float | None = None, population: int = POPULATION
-) -> Floats:
+def alpha_rank(payoffs_NN: ArrayLike) -> Floats:
     """Compute the stationary distribution of α-Rank over players, shape (player,).
 
     One population with the local selection of Omidshafiei et al. 2019, "α-Rank: Multi-Agent
-    Evaluation by Evolution", eq. 7.
+    Evaluation by Evolution", in the limit of strong selection, which depends on the order of
+    payoffs only.
 
     Args:
         payoffs_NN: Payoffs of the row's player against the column's.
-        alpha: Strength of selection, in 1 / payoffs. None is the limit of strong selection, which
-            depends on the order of payoffs only.
-        population: Number of individuals.
 
     Raises:
-        ValueError: If the matrix is not square, finite and of at least two players, or if alpha is
-            not above 0.
+        ValueError: If the matrix is not square, finite and of at least two players.
     """
     payoffs = square(payoffs_NN)
-    if alpha is not None and not alpha > 0:
-        raise ValueError(f"alpha must be above 0, or None for its limit, got {alpha}")
     lead = margins(payoffs).T  # [resident, mutant]
-    if alpha is None:
-        fixation = np.where(lead > 0, 1.0 - NEUTRAL, np.where(lead < 0, NEUTRAL, 0.5))
-    else:
-        fixation = _fixation(alpha * lead, population)
+    fixation = np.where(lead > 0, 1.0 - NEUTRAL, np.where(lead < 0, NEUTRAL, 0.5))
     moves = fixation / (len(payoffs) - 1)
     np.fill_diagonal(moves, 0.0)
     np.fill_diagonal(moves, 1.0 - moves.sum(axis=1))
@@ -168,12 +142,3 @@ def alpha_rank(
     shares: Floats = np.linalg.lstsq(equations, np.eye(len(moves) + 1)[-1], rcond=None)[0]
     positive = np.clip(shares, 0.0, None)
     return np.asarray(positive / positive.sum())
-
-
-def _fixation(advantage: Floats, population: int) -> Floats:
-    """Return the fixation probability of a mutant: (1 - e^-a) / (1 - e^-ma), or 1/m for a = 0."""
-    a = np.where(advantage == 0, 1.0, np.abs(advantage))
-    better = np.expm1(-a) / np.expm1(-population * a)
-    # Numerator and denominator for -a are divided by e^ma to avoid an overflow.
-    worse = better * np.exp(-(population - 1) * a)
-    return np.where(advantage == 0, 1.0 / population, np.where(advantage > 0, better, worse))

@@ -32,7 +32,6 @@ COMMANDS = PluginTable(
         "crossplay": Plugin(
             "srl_extensions.judging.command_crossplay", "play all pairs of players"
         ),
-        "rate": Plugin("srl_extensions.judging.command_rate", "rate policies of cross-plays"),
         "exploit": Plugin("srl_extensions.judging.command_exploit", "train a best response"),
         "compare": Plugin("srl_extensions.judging.command_compare", "compare training methods"),
         "serve": Plugin("srl_train.cli.serve", "serve models or environments"),

@@ -79,8 +79,6 @@ const notes = (block) => make("div", { className: "notes" }, block.title,
 const TEXT_TAGS = { heading: "h3", listing: "pre" };
 const paragraph = (block) => text(TEXT_TAGS[block.style] ?? "p", block.style, block.text);
 
-const details = (block) => make("details", {}, text("summary", "", block.summary), blocks(block.blocks));
-
 // Figures
 
 const colour = (place) => PALETTE[place % PALETTE.length];
@@ -323,7 +321,7 @@ function progress(block) {
     text("div", "words", block.words.join(" \u00b7 ")));
 }
 
-const DRAW = { roundprogress: progress, table, heatmap, cards, notes, text: paragraph, details, figure, panel, raster, transcript };
+const DRAW = { roundprogress: progress, table, heatmap, cards, notes, text: paragraph, figure, panel, raster, transcript };
 const draw = (block) => {
   const element = DRAW[block.kind](block);
   ELEMENT.set(block, element);
