@@ -19,7 +19,7 @@ ENVIRONMENT = EnvironmentConfig(
 
 
 def main() -> None:
-    """Train two models, each of which plays two agents."""
+    """Train two models, playing two agents each."""
     config = RunConfig(
         environment=ENVIRONMENT,
         models=ModelsConfig(count=2),

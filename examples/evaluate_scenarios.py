@@ -3,7 +3,7 @@
     python examples/evaluate_scenarios.py
 
 The policy repeats an action whose reward was at least the mean so far. The scenarios belong to the
-two-player benchmark game. In scenarios marked with *, the partner is held out of training.
+two-player benchmark game. In scenarios marked with *, training excludes the partner.
 """
 
 from dataclasses import dataclass
