@@ -1,4 +1,4 @@
-"""The table of all documented names, compatibility.md, from lists of them and from the code.
+"""Generator of compatibility.md: all documented names, with descriptions from docstrings.
 
 python docs/project/compatibility.py    writes the page
 """
@@ -20,15 +20,19 @@ PAGE = HERE / "compatibility.md"
 LISTS = {"core_srl": HERE / "compatibility.toml", "mrlm": ROOT / "compat/mrlm/names.toml"}
 HEAD = """# Documented names
 
-Every name of the public documentation on `core_srl` and `mrlm`: where it stands, what it does
-here, and what differs. `python docs/project/compatibility.py` writes this page. The documents'
-programs run as tests (`tests/docs`).
+All names in the public documentation of `core_srl` and `mrlm`, with their module, behavior and
+differences. `python docs/project/compatibility.py` generates this page. The programs in the public
+documentation run as tests (`tests/docs`).
 """
 
 
 def listed(package: str, what: str = "") -> list[dict[str, str]]:
-    """What a package's list has of names, or of something else; nothing where it is not in this
-    copy."""
+    """Return the entries of a table in a package's list, or [] if the list is not installed.
+
+    Args:
+        package: Key of LISTS.
+        what: Name of the table; by default the documented names.
+    """
     path = LISTS[package]
     if not path.is_file():
         return []
@@ -37,7 +41,12 @@ def listed(package: str, what: str = "") -> list[dict[str, str]]:
 
 
 def found(package: str, entry: dict[str, str]) -> tuple[Any, str]:
-    """What an entry names, and the module that it is from. Raises AttributeError, ImportError."""
+    """Return the object that an entry names, and the name of its module.
+
+    Raises:
+        AttributeError: If the module lacks the name.
+        ImportError: If the module does not exist.
+    """
     if "place" in entry:
         module, _, path = entry["place"].partition(":")
         thing = import_module(module)
@@ -48,7 +57,7 @@ def found(package: str, entry: dict[str, str]) -> tuple[Any, str]:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the Markdown text of the page."""
     return (
         HEAD
         + "".join("".join(_section(package)) for package in LISTS)
