@@ -32,7 +32,7 @@ def bases(config):
     return tuple(config.to_run_config().models.bases.values())
 
 
-def test_the_defaults_as_a_run_on_a_bare_machine():
+def test_defaults_on_a_machine_without_models_keys_and_gpus():
     config = MultiModelConfig()
     run = config.to_run_config()
     assert run.environment.name == "coop_compete_v0"
@@ -48,7 +48,7 @@ def test_the_defaults_as_a_run_on_a_bare_machine():
         assert reason in notes
 
 
-def test_the_defaults_on_a_machine_with_everything(monkeypatch, tmp_path):
+def test_defaults_on_a_machine_with_models_keys_and_gpus(monkeypatch, tmp_path):
     machine(monkeypatch, gpus=4)
     monkeypatch.setenv("OPENAI_API_KEY", "a key")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a key")
@@ -116,7 +116,7 @@ def test_every_field_has_an_effect():
 
 
 @pytest.mark.parametrize("name", READ)
-def test_a_field_has_its_effect_also_when_set_later(name):
+def test_field_set_after_construction_has_its_effect(name):
     value, arrived = READ[name]
     assert arrived(MultiModelConfig(**{name: value}).to_run_config())
     assert not arrived(MultiModelConfig().to_run_config())
@@ -163,7 +163,7 @@ def test_models_share_the_gpus(monkeypatch, wanted, there, ray, share):
         ({"max_concurrent_tasks": 4}, "max_concurrent_tasks"),
     ],
 )
-def test_a_wrong_value_is_named_in_one_line(settings, named):
+def test_error_names_an_invalid_value_in_one_line(settings, named):
     with pytest.raises(ConfigError, match=re.escape(named)) as caught:
         MultiModelConfig(**settings)
     assert "\n" not in str(caught.value)
@@ -171,7 +171,7 @@ def test_a_wrong_value_is_named_in_one_line(settings, named):
 
 
 @pytest.mark.parametrize("name", ["max_concurrent_tasks", "num_models"])
-def test_a_wrong_value_cannot_be_set(name):
+def test_invalid_value_cannot_be_assigned(name):
     with pytest.raises(ConfigError, match=name):
         setattr(MultiModelConfig(), name, 0)
 

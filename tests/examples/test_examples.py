@@ -43,7 +43,7 @@ def run_example(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_all_are_run_in_this_folder():
+def test_every_example_has_a_test():
     tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("*.py"))
     assert [path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in tests] == []
 

@@ -10,7 +10,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.mark.interop
-def test_the_example_learns_to_beat_rock(tmp_path, monkeypatch, capsys):
+def test_example_learns_to_beat_rock(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pygame", reason="the game imports pygame: make test-interop")
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / "interop" / "third_party_game.py"), run_name="__main__")
