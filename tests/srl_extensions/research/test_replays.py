@@ -120,7 +120,7 @@ class Moody(CarryGame):
 
 
 def test_nondeterministic_episodes_are_refused():
-    with pytest.raises(TrainingError, match=r"deterministic replays: turn 1, .: the recorded reward"):
+    with pytest.raises(TrainingError, match=r"deterministic replays: turn 1, .: "):
         gained(acts(1, 2), acts(2, 1), make_env=Moody)
 
 
