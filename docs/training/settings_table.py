@@ -1,13 +1,13 @@
-"""The table of all settings in configuration.md.
+"""The list of all settings in configuration.md.
 
-python docs/training/settings_table.py    prints it
+python docs/training/settings_table.py    writes it into the page
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -17,16 +17,39 @@ from srl_train.config.run import RunConfig
 from srl_train.config.section import Deferred, Section
 from srl_train.config.yaml_file import to_tree
 
+PAGE = Path(__file__).with_name("configuration.md")
+START = "<!-- `python docs/training/settings_table.py` writes the list below. -->\n\n"
+END = "\n## "
+
 
 def markdown() -> str:
-    """Every setting with its default and its meaning, as a table."""
-    rows = ["| setting | default | meaning |", "|---|---|---|"]
+    """Return every setting with its default and its meaning, as one list per section.
+
+    Settings of `algorithm`, `sft` and `dpo` with equal names, defaults and meanings are one entry.
+    """
+    entries: dict[tuple[str, str, str], list[str]] = {}
     for path, default, meaning in _rows(RunConfig, "", RunConfig()):
-        # The table stands in docs/training/.
-        linked = re.sub(r"docs/training/(\w+\.md)", r"[\1](\1)", " ".join(meaning.split()))
-        linked = re.sub(r"docs/(\w+/(\w+\.md))", r"[\2](../\1)", linked)
-        rows.append(f"| `{path}` | {default} | {linked.replace('|', chr(92) + '|')} |")
-    return "\n".join(rows) + "\n"
+        section, _, name = path.partition(".")
+        learning = section in ("algorithm", "sft", "dpo") and name
+        entries.setdefault((name if learning else path, default, meaning), []).append(path)
+    dotted = {paths[0].partition(".")[0] for paths in entries.values() if "." in paths[0]}
+    sections: dict[str, list[str]] = {}
+    for (_, default, meaning), paths in entries.items():
+        first = paths[0].partition(".")[0]
+        heading = first if first in dotted else "Other settings"
+        names = ", ".join(f"`{path}`" for path in paths)
+        line = f"- {names} ({default}): {_linked(' '.join(meaning.split()))}"
+        sections.setdefault(heading, []).append(line)
+    sections["Other settings"] = sections.pop("Other settings")  # last
+    return "\n".join(
+        f"### {heading}\n\n" + "\n".join(lines) + "\n" for heading, lines in sections.items()
+    )
+
+
+def _linked(meaning: str) -> str:
+    """Return the text with links from docs/training/ in place of the names of pages."""
+    linked = re.sub(r"docs/training/(\w+\.md)", r"[\1](\1)", meaning)
+    return re.sub(r"docs/(\w+/(\w+\.md))", r"[\2](../\1)", linked)
 
 
 def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str, str]]:
@@ -43,10 +66,10 @@ def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str
         if not kinds or default is None or default == {}:
             yield dotted, _written(default), f"{_choices(field.annotation)}{meaning}"
         inner = "NAME." if default == {} and kinds else ""
+        if inner and kinds in told:  # of the same kinds as another setting
+            continue
+        told.append(kinds)
         if kinds and kinds[0].CHOICE:
-            if inner and kinds in told:  # of the same kinds as another setting
-                continue
-            told.append(kinds)
             yield from _family(kinds, f"{dotted}.{inner}", default or kinds[0]())
         else:
             for one in kinds:
@@ -97,4 +120,5 @@ def _written(default: Any) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(markdown())
+    before, _, after = PAGE.read_text(encoding="utf-8").partition(START)
+    PAGE.write_text(f"{before}{START}{markdown()}{END}{after.partition(END)[2]}", encoding="utf-8")
