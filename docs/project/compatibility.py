@@ -64,8 +64,9 @@ def page() -> str:
 
 def _section(package: str) -> Iterator[str]:
     entries = listed(package)
-    same = ", ".join(f"`{entry['name']}`" for entry in entries if not entry["differs"])
-    yield f"\n## {package}\n\nAs documented: {same}.\n\n| name | difference |\n|---|---|\n"
+    same = "\n".join(entry["name"] for entry in entries if not entry["differs"])
+    yield f"\n## {package}\n\nAs documented:\n\n```text\n{same}\n```\n\n"
+    yield "With differences:\n\n| name | difference |\n|---|---|\n"
     for entry in entries:
         if entry["differs"]:
             yield f"| `{entry['name']}` | {_cell(entry['differs'])} |\n"
