@@ -47,16 +47,16 @@ def markdown() -> str:
 
 
 def _linked(meaning: str) -> str:
-    """Return the text with links from docs/training/ in place of the names of pages."""
+    """Return the text with links, relative to docs/training/, to the pages that it names."""
     linked = re.sub(r"docs/training/(\w+\.md)", r"[\1](\1)", meaning)
     return re.sub(r"docs/(\w+/(\w+\.md))", r"[\2](../\1)", linked)
 
 
 def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str, str]]:
-    """(dotted name, default, meaning) of the section's settings; `start` holds its defaults."""
+    """Yield (dotted name, default, meaning) of each setting; `start` has the section's defaults."""
     told: list[list[Any]] = []
     for name, field in kind.model_fields.items():
-        if name == kind.CHOICE:  # told once, by the whole family
+        if name == kind.CHOICE:  # yielded once by `_family`
             continue
         dotted, meaning = f"{path}{name}", field.description or ""
         default = getattr(start, name) if start is not None else field.get_default()
@@ -77,7 +77,10 @@ def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str
 
 
 def _family(kinds: list[type[Section]], path: str, usual: Any) -> Iterator[tuple[str, str, str]]:
-    """The choice, and then what only some choices read, told with their names."""
+    """Yield the setting that selects a section, then the settings of all sections.
+
+    The meaning of a setting that only some sections have begins with their names.
+    """
     choice = kinds[0].CHOICE
     names = {kind: get_args(kind.model_fields[choice].annotation) for kind in kinds}
     every = ", ".join(f"`{name}`" for own in names.values() for name in own)
@@ -93,7 +96,7 @@ def _family(kinds: list[type[Section]], path: str, usual: Any) -> Iterator[tuple
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
-    """The kinds of value that an annotation allows."""
+    """Yield the types that an annotation allows."""
     if get_origin(annotation) in (Annotated, Union, UnionType) or _is_mapping(annotation):
         for part in get_args(annotation):
             yield from _parts(part)

@@ -41,7 +41,7 @@ SETTINGS = {
     "No GPU": "models.device=cuda",
     "Missing package": "engine.name=ray",
     "vLLM in another environment": "'backend={name: vllm, managed: {base_port: 8001}}'",
-    "No API key": "'models.frozen_models={coach: openai:gpt-5-mini}' seats.agent_0=coach models.count=1",
+    "No API key": "models.frozen_models.coach=openai:gpt-5-mini seats.agent_0=coach models.count=1",
     "Context too short": "models.sampling.max_new_tokens=5000",
     "Nothing to learn": "environment.name=constant:env",
 }
@@ -55,7 +55,7 @@ def train(settings="", folder="runs/new", *options):
 
 
 def check(heading, printed):
-    """Compare with the page, where `...` stands for any text."""
+    """Compare with the page, in which `...` matches any text."""
     pattern = ".*".join(re.escape(part) for part in MESSAGES[heading].split("..."))
     assert re.search(pattern, printed), printed
 
