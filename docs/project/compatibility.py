@@ -1,11 +1,10 @@
-"""Generator of compatibility.md: all documented names, with descriptions from docstrings.
+"""The page of all documented names, compatibility.md, from the lists of them.
 
 python docs/project/compatibility.py    writes the page
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 import tomllib
 from collections.abc import Iterator
@@ -20,19 +19,14 @@ PAGE = HERE / "compatibility.md"
 LISTS = {"core_srl": HERE / "compatibility.toml", "mrlm": ROOT / "compat/mrlm/names.toml"}
 HEAD = """# Documented names
 
-All names in the public documentation of `core_srl` and `mrlm`, with their module, behavior and
-differences. `python docs/project/compatibility.py` generates this page. The programs in the public
-documentation run as tests (`tests/docs`).
+This page lists every name of the public documentation of `core_srl` and `mrlm`, and how it differs
+here. Docstrings describe each name. `python docs/project/compatibility.py` writes this page, and
+`tests/docs` run all programs of the documentation.
 """
 
 
 def listed(package: str, what: str = "") -> list[dict[str, str]]:
-    """Return the entries of a table in a package's list, or [] if the list is not installed.
-
-    Args:
-        package: Key of LISTS.
-        what: Name of the table; by default the documented names.
-    """
+    """Return a package's names, or another table of its list; empty if this copy has no list."""
     path = LISTS[package]
     if not path.is_file():
         return []
@@ -41,11 +35,11 @@ def listed(package: str, what: str = "") -> list[dict[str, str]]:
 
 
 def found(package: str, entry: dict[str, str]) -> tuple[Any, str]:
-    """Return the object that an entry names, and the name of its module.
+    """Return the object that an entry names, and its module.
 
     Raises:
-        AttributeError: If the module lacks the name.
-        ImportError: If the module does not exist.
+        AttributeError: If the module has no such object.
+        ImportError: If the module cannot be imported.
     """
     if "place" in entry:
         module, _, path = entry["place"].partition(":")
@@ -57,7 +51,7 @@ def found(package: str, entry: dict[str, str]) -> tuple[Any, str]:
 
 
 def page() -> str:
-    """Return the Markdown text of the page."""
+    """Return the page as Markdown."""
     return (
         HEAD
         + "".join("".join(_section(package)) for package in LISTS)
@@ -69,22 +63,13 @@ def page() -> str:
 
 
 def _section(package: str) -> Iterator[str]:
-    yield f"\n## {package}\n\n| name | where | what it does | what differs |\n|---|---|---|---|\n"
-    for entry in listed(package):
-        name = entry["name"]
-        if package == "mrlm":
-            module, does = entry["place"], entry["does"]
-        else:
-            thing, module = found(package, entry)
-            does = _first_line(thing)
-        yield f"| `{name}` | `{module}` | {_cell(does)} | {_cell(entry['differs'])} |\n"
-
-
-def _first_line(thing: Any) -> str:
-    if not (callable(thing) or isinstance(thing, property)):
-        return "a table"
-    text = (inspect.getdoc(thing) or "").partition("\n\n")[0]
-    return " ".join(text.split())
+    entries = listed(package)
+    same = "\n".join(entry["name"] for entry in entries if not entry["differs"])
+    yield f"\n## {package}\n\nAs documented:\n\n```text\n{same}\n```\n\n"
+    yield "With differences:\n\n| name | difference |\n|---|---|\n"
+    for entry in entries:
+        if entry["differs"]:
+            yield f"| `{entry['name']}` | {_cell(entry['differs'])} |\n"
 
 
 def _cell(text: str) -> str:

@@ -131,14 +131,14 @@ def test_held_out_levels_are_known_however_they_are_written(name):
 
 
 def row(found):
-    """How docs/environments/scenarios.md tells of a scenario."""
-    seats = {}
-    for seat, who in found.background.items():
-        seats.setdefault(who, []).append(seat)
-    company = "; ".join(f"{', '.join(own)}: `{who}`" for who, own in seats.items()) or "none"
-    kept = (*found.held_out_partners, *found.held_out_options)
+    """Return the cells of a scenario in docs/environments/scenarios.md."""
+    agents = {}
+    for agent, policy in found.background.items():
+        agents.setdefault(policy, []).append(agent)
+    background = "; ".join(f"{', '.join(names)}: `{policy}`" for policy, names in agents.items())
+    held_out = (*found.held_out_partners, *found.held_out_options)
     focal = ", ".join(found.focal)
-    return (found.name, found.role, focal, company, ", ".join(f"`{name}`" for name in kept))
+    return (found.name, focal, background, ", ".join(f"`{name}`" for name in held_out))
 
 
 def test_the_page_lists_all_scenarios():
