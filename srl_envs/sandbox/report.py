@@ -1,8 +1,8 @@
-"""Runs of calls and of tests written as code, judged by reports that the program may have forged.
+"""Verdicts on runs, from reports that the program may have forged.
 
-A test written as code is a program in a separate run. Its calls are answered by another run, of
-the tested program. Every value is parsed and serialized anew in between, so no object or patched
-builtin of the tested program is in the process in which the test decides.
+A test written as code is a program in a separate run. Another run, of the tested program, answers
+its calls. Every value is parsed and serialized anew in between, so no object or patched builtin of
+the tested program is in the process in which the test decides.
 """
 
 from __future__ import annotations
@@ -18,135 +18,128 @@ from srl_envs.sandbox.records import CallOutcome, ProgramRun, SandboxVerdict
 from srl_envs.sandbox.worker import Running
 from srl_envs.untrusted import printable
 
-WORDS = 400  # characters of an error
+ERROR_LENGTH = 400  # characters of an error
 OK = CallOutcome(SandboxVerdict.OK)
-NONSENSE = CallOutcome(SandboxVerdict.KILLED, error="what it reported cannot be read")
-OF_A_CALL = {each.value: each for each in (SandboxVerdict.ERROR, SandboxVerdict.MEMORY)}
+UNREADABLE = CallOutcome(SandboxVerdict.KILLED, error="what it reported cannot be read")
+CALL_FAILURES = {kind.value: kind for kind in (SandboxVerdict.ERROR, SandboxVerdict.MEMORY)}
 """Verdicts that a program may report for a failed call; for its loading, also SYNTAX."""
-OF_A_PROGRAM = {**OF_A_CALL, SandboxVerdict.SYNTAX.value: SandboxVerdict.SYNTAX}
+LOADING_FAILURES = {**CALL_FAILURES, SandboxVerdict.SYNTAX.value: SandboxVerdict.SYNTAX}
 
 
 def run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:
-    """Send a started program its calls, each after the answer to the one before.
+    """Send a started program its calls, and return the record of the run.
 
-    So no answer can depend on a later call.
+    Each call is sent after the answer to the one before, so no answer can depend on a later call.
     """
     if not calls:
         running.hang_up()
-    last = reported(running, OF_A_PROGRAM)
+    last = _next_outcome(running, LOADING_FAILURES)
     outcomes: list[CallOutcome] = []
     if last.verdict is SandboxVerdict.OK:
         for call in calls:
             running.send(call + b"\n")
-            last = reported(running)
-            if last.verdict is not SandboxVerdict.OK and last.verdict not in OF_A_CALL:
+            last = _next_outcome(running)
+            if last.verdict is not SandboxVerdict.OK and last.verdict not in CALL_FAILURES:
                 break
             outcomes.append(last)
         else:
             last = OK
     running.hang_up()
-    if last is NONSENSE:
+    if last is UNREADABLE:
         running.stop()
     running.finish()
     if last.verdict is SandboxVerdict.OK:
-        last = NONSENSE if running.received else ending(running)
+        last = UNREADABLE if running.received else _ending(running)
     missing = len(calls) - len(outcomes)
     if missing:
         outcomes += [last, *[CallOutcome(SandboxVerdict.NOT_RUN)] * (missing - 1)]
-    return _run(running, last, outcomes)
+    return _record(running, last, outcomes)
 
 
 def judged(
     program: Running, start_trial: Callable[[], Running], functions: Collection[str]
 ) -> ProgramRun:
-    """Run a test on a program that is being loaded, and end both processes."""
+    """Run a test on a program that is being loaded, end both processes, and return the record."""
     with program:
-        said = reported(program, OF_A_PROGRAM)
-        if said.verdict is SandboxVerdict.OK:
+        outcome = _next_outcome(program, LOADING_FAILURES)
+        if outcome.verdict is SandboxVerdict.OK:
             with start_trial() as trial:
-                said = _tried(program, trial, functions)
+                outcome = _tried(program, trial, functions)
                 trial.stop()
                 trial.finish()
         program.stop()
         program.finish()
-    return _run(program, said)
+    return _record(program, outcome)
 
 
 def _tried(program: Running, trial: Running, functions: Collection[str]) -> CallOutcome:
+    """Pass the calls of a trial to the program, and return the outcome of the trial."""
     failed: CallOutcome | None = None
     while (line := trial.line()) is not None:
-        asked = _asked(line, functions)
-        if asked is None:
-            said = outcome_of(line, OF_A_PROGRAM) or NONSENSE
+        call = _call_in(line, functions)
+        if call is None:
+            outcome = _outcome_in(line, LOADING_FAILURES)
             break
-        program.send(asked + b"\n")
-        answer = reported(program)
-        failed = None if answer.verdict is SandboxVerdict.OK else answer
-        trial.send(answered(answer) + b"\n")
+        program.send(call + b"\n")
+        answer = _next_outcome(program)
+        if answer.verdict is SandboxVerdict.OK:
+            failed, reply = None, {"value": serialization.dumps(answer.value).decode()}
+        else:
+            failed, reply = answer, {"error": answer.error}
+        trial.send(json.dumps(reply).encode() + b"\n")
     else:
-        said = ending(trial, early=True)
-    if said.verdict is SandboxVerdict.ERROR and said.error.startswith("AssertionError"):
-        return CallOutcome(SandboxVerdict.WRONG, error=said.error)
+        outcome = _ending(trial, early=True)
+    if outcome.verdict is SandboxVerdict.ERROR and outcome.error.startswith("AssertionError"):
+        return CallOutcome(SandboxVerdict.WRONG, error=outcome.error)
     # A test that fails because a call failed has the verdict of that call.
-    return failed if failed is not None and said.verdict is not SandboxVerdict.OK else said
+    return failed if failed is not None and outcome.verdict is not SandboxVerdict.OK else outcome
 
 
-def _asked(line: bytes, functions: Collection[str]) -> bytes | None:
+def _call_in(line: bytes, functions: Collection[str]) -> bytes | None:
     """Return the call in a line of a trial, serialized anew, or None if there is none."""
     try:
-        said = json.loads(line)
-        function, args, kwargs = serialization.loads(said["call"].encode())
+        function, args, kwargs = serialization.loads(json.loads(line)["call"].encode())
         return serialization.dumps((function, args, kwargs)) if function in functions else None
     except (NotPlainError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
-def answered(answer: CallOutcome) -> bytes:
-    """Return the answer to a trial for the outcome of a call."""
-    if answer.verdict is not SandboxVerdict.OK:
-        return json.dumps({"error": answer.error}).encode()
-    return json.dumps({"value": serialization.dumps(answer.value).decode()}).encode()
-
-
-def reported(running: Running, failures: Mapping[str, SandboxVerdict] = OF_A_CALL) -> CallOutcome:
-    """Return the next outcome of a run: NONSENSE if unreadable, the ending if the run ended."""
+def _next_outcome(
+    running: Running, failures: Mapping[str, SandboxVerdict] = CALL_FAILURES
+) -> CallOutcome:
+    """Wait for the next outcome that a run reports, or for its end."""
     line = running.line()
-    if line is None:
-        return ending(running, early=True)
-    return outcome_of(line, failures) or NONSENSE
+    return _ending(running, early=True) if line is None else _outcome_in(line, failures)
 
 
-def outcome_of(
-    line: bytes, failures: Mapping[str, SandboxVerdict] = OF_A_CALL
-) -> CallOutcome | None:
-    """Parse one line of a report; return None if it is invalid."""
+def _outcome_in(line: bytes, failures: Mapping[str, SandboxVerdict]) -> CallOutcome:
+    """Return the outcome in a line of a report, or UNREADABLE."""
     try:
-        said = json.loads(line)
+        report = json.loads(line)
     except (ValueError, RecursionError):
-        return None
-    if not isinstance(said, dict) or not said.keys() <= {"value", "error", "verdict"}:
-        return None
-    if not all(isinstance(part, str) for part in said.values()):
-        return None
-    if "error" in said:
-        verdict = failures.get(said.get("verdict", "error"))
-        error = printable(said["error"], multiline=False)[:WORDS]
-        return None if verdict is None else CallOutcome(verdict, error=error)
-    if "value" not in said:
+        return UNREADABLE
+    if not isinstance(report, dict) or not report.keys() <= {"value", "error", "verdict"}:
+        return UNREADABLE
+    if not all(isinstance(part, str) for part in report.values()):
+        return UNREADABLE
+    if "error" in report:
+        verdict = failures.get(report.get("verdict", "error"))
+        error = printable(report["error"], multiline=False)[:ERROR_LENGTH]
+        return UNREADABLE if verdict is None else CallOutcome(verdict, error=error)
+    if "value" not in report:
         return OK
     try:
-        return CallOutcome(SandboxVerdict.OK, serialization.loads(said["value"].encode()))
+        return CallOutcome(SandboxVerdict.OK, serialization.loads(report["value"].encode()))
     except (NotPlainError, UnicodeEncodeError):
-        return None
+        return UNREADABLE
 
 
-def ending(running: Running, *, early: bool = False) -> CallOutcome:
-    """Return the outcome of the process of a run; `early` if it had not done its calls."""
+def _ending(running: Running, *, early: bool = False) -> CallOutcome:
+    """Wait for the end of a run and return its outcome; `early` if calls are unanswered."""
     running.finish()
     limits, status = running.worker.limits, running.status or 0
     if running.flooded:
-        most = limits.output if running.flooded == "output" else limits.results
-        error = f"more than {most} bytes of {running.flooded}"
+        error = f"more than {getattr(limits, running.flooded)} bytes of {running.flooded}"
         return CallOutcome(SandboxVerdict.OUTPUT, error=error)
     if running.cause == zygote.TIME_UP:
         return CallOutcome(SandboxVerdict.TIMEOUT, error="its time was up")
@@ -162,7 +155,10 @@ def ending(running: Running, *, early: bool = False) -> CallOutcome:
     return CallOutcome(SandboxVerdict.KILLED, error=f"ended by signal {names.get(number, number)}")
 
 
-def _run(running: Running, said: CallOutcome, outcomes: Sequence[CallOutcome] = ()) -> ProgramRun:
-    """Return the record of a run, its output without control characters."""
+def _record(
+    running: Running, outcome: CallOutcome, outcomes: Sequence[CallOutcome] = ()
+) -> ProgramRun:
+    """Return the record of a run, with its output without control characters."""
     printed = printable(running.printed.decode(errors="replace"))[: running.worker.limits.output]
-    return ProgramRun(said.verdict, tuple(outcomes), printed, said.error, running.wall, running.cpu)
+    times = running.wall, running.cpu
+    return ProgramRun(outcome.verdict, tuple(outcomes), printed, outcome.error, *times)

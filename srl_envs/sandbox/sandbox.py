@@ -1,7 +1,7 @@
-"""Sandbox: untrusted programs run confined and judged outside.
+"""Sandbox for untrusted programs, whose results are compared in the calling process.
 
     with Sandbox() as sandbox:
-        report = sandbox.check(source, [Test(Call("add", (1, 2)), 3)])
+        report = sandbox.check(source, [Test(SandboxCall("add", (1, 2)), 3)])
 
 A program receives the arguments of its calls as plain data, one call at a time, and returns plain
 data. The expected values never leave this process, where they are compared by value and type.
@@ -83,10 +83,21 @@ class Sandbox:
         name: str = SOLUTION,
         wall: float | None = None,
     ) -> ProgramRun:
-        """Run a program, then the calls in order.
+        """Run a program, then the calls in order. No failure of the program raises an exception.
+
+        Args:
+            source: Source of the program.
+            calls: Calls of its functions.
+            stdin: Standard input.
+            name: `__name__` of the program.
+            wall: Seconds, by default those of the limits.
+
+        Returns:
+            Record of the run, with an outcome for each call.
 
         Raises:
             NotPlainError: An argument of a call is no plain data.
+            SandboxError: The sandbox is closed, or belongs to another process.
         """
         request = _request(source, name=name)
         written = [
@@ -102,11 +113,11 @@ class Sandbox:
             return _lost(len(calls))
 
     def evaluate(self, source: str, stdin: str = "", *, wall: float | None = None) -> ProgramRun:
-        """Run a program as `__main__`; its output is in `stdout`."""
+        """Run a program as `__main__`, and return its record with the output in `stdout`."""
         return self.run(source, stdin=stdin, name=PROGRAM, wall=wall)
 
     def check(self, source: str, tests: Sequence[Test], *, wall: float | None = None) -> TestReport:
-        """Run the calls of tests, and compare the returned values in this process."""
+        """Run the calls of tests, and compare the results with the expected values."""
         run = self.run(source, [test.call for test in tests], wall=wall)
         pairs = zip(tests, run.outcomes, strict=True)
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
@@ -115,27 +126,27 @@ class Sandbox:
         """Run a test written as code in another process than the program.
 
         Args:
-            source: Program.
+            source: Source of the program.
             trial: Source of the test, in which `functions` call the program with plain data. The
                 dict `elsewhere` also contains them.
             functions: Names of functions of the program.
 
         Returns:
-            OK if the trial ends without an exception, WRONG for an AssertionError, and otherwise
-            the verdict of the program.
+            Record with verdict OK if the trial ends without an exception, WRONG for an
+            AssertionError, and otherwise the verdict of the program.
 
         Raises:
-            SandboxError: The sandbox has one worker; this method needs two.
+            SandboxError: The sandbox has one worker, and this method needs two.
         """
         if self.workers < 2:
-            raise SandboxError("judge() needs two workers, the program's and the test's: workers=2")
+            raise SandboxError(f"judge() needs at least workers=2, got {self.workers}")
         program = _request(source)
-        asking = _request(trial, name="trial", asks=sorted(functions))
+        test = _request(trial, name="trial", elsewhere=sorted(functions))
         wall = self.limits.wall
         try:
             with self._pool.lend(2) as [one, other]:
                 tested = Running(one, program, b"", wall)
-                return judged(tested, lambda: Running(other, asking, b"", wall), functions)
+                return judged(tested, lambda: Running(other, test, b"", wall), functions)
         except WorkerLostError:
             return _lost(0)
 
@@ -159,8 +170,8 @@ class Sandbox:
         return self
 
 
-def _request(source: str, *, name: str = SOLUTION, asks: Sequence[str] = ()) -> bytes:
-    return json.dumps({"source": source, "name": name, "asks": asks}).encode()
+def _request(source: str, *, name: str = SOLUTION, elsewhere: Sequence[str] = ()) -> bytes:
+    return json.dumps({"source": source, "name": name, "elsewhere": elsewhere}).encode()
 
 
 def _lost(calls: int) -> ProgramRun:

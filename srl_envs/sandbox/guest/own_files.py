@@ -1,9 +1,9 @@
-"""Files that a run may read: the standard library and its shared libraries.
+"""List of the files that a run may read: the standard library and its shared libraries.
 
-Whatever else lies beside or within the library's folder (site-packages, dist-packages, a package
-installed there) is none of them: with our own package a program could make its tests anew.
-Only the standard library is imported here: this runs inside the sandbox's own interpreter, whose
-`sys.path` has the standard library's places and no others.
+Other contents of the library's folder (site-packages, dist-packages, packages installed there) are
+excluded: with this package, a program could generate its hidden tests again. Only the standard
+library is imported here: this module runs in the interpreter of the sandbox, whose `sys.path` has
+no other places.
 """
 
 from __future__ import annotations
@@ -17,70 +17,64 @@ from importlib.machinery import EXTENSION_SUFFIXES
 
 from srl_envs.sandbox.guest import kernel
 
-_CACHE = "/etc/ld.so.cache"  # where the loader looks up shared libraries
+_CACHE = "/etc/ld.so.cache"  # index of shared libraries, which the loader reads
 
 
 def readable_files() -> list[str]:
-    """Files and folders, by the names under which the interpreter and the loader ask for them."""
-    library = _standard_library()
-    extensions = [
-        each
-        for each in library
-        if each.endswith(tuple(EXTENSION_SUFFIXES)) and os.path.basename(each)[:8] != "_tkinter"
-    ]  # but for windows, of which a run has none to draw in
-    needed = [*_shared_libraries(extensions), _CACHE]
-    return sorted({os.path.normpath(each) for each in library + needed if os.path.exists(each)})
-
-
-def _standard_library() -> list[str]:
-    found = []
+    """Return the files and folders, by the paths that the interpreter and the loader use."""
+    library = []
     for place in sys.path:
         if os.path.isfile(place):  # a zipped library
-            found.append(place)
+            library.append(place)
         elif os.path.isdir(place):
-            found += [os.path.join(place, name) for name in os.listdir(place) if _is_own(name)]
-    return found
+            library += [os.path.join(place, name) for name in os.listdir(place) if _is_own(name)]
+    # tkinter is left out: a run has no display, and its libraries are many.
+    extensions = [
+        path
+        for path in library
+        if path.endswith(tuple(EXTENSION_SUFFIXES)) and os.path.basename(path)[:8] != "_tkinter"
+    ]
+    needed = [*_shared_libraries(extensions), _CACHE]
+    return sorted({os.path.normpath(path) for path in library + needed if os.path.exists(path)})
 
 
 def _is_own(name: str) -> bool:
+    """Return True if a file in a folder of `sys.path` belongs to the standard library."""
     module = name.partition(".")[0]
     built = module.startswith("_sysconfigdata_") or module == "__pycache__"
     return built or module in sys.stdlib_module_names
 
 
 def _shared_libraries(extensions: list[str]) -> list[str]:
-    """All that these need, found out by the loader itself, in a fork that has no other use."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        with kernel.leaving():
-            for extension in extensions:
-                with contextlib.suppress(OSError):  # what it needs is missing here
-                    ctypes.CDLL(extension)
-            with os.fdopen(writer, "wb") as file:
-                file.write(json.dumps(_loaded()).encode())
-    os.close(writer)
-    with os.fdopen(reader, "rb") as file:
-        said = file.read()
-    os.waitpid(child, 0)
-    if not said:
+    """Return the shared libraries of extension modules, as loaded by the loader in a fork."""
+
+    def load(writer: int) -> None:
+        for extension in extensions:
+            with contextlib.suppress(OSError):  # A library of the extension is missing here.
+                ctypes.CDLL(extension)
+        with os.fdopen(writer, "wb") as file:
+            file.write(json.dumps(_loaded()).encode())
+
+    output = kernel.output_of_fork(load)
+    if not output:
         raise OSError(0, "the shared libraries of the standard library could not be listed")
-    return [os.fsdecode(name.encode("latin-1")) for name in json.loads(said)]
+    return [os.fsdecode(name.encode("latin-1")) for name in json.loads(output)]
 
 
 class _Object(ctypes.Structure):
-    """The beginning of `struct dl_phdr_info`; dl_iterate_phdr(3)."""
+    """Beginning of `struct dl_phdr_info`; dl_iterate_phdr(3)."""
 
     _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
 
 
 def _loaded() -> list[str]:
-    """The shared objects of this process, by the names under which they were opened."""
+    """Return the paths of the shared objects of this process, as they were opened."""
     names = []
 
-    def note(each: ctypes._Pointer[_Object], _size: int, _data: int | None) -> int:
-        name = each.contents.name
-        if name and name.startswith(b"/"):  # the interpreter has no name, the kernel's page no file
+    def note(found: ctypes._Pointer[_Object], _size: int, _data: int | None) -> int:
+        name = found.contents.name
+        # The interpreter has no name, and the object of the kernel has no path.
+        if name and name.startswith(b"/"):
             names.append(name.decode("latin-1"))
         return 0
 
