@@ -42,10 +42,10 @@ def embedded_models(tmp_path_factory):
 @pytest.fixture(scope="session", autouse=True)
 def open_sandboxes():
     """Keep the sandboxes of code_v0 for all environments to come: each is half a second's start."""
-    from srl_envs.tasks.programming import env
+    from srl_envs.tasks import programming
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(env, "_sandboxes", {})
+        patch.setattr(programming, "_sandboxes", {})
         yield
 
 

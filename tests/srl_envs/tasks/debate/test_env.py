@@ -6,16 +6,16 @@ from pettingzoo.test import parallel_api_test
 
 from srl_envs.env_checker import check_environment
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.debate.env import (
+from srl_envs.tasks.debate import (
+    HISTORY_LENGTH,
     SHIPPED,
     SPEECH_LENGTH,
-    TOLD_LENGTH,
     DebateEnv,
+    Verdict,
     load_topics,
     parallel_env,
     split_of,
 )
-from srl_envs.tasks.debate.judging import Verdict
 from srl_envs.text import TEXT_LENGTH
 
 PRO, CON = "pro_0", "con_0"
@@ -82,7 +82,7 @@ def test_only_so_much_is_heard_and_told():
         seen, *_ = env.step({PRO: f"p{number} " + "x" * 5000, CON: f"c{number} " + "y" * 5000})
     assert max(len(speech.text) for speech in env.debate.speeches) == SPEECH_LENGTH
     text = seen[PRO]["text"]
-    assert TOLD_LENGTH - SPEECH_LENGTH - 20 < len(text) < TOLD_LENGTH + 500 <= TEXT_LENGTH
+    assert HISTORY_LENGTH - SPEECH_LENGTH - 20 < len(text) < HISTORY_LENGTH + 500 <= TEXT_LENGTH
     assert "c10 " in text and "p0 " not in text
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from srl_envs.tasks.debate.judging import (
+from srl_envs.tasks.debate import (
     CON,
     EVIDENCE,
     PRO,

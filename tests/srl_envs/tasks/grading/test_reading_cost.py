@@ -19,9 +19,9 @@ import itertools, signal, sys
 from srl_agents.llm import judge
 from srl_envs.games import cheap_talk
 from srl_envs.registry import make
-from srl_envs.tasks.debate import judging
+from srl_envs.tasks import debate
 from srl_envs.tasks import expressions, grading
-from srl_envs.tasks.programming import env as programming
+from srl_envs.tasks import programming
 from srl_envs.tasks.tool_use import calculator, env as tool_use, parsing, search
 from srl_envs.tasks.tool_use.tools import ToolError
 from srl_envs import text
@@ -44,7 +44,7 @@ tools = make("tool_use_v0").task
 trading, bargaining = make("social_trading_v0"), make("social_negotiation_v0")
 readers = (
     grading.words_of, cheap_talk.message_in, compared, computed, expressions.plain, sampled,
-    grading.boxed, grading.final_answer, parsing.read_turn, judging.words_of, search._words,
+    grading.boxed, grading.final_answer, parsing.read_turn, debate.words_of, search._words,
     lambda said: programming.Programming.read(None, said),
     lambda said: judge.named(said, "pro"),
     lambda said: judging.content_words(said) or judging._END.split(said),

@@ -11,7 +11,7 @@ import pytest
 from srl_envs import make
 from srl_envs.errors import EnvConfigError
 from srl_envs.tasks import expressions
-from srl_envs.tasks.mathematics.env import FAMILIES, Mathematics, load_problems
+from srl_envs.tasks.mathematics import FAMILIES, Mathematics, load_problems
 from srl_envs.text import ParseFailure
 
 LEVELS = range(1, 6)

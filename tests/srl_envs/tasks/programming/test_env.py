@@ -6,9 +6,13 @@ import pytest
 from srl_envs import code_v0
 from srl_envs.errors import EnvConfigError
 from srl_envs.sandbox import Limits
-from srl_envs.tasks.programming import datasets
-from srl_envs.tasks.programming.env import Programming
-from srl_envs.tasks.programming.generators import FAMILIES, RETURNS, problem
+from srl_envs.tasks.programming import (
+    FAMILIES,
+    RETURNS,
+    Programming,
+    drawn_problem,
+    load_problems,
+)
 from srl_envs.text import TextEnv
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
@@ -63,7 +67,7 @@ def test_solutions_pass_and_constants_do_not(sandbox, family):
     task = Programming(sandbox)
     for difficulty, template in FAMILIES[family].items():
         for seed in range(2):
-            drawn = problem(family, template, np.random.default_rng(seed), difficulty)
+            drawn = drawn_problem(family, template, np.random.default_rng(seed), difficulty)
             graded = task.grade(drawn, drawn.data["solution"])
             assert graded.correct and graded.score == 1.0, (drawn, graded)
             constant = task.grade(drawn, "def f(*anything): return 'nothing at all'")
@@ -74,7 +78,7 @@ def test_solutions_pass_and_constants_do_not(sandbox, family):
 
 def drawn(family="returns", seed=0):
     [(level, template), *_] = FAMILIES[family].items()
-    return problem(family, template, np.random.default_rng(seed), level)
+    return drawn_problem(family, template, np.random.default_rng(seed), level)
 
 
 def test_what_a_score_is_made_of(sandbox):
@@ -134,7 +138,7 @@ def test_several_turns_show_the_failing_test(level):
 def test_files_load_as_they_are(sandbox, tmp_path, caplog, rows, kept):
     path = tmp_path / "problems.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
-    problems = datasets.load(path)
+    problems = load_problems(path)
     assert len(problems) == kept
     assert ("class Pair" in caplog.text) is (kept < len(rows))
     task = Programming(sandbox, problems=problems)
@@ -203,6 +207,6 @@ def test_other_files_are_refused(tmp_path, line, problem):
     path = tmp_path / "problems.jsonl"
     path.write_text(line)
     with pytest.raises(EnvConfigError, match=problem):
-        datasets.load(path)
+        load_problems(path)
     with pytest.raises(EnvConfigError, match="give one"):
         code_v0.parallel_env(families="lists", path=path)
