@@ -88,8 +88,8 @@ def test_rules_and_reading_are_those_of_the_one_that_is_on():
             "environments.sums and environments.game must have the same agents",
         ),
         ({"environments": {"sums": SUMS, "way": {"name": "maze_v0"}}}, "the same actions"),
-        ({"environments": TWO, "weights": {"sums": 1}}, "give one for each of sums, tools"),
-        ({"environments": TWO, "weights": {"sums": 0, "tools": 0}}, "weights are all 0"),
+        ({"environments": TWO, "weights": {"sums": 1}}, "weights must name each of sums, tools"),
+        ({"environments": TWO, "weights": {"sums": 0, "tools": 0}}, "weights must contain"),
     ],
 )
 def test_what_cannot_be_played_together_is_refused(parameters, said):
