@@ -38,8 +38,8 @@ CHUNK = 65536
 # can find the package.
 _MODULES = (
     *("srl_envs.errors", "srl_envs.untrusted"),
-    *(f"srl_envs.sandbox.guest.{name}" for name in ("confinement", "kernel", "own_files")),
-    *(f"srl_envs.sandbox.guest.{name}" for name in ("runner", "serialization", "zygote")),
+    *(f"srl_envs.sandbox.guest.{name}" for name in ("confinement", "kernel", "runner")),
+    *(f"srl_envs.sandbox.guest.{name}" for name in ("serialization", "zygote")),
 )
 _PACKAGES = ("srl_envs", "srl_envs.sandbox", "srl_envs.sandbox.guest")
 _BOOT = """

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from importlib.machinery import PathFinder
 from typing import Any
 
-from srl_envs.sandbox.guest import confinement, kernel, own_files, runner
+from srl_envs.sandbox.guest import confinement, kernel, runner
 
 SETTINGS = 2**18  # largest size of the settings in bytes
 REPLY = struct.Struct("=iddi")  # wait status, CPU seconds, wall seconds, cause
@@ -44,7 +44,7 @@ def main(control_descriptor: int) -> None:
         __import__(name)
     place = confinement.Place(
         limits=settings["limits"],
-        readable=own_files.readable_files(),
+        readable=confinement.readable_files(),
         folder=settings["folder"],
         filters={what: bytes.fromhex(each) for what, each in settings["filters"].items()},
     )

@@ -24,9 +24,8 @@ from srl_envs.tasks.free_text_game import FreeTextView
 from srl_envs.tasks.grading import same_value, words_of
 from srl_envs.tasks.tool_use.builtin_tools import TOOLS, WITHOUT_SANDBOX, Toolbox
 from srl_envs.tasks.tool_use.generators import FAMILIES, CallStep
-from srl_envs.tasks.tool_use.parsing import CLOSE, OPEN, ToolCall, read_turn
 from srl_envs.tasks.tool_use.search import SearchProvider
-from srl_envs.tasks.tool_use.tools import Tool, ToolResult
+from srl_envs.tasks.tool_use.tools import CLOSE, OPEN, Tool, ToolCall, ToolResult, read_turn
 from srl_envs.text import TEXT_LENGTH, ParseFailure, Samples
 from srl_envs.untrusted import framed
 from srl_envs.validation import (

@@ -22,7 +22,7 @@ from srl_envs.registry import make
 from srl_envs.tasks import debate
 from srl_envs.tasks import expressions, grading
 from srl_envs.tasks import programming
-from srl_envs.tasks.tool_use import calculator, env as tool_use, parsing, search
+from srl_envs.tasks.tool_use import calculator, env as tool_use, search, tools
 from srl_envs.tasks.tool_use.tools import ToolError
 from srl_envs import text
 
@@ -37,17 +37,17 @@ def compared(said):
     grading.same_answer(said[: grading.LONGEST - 1] + said[-1:], "42")
 
 def sampled(said):
-    tool_use._things(said)
-    list(tools._in_sight(said))
+    tool_use._SAMPLE_NUMBER.findall(said), tool_use._SAMPLE_NAME.findall(said)
+    list(task._possible_calls(said))
 
-tools = make("tool_use_v0").task
+task = make("tool_use_v0").task
 trading, bargaining = make("social_trading_v0"), make("social_negotiation_v0")
 readers = (
     grading.words_of, cheap_talk.message_in, compared, computed, expressions.plain, sampled,
-    grading.boxed, grading.final_answer, parsing.read_turn, debate.words_of, search._words,
+    grading.boxed, grading.final_answer, tools.read_turn, debate.words_of, search._words,
     lambda said: programming.Programming.read(None, said),
     lambda said: judge.named(said, "pro"),
-    lambda said: judging.content_words(said) or judging._END.split(said),
+    lambda said: debate.content_words(said) or debate._END.split(said),
     lambda said: text.parse_choice(said, ("compete", "cooperate")),
     lambda said: grading.same_value("42", said, {"a", "cm"}),
     lambda said: trading.text_view.parse("agent_0", said),
@@ -62,7 +62,7 @@ units = (
 ends = itertools.cycle(("", "!"))
 for (reader, start, unit), end in zip(itertools.product(readers, starts, units), ends):
     said = (start + unit * (16_384 // len(unit)))[: 16_384 - len(end)] + end
-    signal.setitimer(signal.ITIMER_VIRTUAL, 1)  # the signal ends the process
+    signal.setitimer(signal.ITIMER_VIRTUAL, 1)  # The signal ends the process.
     sys.stdout.write(f"{reader} {start!r} {unit!r} {end!r}\\n")
     reader(said)
     signal.setitimer(signal.ITIMER_VIRTUAL, 0)

@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given, settings
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.tool_use.parsing import CALLS_A_TURN, ToolCall, read_turn
 from srl_envs.tasks.tool_use.tools import (
+    CALLS_A_TURN,
     RESULT_LENGTH,
     Tool,
+    ToolCall,
     ToolError,
     ToolRegistry,
     function_schema,
+    read_turn,
 )
 from srl_envs.text import ParseFailure
 from tests.srl_envs.tasks.grading.hostile_answers import hostile_answers

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_envs.sandbox.guest import own_files
+from srl_envs.sandbox.guest import confinement
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
 ROOT = Path(__file__).parents[4]
@@ -30,7 +30,7 @@ def test_only_the_library_itself_is_readable(tmp_path, monkeypatch):
     zipped = tmp_path / "python399.zip"
     zipped.touch()
     monkeypatch.setattr(sys, "path", [str(zipped), str(library), str(extensions), "/nowhere"])
-    readable = own_files.readable_files()
+    readable = confinement.readable_files()
     ours = [str(library / name.split("/")[0]) for name in LIBRARY]
     expected = {*ours, str(zipped), str(extensions / "_bisect.so")}
     assert {each for each in readable if each.startswith(str(tmp_path))} == expected
