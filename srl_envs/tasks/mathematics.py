@@ -113,13 +113,13 @@ def load_problems(path: str | Path) -> tuple[Problem, ...]:
     Raises:
         EnvConfigError: A line has neither layout; the message contains its number.
     """
-    problems = tuple(loading.read_rows(path, "problems", _problem))
+    problems = tuple(loading.read_rows(path, "problems", _loaded_problem))
     if not problems:
         raise EnvConfigError(f"{path} holds no problem: give lines of {LAYOUTS}")
     return problems
 
 
-def _problem(row: Any, number: int) -> Problem:
+def _loaded_problem(row: Any, number: int) -> Problem:
     if not isinstance(row, dict) or not {"question", "problem"} & set(row):
         raise EnvConfigError(f"{row!r:.40} has neither layout: give lines of {LAYOUTS}")
     if "question" in row:
