@@ -289,7 +289,7 @@ def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> b
         for tree in (one, other):
             try:
                 sides.append(_evaluated(tree, numbers, at))
-            except (ZeroDivisionError, *numbers.undefined) as error:
+            except numbers.undefined as error:
                 sides.append(type(error))
         errors = {side for side in sides if isinstance(side, type)}
         if one == other and ZeroDivisionError not in errors:
@@ -341,8 +341,8 @@ class _Numbers:
     checked: Callable[[Any], Any]
     tiny: Any = 0
     """Largest relative difference of equal values."""
-    undefined: tuple[type[Exception], ...] = ()
-    """Exceptions of values outside the range of comparable numbers."""
+    undefined: tuple[type[Exception], ...] = (ZeroDivisionError,)
+    """Exceptions of undefined values and of values outside the range of comparable numbers."""
 
 
 def _evaluated(tree: Tree, numbers: _Numbers, at: Mapping[str, Fraction]) -> Any:
@@ -436,5 +436,5 @@ def _digits(real: bool) -> _Numbers:
         lambda which: +getattr(context, which),
         checked,
         tiny,
-        (Unreadable,),
+        (ZeroDivisionError, Unreadable),
     )

@@ -152,11 +152,12 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         self.action_spaces = {agent: first.action_space(agent) for agent in self.possible_agents}
         self.observation_spaces = {}
         for agent in self.possible_agents:
-            joined = _joined([env.observation_space(agent) for env in self._all])
             space = first.observation_space(agent)
-            if isinstance(space, spaces.Dict):
-                joined = spaces.Dict({**space.spaces, "observation": joined})
-            self.observation_spaces[agent] = joined
+            vector = _joined([env.observation_space(agent) for env in self._all])
+            is_dict = isinstance(space, spaces.Dict)
+            self.observation_spaces[agent] = (
+                spaces.Dict({**space.spaces, "observation": vector}) if is_dict else vector
+            )
         self.state_space = _joined([env.state_space for env in self._all])
         one = self.possible_agents[0]
         self.text_view: TextView = MultitaskView(
