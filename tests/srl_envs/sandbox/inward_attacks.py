@@ -1,4 +1,4 @@
-"""Programs that want everything, or a verdict that they have not earned. Marks: see attacks.py."""
+"""Attacks on resources and verdicts; see attacks.py for the marks."""
 
 RESOURCES = {
     "loops": "def f(x):\n    while True: pass",

@@ -21,7 +21,7 @@ FOREIGN = [
 ]
 
 
-def test_only_the_library_itself_is_readable(tmp_path, monkeypatch):
+def test_only_the_standard_library_is_readable(tmp_path, monkeypatch):
     library, extensions = tmp_path / "python3.99", tmp_path / "python3.99" / "lib-dynload"
     for name in (*LIBRARY, *FOREIGN, "lib-dynload/_bisect.so", "lib-dynload/srl_envs.so"):
         path = library / name
@@ -34,12 +34,12 @@ def test_only_the_library_itself_is_readable(tmp_path, monkeypatch):
     ours = [str(library / name.split("/")[0]) for name in LIBRARY]
     expected = {*ours, str(zipped), str(extensions / "_bisect.so")}
     assert {each for each in readable if each.startswith(str(tmp_path))} == expected
-    # Beside them, only shared libraries, each by itself.
+    # All other entries are single shared libraries.
     others = [each for each in readable if each not in expected and each != "/etc/ld.so.cache"]
     assert others and all(".so" in Path(each).name and os.path.isfile(each) for each in others)
 
 
-def test_the_library_can_be_imported_and_the_project_cannot():
+def test_standard_library_can_be_imported_and_the_project_cannot():
     names = "sqlite3, platform, asyncio, ssl, zlib, ctypes, xml.etree.ElementTree, logging"
     places = [str(ROOT), sysconfig.get_path("purelib")]
     solver = f"import sys\nsys.path += {places!r}\nfrom srl_envs.tasks import programming"
@@ -47,7 +47,7 @@ def test_the_library_can_be_imported_and_the_project_cannot():
         with any_sandbox(workers=1, without=without) as sandbox:
             if sandbox.protections().files:
                 assert sandbox.evaluate(f"import {names}").error == ""
-            if sandbox.protections().level != "limits":  # No problem can be generated again.
+            if sandbox.protections().level != "limits":  # The program cannot generate problems.
                 assert sandbox.evaluate(solver).error.startswith("ModuleNotFoundError")
 
 
@@ -76,7 +76,7 @@ for version in range(1, kernel.landlock_version() + 1):
 """
 
 
-def test_no_version_of_landlock_leaves_files_to_be_truncated(tmp_path):
+def test_no_version_of_landlock_permits_truncation(tmp_path):
     pytest.importorskip("pyseccomp")
     path = tmp_path / "library.py"
     path.write_text("kept")

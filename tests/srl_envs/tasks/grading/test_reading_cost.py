@@ -1,8 +1,8 @@
-"""What others write is read in time that grows with its length, and however deep it is nested.
+"""Parsers of untrusted text: time in proportion to the length, and any depth of nesting.
 
-Every reader hears the longest texts that repeat what its patterns look for, before an ending that
-makes them fail. Each gets a second of processor time; in proportion to the length they need a
-thousandth of that, and with its square some seconds.
+Every parser reads long texts that repeat the parts of its patterns, before an ending that does not
+match. Each text has a second of CPU time. Linear parsers need a thousandth of that, and quadratic
+ones several seconds.
 """
 
 import subprocess
@@ -87,7 +87,7 @@ NESTED = [
 
 
 @pytest.mark.parametrize("said", NESTED, ids=lambda said: said[:4] + str(len(said)))
-def test_nested_answers_are_wrong_and_no_more(said):
+def test_deeply_nested_answers_are_wrong(said):
     assert not grading.same_answer("42", said) and not grading.same_answer(said, "42")
     env = make("math_v0")
     env.reset(seed=1)
@@ -97,13 +97,13 @@ def test_nested_answers_are_wrong_and_no_more(said):
 
 @pytest.mark.parametrize("inner", ["%s", '"%s"'])
 @pytest.mark.parametrize("form", ["<tool_call>%s</tool_call>", "[%s]"])
-def test_nested_calls_are_not_read(form, inner):
-    """At no depth: what one parser just reaches, the next may not."""
+def test_deeply_nested_calls_are_unreadable(form, inner):
+    """Calls are unreadable at any depth, also where only one of two parsers fails."""
     env = make("tool_use_v0", max_cycles=1000)
     env.reset(seed=1)
     for depth in (MAX_NESTING, *range(600, 1000, 7)):
         arguments = '{"expression": ' + inner.replace("%s", nested("[", "]", depth)) + "}"
         call = '{"name": "calculator", "arguments": ' + arguments + "}"
         _, _, _, _, infos = env.step({"agent_0": form.replace("%s", call)})
-        # A text may hold any number of brackets, and is no expression then.
+        # A string argument may contain any number of brackets; it is no expression.
         assert infos["agent_0"]["unreadable"] or inner == '"%s"'

@@ -59,7 +59,7 @@ def sandbox():
 
 @pytest.fixture
 def level(sandbox):
-    return sandbox.protections().level  # so that environments of their own start anywhere
+    return sandbox.protections().level  # Environments of the tests start on any machine.
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -81,7 +81,7 @@ def drawn(family="returns", seed=0):
     return drawn_problem(family, template, np.random.default_rng(seed), level)
 
 
-def test_what_a_score_is_made_of(sandbox):
+def test_score_by_syntax_visible_and_hidden_tests(sandbox):
     task, asked = Programming(sandbox), drawn("lists", 3)
     (shown, _), hidden = asked.data["visible"], asked.data["hidden"]
     by_heart = (
@@ -116,7 +116,7 @@ def test_an_expression_completes_a_line(sandbox):
         ("```python\nx = 1\n```\nBetter:\n```py\ny = 2\n```", "y = 2"),
     ],
 )
-def test_code_is_found(sandbox, text, code):
+def test_code_is_extracted_from_text(sandbox, text, code):
     assert Programming(sandbox).read(text) == code
 
 
@@ -135,7 +135,7 @@ def test_several_turns_show_the_failing_test(level):
 
 
 @pytest.mark.parametrize(("rows", "kept"), [(HUMAN_EVAL, 1), (MBPP, 1)])
-def test_files_load_as_they_are(sandbox, tmp_path, caplog, rows, kept):
+def test_load_problems_reads_both_layouts(sandbox, tmp_path, caplog, rows, kept):
     path = tmp_path / "problems.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
     problems = load_problems(path)
@@ -172,7 +172,7 @@ CHEATS = {
 
 
 @pytest.mark.parametrize("layout", ["HumanEval", "generated"])
-def test_cheats_earn_no_test_and_learn_none(level, tmp_path, layout):
+def test_cheating_programs_pass_no_test_and_read_none(level, tmp_path, layout):
     parameters = {"families": "lists", "problem_seed": 3}
     if layout != "generated":
         path = tmp_path / "problems.jsonl"
@@ -203,7 +203,7 @@ def test_cheats_earn_no_test_and_learn_none(level, tmp_path, layout):
         ("", "holds no problem"),
     ],
 )
-def test_other_files_are_refused(tmp_path, line, problem):
+def test_load_problems_refuses_other_layouts(tmp_path, line, problem):
     path = tmp_path / "problems.jsonl"
     path.write_text(line)
     with pytest.raises(EnvConfigError, match=problem):
