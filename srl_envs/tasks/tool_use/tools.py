@@ -48,29 +48,42 @@ _SPACE = re.compile(r"\s*")
 
 
 class ToolError(EnvError, ValueError):
-    """A failed tool call; the agent reads the message, one short clause."""
+    """Failure of a tool call, whose message, one short clause, is the result of the call."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that an agent may call."""
+    """Function that an agent can call, with its schema."""
 
     name: str
+    """Name in calls, unique among the tools of an environment."""
     description: str
+    """Description in the prompt."""
     parameters: Mapping[str, Any]
-    """JSON schema of the arguments: an object with a property for each."""
+    """JSON schema of the arguments: an object with a property for each argument."""
     function: Callable[..., Any]
-    """Function that receives the arguments by name. The model reads its result: a string
-    unchanged, any other value as JSON. The message of a ToolError is the result of a failed call.
+    """Function that receives the arguments by name.
+
+    The model reads its result: a string unchanged, any other value as JSON.
     """
     strict: bool = False
-    """If True, any other exception ends the run. By default, the model reads the exception."""
+    """True if an exception other than ToolError ends the run; by default, the model reads it."""
 
     @classmethod
     def of(
         cls, function: Callable[..., Any], name: str | None = None, *, strict: bool = False
     ) -> Tool:
-        """Return the tool of a function; see `function_schema`."""
+        """Return the tool of a function, with the schema from `function_schema`.
+
+        Args:
+            function: Function with type hints and a Google-style docstring.
+            name: Name of the tool, by default that of the function.
+            strict: True if an exception other than ToolError ends the run.
+
+        Raises:
+            EnvConfigError: The function or an argument lacks a description or a type hint, or JSON
+                has no such type.
+        """
         return cls(**function_schema(function, name), function=function, strict=strict)
 
     def schema(self) -> dict[str, Any]:
@@ -81,10 +94,12 @@ class Tool:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call."""
+    """Call of a tool by an agent."""
 
     name: str
+    """Name of the tool, possibly of none."""
     arguments: Mapping[str, Any]
+    """Arguments by name, not yet validated."""
 
     @property
     def identity(self) -> str:
@@ -102,13 +117,18 @@ class ToolResult:
     """Result of a call."""
 
     name: str
+    """Name of the tool."""
     ok: bool
+    """False if the call failed."""
     content: str
     """Text of the result, or of the error."""
 
 
 class ToolRegistry:
     """Tools by name.
+
+    Args:
+        tools: Tools with different names.
 
     Raises:
         EnvConfigError: Two tools have one name, or a schema is invalid.
@@ -128,7 +148,12 @@ class ToolRegistry:
         return [tool.schema() for tool in self.tools.values()]
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Validate the arguments and make the call; the result contains any error."""
+        """Validate the arguments of a call, make the call, and return its result or error.
+
+        Raises:
+            EnvError: The function raised an EnvError that is no ToolError. A strict tool also
+                raises all other exceptions of its function.
+        """
         tool = self.tools.get(call.name)
         if tool is None:
             close = get_close_matches(call.name[:50], self.tools, n=1)
@@ -206,8 +231,12 @@ def _cut(text: str, length: int) -> str:
 def function_schema(function: Callable[..., Any], name: str | None = None) -> dict[str, Any]:
     """Return the JSON schema of a function from its signature and its Google-style docstring.
 
+    Args:
+        function: Function whose arguments have type hints and lines under "Args:".
+        name: Name of the tool, by default that of the function.
+
     Returns:
-        `{"name", "description", "parameters"}`.
+        Fields of Tool: "name", "description" and "parameters".
 
     Raises:
         EnvConfigError: The function or an argument lacks a description or a type hint, or JSON has
@@ -254,7 +283,7 @@ class _NoCall(ValueError):
 
 
 def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
-    """Return the calls, else the answer, else a ParseFailure with the reason.
+    """Return the calls in the text of an agent, or the answer, or the reason why there is neither.
 
     An answer counts only in a turn without calls, and must be marked by `Answer:`, `<answer>` or a
     box.
@@ -280,10 +309,10 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
 
 
 def _tagged(text: str) -> Iterator[Any]:
-    """Yield the JSON values between tags."""
+    """Yield the JSON values between tags; raise _NoCall if one is invalid."""
     place = text.find(OPEN)
     while place >= 0:
-        # Parsed as JSON, not up to the next tag: an argument may contain a tag.
+        # The JSON value determines the end, because an argument may contain a tag.
         start = _after_spaces(text, place + len(OPEN))
         try:
             message, end = read_json_at(text, start)
@@ -301,7 +330,7 @@ def _after_spaces(text: str, place: int) -> int:
 
 
 def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
-    """Return the calls in messages, each a call or a list of calls."""
+    """Return the calls in JSON values, each of which is a call or a list of calls."""
     calls: list[ToolCall] = []
     for message in messages:
         if not message and isinstance(message, list):
@@ -313,6 +342,7 @@ def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
 
 
 def _call(message: Any) -> ToolCall:
+    """Return the call in a JSON value; raise _NoCall if there is none."""
     if not isinstance(message, Mapping) or not isinstance(message.get("name"), str):
         raise _NoCall("a tool call is a JSON object with 'name' and 'arguments'")
     arguments = message.get("arguments", message.get("parameters", {}))
@@ -321,7 +351,7 @@ def _call(message: Any) -> ToolCall:
             arguments = read_json(arguments)
         except DocumentError:
             raise _NoCall(_NOT_JSON) from None
-    if arguments in (None, ""):  # Some models write calls without arguments so.
+    if arguments in (None, ""):  # Some models write calls without arguments in this form.
         arguments = {}
     if not isinstance(arguments, Mapping):
         raise _NoCall("a tool call's arguments are a JSON object")
