@@ -155,13 +155,13 @@ OWN: dict[str, Entry] = {
         ("social", "bargaining", "n-player", "discrete", "talk", "action masks"),
     ),
     "math_v0": Entry(
-        "srl_envs.tasks.mathematics.env:parallel_env",
+        "srl_envs.tasks.mathematics:parallel_env",
         "questions of mathematics, generated or from a file, with one right answer",
         ("task", "generated", "one-player", "n-player", "free text"),
         gymnasium_id="srl/Math-v0",
     ),
     "code_v0": Entry(
-        "srl_envs.tasks.programming.env:parallel_env",
+        "srl_envs.tasks.programming:parallel_env",
         "programs to write, generated or from a file, run against tests in a sandbox",
         ("task", "generated", "sandbox", "one-player", "n-player", "free text"),
         gymnasium_id="srl/Code-v0",
@@ -175,7 +175,7 @@ OWN: dict[str, Entry] = {
         extras=("tasks",),
     ),
     "debate_v0": Entry(
-        "srl_envs.tasks.debate.env:parallel_env",
+        "srl_envs.tasks.debate:parallel_env",
         "one speaks for a motion and one against it, and a judge says who argued better",
         ("debate", "competition", "two-player", "free text", "talk"),
     ),

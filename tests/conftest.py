@@ -43,10 +43,10 @@ def embedded_models(tmp_path_factory):
 @pytest.fixture(scope="session", autouse=True)
 def open_sandboxes():
     """Reuse the sandboxes of code_v0, because each takes half a second to start."""
-    from srl_envs.tasks.programming import env
+    from srl_envs.tasks import programming
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(env, "_sandboxes", {})
+        patch.setattr(programming, "_sandboxes", {})
         yield
 
 

@@ -13,7 +13,7 @@ from srl_agents.llm.backends.chat_backend import ChatModel, ChatRequest, seed_fr
 from srl_agents.llm.backends.token_backend import Backend, Request
 from srl_agents.llm.chat_format import ChatTurn
 from srl_agents.llm.sampling import Sampling
-from srl_envs.tasks.debate.judging import CON, PRO, TIE, Debate, JudgeError, Verdict, other
+from srl_envs.tasks.debate import CON, PRO, TIE, Debate, JudgeError, Verdict, other
 
 RULES = (
     "You judge a debate between two speakers, A and B. Look at how well each one argues: reasons, "

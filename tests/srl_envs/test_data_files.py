@@ -5,13 +5,13 @@ import json
 import pytest
 
 from srl_envs.errors import EnvConfigError
-from srl_envs.tasks.debate.env import load_topics
-from srl_envs.tasks.mathematics.env import load_problems
-from srl_envs.tasks.programming import datasets as code_files
+from srl_envs.tasks import programming
+from srl_envs.tasks.debate import load_topics
+from srl_envs.tasks.mathematics import load_problems
 from srl_envs.tasks.tool_use.search import load_documents
 
 DEEP = "[" * 400 + "]" * 400
-LOADERS = [load_topics, load_documents, load_problems, code_files.load]
+LOADERS = [load_topics, load_documents, load_problems, programming.load_problems]
 
 
 @pytest.mark.parametrize("load", LOADERS)
@@ -40,4 +40,4 @@ def test_programs_that_are_no_python_are_told_with_their_line(tmp_path, code):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"text": "?", "code": code, "test_list": ["assert f()"]}))
     with pytest.raises(EnvConfigError, match=r"line 1: .* is not Python"):
-        code_files.load(path)
+        programming.load_problems(path)

@@ -112,7 +112,7 @@ def test_long_games_and_large_seeds_are_no_size():
 
 def test_who_trusts_a_record_has_what_it_names(tmp_path, monkeypatch):
     (tmp_path / "my_motions.py").write_text(
-        "from srl_envs.tasks.debate.judging import RuleJudge\n\n"
+        "from srl_envs.tasks.debate import RuleJudge\n\n"
         "def judge():\n    return RuleJudge()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
@@ -133,7 +133,7 @@ def test_a_record_lowers_no_protection(monkeypatch):
         asked.append(minimum)
         raise UntrustedError("enough")
 
-    monkeypatch.setattr("srl_envs.tasks.programming.env._sandbox", sandbox)
+    monkeypatch.setattr("srl_envs.tasks.programming._sandbox", sandbox)
     for level in ("limits", "filtered", "strict"):
         for trusted in (False, True):
             with pytest.raises(UntrustedError, match="enough"):

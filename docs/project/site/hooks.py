@@ -18,7 +18,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ("core_srl", "srl_envs", "srl_agents", "srl_train")
+PACKAGES = ("core_srl", "srl_envs", "srl_agents", "srl_train", "srl_extensions")
 LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:)([^)#\s]+)(#[^)\s]*)?\)")
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from srl_agents.llm.judge import ASKED, RULES, LLMJudge, named
-from srl_envs.tasks.debate.env import parallel_env
-from srl_envs.tasks.debate.judging import CON, PRO, TIE, Debate, Speech
+from srl_envs.tasks.debate import parallel_env
+from srl_envs.tasks.debate import CON, PRO, TIE, Debate, Speech
 from tests.fakes import ScriptedBackend
 
 DEBATE = Debate("Tea is best.", (Speech(PRO, 1, "It warms."), Speech(CON, 1, "Coffee wakes.")))

@@ -88,7 +88,7 @@ def judged(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "judge_of_others.py").write_text(
         "from pathlib import Path\n"
-        "from srl_envs.tasks.debate.judging import RuleJudge as judge\n"
+        "from srl_envs.tasks.debate import RuleJudge as judge\n"
         f"Path({str(tmp_path / 'ran')!r}).touch()\n"
     )
     sample = Episode("debate_v0", 1, {"pro_0": "model_0", "con_0": "model_0"}, ())
