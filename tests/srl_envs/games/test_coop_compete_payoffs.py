@@ -105,5 +105,5 @@ def test_selfish_equilibrium():
     assert value == approx(0.65)
     assert TeamBattleRules(cooperation_weight=0.0).selfish_equilibrium()[0] == 0.0
     assert TeamBattleRules(cooperation_weight=2.0).selfish_equilibrium()[0] == 1.0
-    with pytest.raises(EnvConfigError, match="equal"):
+    with pytest.raises(EnvConfigError, match="team_size"):
         TeamBattleRules((2, 3)).selfish_equilibrium()

@@ -65,7 +65,7 @@ def test_a_drawn_maze():
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["A#", "#G"], "with a way from there"),
+        (["A#", "#G"], "reachable"),
         (["A.", "G"], "equally long lines"),
         (["A.", "Gx"], "equally long lines of A, G, # and ., got 'Gx'"),
         (["A."], "one A and one G"),
