@@ -194,10 +194,10 @@ def test_the_level_seed_is_apart_from_the_episode_seed():
 
 def test_held_out_levels_are_not_played_by_mistake():
     holdout = MazeRecipe().level_seeds("test", 1)[0]
-    with pytest.raises(EnvConfigError, match=f"level_seed {holdout} makes a maze of the test"):
+    with pytest.raises(EnvConfigError, match=f"level_seed .* got {holdout}"):
         parallel_env(level_seed=holdout)
     parallel_env(level_seed=holdout, split="test")
     env = parallel_env()
-    with pytest.raises(EnvConfigError, match="plays the train split"):
+    with pytest.raises(EnvConfigError, match="train split"):
         env.reset(options={"level_seed": holdout})
     parallel_env(split="any").reset(options={"level_seed": holdout})

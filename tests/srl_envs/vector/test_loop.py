@@ -81,10 +81,13 @@ def test_seats_that_leave_early_wait_for_the_others():
 @pytest.mark.parametrize(
     ("make_env", "message"),
     [
-        (lambda: Countdown(observation=spaces.Dict({"a": spaces.Discrete(2)})), "one shape"),
+        (
+            lambda: Countdown(observation=spaces.Dict({"a": spaces.Discrete(2)})),
+            "observations must be arrays",
+        ),
         (lambda: Countdown(actions=spaces.Box(0, 1, (2,))), "actions must be Discrete"),
-        (lambda: Countdown(actions=spaces.Discrete(2, start=1)), "from 0 on"),
-        (lambda: make("coop_compete_v0", obs_mode="llm"), "choose obs_mode='vector'"),
+        (lambda: Countdown(actions=spaces.Discrete(2, start=1)), "start 0"),
+        (lambda: make("coop_compete_v0", obs_mode="llm"), "obs_mode"),
     ],
 )
 def test_spaces_that_do_not_fit_are_refused(make_env, message):
