@@ -61,18 +61,18 @@ def test_actions_with_words_are_judged_by_their_words():
 
 
 @pytest.mark.parametrize("reward", [None, "1", float("nan"), np.array([1.0])])
-def test_what_is_no_reward_is_refused(reward):
+def test_rewards_must_be_finite_numbers(reward):
     env = CustomRewards(registry.make("coop_compete_v0"), lambda output, context: reward)
     env.reset(seed=0)
-    with pytest.raises(EnvError, match="must give a finite number"):
+    with pytest.raises(EnvError, match="reward_function must return a finite number"):
         env.step(dict.fromkeys(env.agents, 1))
 
 
-def test_what_is_no_game_or_no_function():
-    with pytest.raises(EnvConfigError, match="CustomRewards got 5: give a PettingZoo ParallelEnv"):
+def test_environment_and_function_are_checked():
+    with pytest.raises(EnvConfigError, match="env must be a PettingZoo ParallelEnv, got 5"):
         CustomRewards(5, None)
-    with pytest.raises(EnvConfigError, match="reward_function is 5: give a function"):
+    with pytest.raises(EnvConfigError, match="reward_function must be a function"):
         CustomRewards(registry.make("coop_compete_v0"), 5)
     env = CustomRewards(registry.make("coop_compete_v0"))
-    with pytest.raises(EnvConfigError, match="reward_function is 'length': give a function"):
+    with pytest.raises(EnvConfigError, match="got 'length'"):
         env.reward_function = "length"

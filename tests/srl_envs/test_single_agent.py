@@ -53,11 +53,9 @@ def test_plays_the_same_game_as_the_parallel_form():
         over = terminated or truncated
 
 
-def test_games_of_several_are_refused():
-    with pytest.raises(
-        EnvConfigError, match="plays one agent, and the game has 2: give num_agents"
-    ):
+def test_games_with_several_agents_raise():
+    with pytest.raises(EnvConfigError, match="num_agents"):
         single_agent_env("maze_race_v0")
-    with pytest.raises(EnvConfigError, match="has 8"):
+    with pytest.raises(EnvConfigError, match="num_agents"):
         SingleAgentEnv(registry.make("team_battle_v0"))
     assert single_agent_env("staged_v0", num_agents=1).reset(seed=0)[0].shape == (9,)

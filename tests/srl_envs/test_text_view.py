@@ -5,7 +5,6 @@ import pickle
 import re
 
 import pytest
-from gymnasium import spaces
 from hypothesis import given, settings
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 from pytest import approx
@@ -179,9 +178,9 @@ def test_text_env_refuses():
         env.step(["a"])
     bare = registry.make("coop_compete_v0")
     bare.text_view = None
-    with pytest.raises(EnvError, match="has no text view"):
+    with pytest.raises(EnvError, match="env must have a `text_view`"):
         TextEnv(bare)
-    with pytest.raises(EnvError, match="TextEnv got 5: give a PettingZoo ParallelEnv"):
+    with pytest.raises(EnvError, match="env must be a PettingZoo ParallelEnv, got 5"):
         TextEnv(5)
 
 
@@ -195,8 +194,6 @@ def test_text_space():
     space.seed(0)
     assert samples[0] == space.sample()
     assert len(space.sample((3, None))) == 3
-    ours, theirs = TextSpace(300, seed=0), TextSpace(300, seed=0)
-    assert [ours.sample() for _ in range(5)] == [spaces.Text.sample(theirs) for _ in range(5)]
     assert space == TextSpace(10) and space != TextSpace(11) and space != "TextSpace(10)"
     assert repr(space) == "TextSpace(10)"
     assert copy.deepcopy(space) == pickle.loads(pickle.dumps(space)) == space

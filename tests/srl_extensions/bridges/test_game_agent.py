@@ -62,7 +62,7 @@ def test_the_reward_is_that_of_our_own_training():
 
 
 def test_one_agent_is_left_and_partners_are_checked():
-    with pytest.raises(EnvError, match="agent_0, agent_1 are left to one model"):
+    with pytest.raises(EnvError, match="agent_0, agent_1"):
         GameAgent(replace(GAME, partners={}))
     with pytest.raises(PolicyError, match="tit_for_tatt"):
         GameAgent(replace(GAME, partners={"agent_1": "tit_for_tatt"}))
