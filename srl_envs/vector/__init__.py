@@ -16,6 +16,7 @@ from gymnasium import spaces
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError
+from srl_envs.tables import Plugin
 from srl_envs.vector.array_env import ArrayGame
 from srl_envs.vector.loop import SyncVectorGame
 from srl_envs.vector.vector_env import VectorGame
@@ -44,8 +45,8 @@ def make(name: str, num_envs: int = 1, **parameters: Any) -> VectorGame:
             raise EnvConfigError(
                 f"{option} must be {allowed!r} for vectorized games, got {getattr(game, option)!r}"
             )
-    array_form = registry.array_form(name)
-    if array_form is not None:
-        made: VectorGame = array_form(game, num_envs)
+    entry = registry.ENVS.get(name)
+    if entry is not None and entry.array_form is not None:
+        made: VectorGame = Plugin(entry.array_form).load()(game, num_envs)
         return made
     return SyncVectorGame(lambda: registry.make(name, **parameters), num_envs)

@@ -49,7 +49,7 @@ def test_what_the_function_gives_is_made(my_games):
         ("my own:games", {}, "is no 'module:function'"),
         ("my_own_games:nim", {"masks": 1}, "'masks' (did you mean 'mask'?)"),
         ("my_own_games:sized", {}, "my_own_games:sized: missing a required argument: 'size'"),
-        ("my_own_games:turn_based", {}, "must give a PettingZoo ParallelEnv"),
+        ("my_own_games:turn_based", {}, "must return a PettingZoo ParallelEnv"),
         ("custom:nim_v0", {}, "there is no environment 'custom:nim_v0': it was an object"),
     ],
 )

@@ -172,7 +172,7 @@ def test_text_env_refuses():
     env.reset()
     with pytest.raises(EnvError, match="no action for agent_1"):
         env.step({"agent_0": "compete"})
-    with pytest.raises(EnvError, match="'agent_9', who is not among"):
+    with pytest.raises(EnvError, match="'agent_9', which is not among"):
         env.step({"agent_0": "compete", "agent_1": "compete", "agent_9": "compete"})
     with pytest.raises(EnvError, match="actions must be a mapping agent -> action, got \\['a'\\]"):
         env.step(["a"])

@@ -120,7 +120,7 @@ IMPOSSIBLE = [
     (lambda actions: actions | {next(iter(actions)): "cooperate"}, "'cooperate' .* is outside"),
     (lambda actions: actions | {next(iter(actions)): np.array([1])}, "is outside"),
     (lambda actions: dict(list(actions.items())[1:]), "no action for .*_0: step.. needs one"),
-    (lambda actions: actions | {"nobody_7": 1}, "an action for 'nobody_7', who is not among"),
+    (lambda actions: actions | {"nobody_7": 1}, "an action for 'nobody_7', which is not among"),
     (lambda actions: list(actions.values()), "must be a mapping"),
     (lambda actions: {}, "no action for"),
 ]
