@@ -16,7 +16,7 @@ def length_of(model_output, context):
 
 
 @pytest.mark.parametrize("name", ["team_battle_v0", "maze_v0", "math_v0"])
-def test_any_environment_keeps_the_contract_with_rewards_of_ones_own(name):
+def test_custom_rewards_keep_the_contract(name):
     def make():
         return CustomRewards(registry.make(name, max_cycles=8), lambda output, context: 1.5)
 
@@ -25,7 +25,7 @@ def test_any_environment_keeps_the_contract_with_rewards_of_ones_own(name):
     parallel_seed_test(make)
 
 
-def test_a_function_sees_the_answer_and_the_circumstances():
+def test_reward_function_receives_answer_and_context():
     told = []
 
     def judge(model_output, context):
@@ -53,7 +53,7 @@ def test_a_function_sees_the_answer_and_the_circumstances():
     assert told[-1][1]["round"] == 0
 
 
-def test_actions_with_words_are_judged_by_their_words():
+def test_text_actions_are_rewarded_by_their_text():
     env = CustomRewards(registry.make("coop_compete_pair_v0"), length_of)
     env.reset(seed=0)
     _, rewards, *_ = env.step({"agent_0": TextAction(1, "I cooperate"), "agent_1": 1})

@@ -1,4 +1,4 @@
-"""Games of others with words on top: legal, whole, and honest about what was played."""
+"""Text views of third-party games: actions, masks, infos and prompts."""
 
 import numpy as np
 import pytest
@@ -46,11 +46,11 @@ def nim(mask="observation", **settings):
         ),
     ],
 )
-def test_every_promise_of_our_own_environments_is_kept(make):
+def test_own_environments_fulfill_the_contract(make):
     check_environment(make)
 
 
-def test_how_a_parallel_game_reads():
+def test_texts_of_a_parallel_game():
     env = TextEnv(never_twice())
     seen, _ = env.reset(seed=0)
     assert seen["player_0"] == (
@@ -64,7 +64,7 @@ def test_how_a_parallel_game_reads():
     assert type(rewards["player_0"]) is float
 
 
-def test_how_a_turn_based_game_reads():
+def test_texts_of_a_turn_based_game():
     env = TextEnv(nim(describe=lambda _, seen: f"You see: {seen['observation']} left"))
     seen, infos = env.reset(seed=0)
     assert "On your turn 'pass', or what cannot be read, plays the first move" in seen["player_1"]
@@ -99,7 +99,7 @@ def test_turns_to_the_end():
         game.step({"player_1": 0})
 
 
-def test_what_is_illegal_plays_the_default_or_the_first_legal_action():
+def test_illegal_action_plays_default_or_first_legal():
     game = never_twice(default_action=1)
     game.reset(seed=0)
     game.step({"player_0": 0, "player_1": 1})
@@ -114,7 +114,7 @@ def test_what_is_illegal_plays_the_default_or_the_first_legal_action():
     assert [infos[seat]["illegal"] for seat in turns.agents] == [True, True]
 
 
-def test_feedback_names_what_was_really_played():
+def test_feedback_names_the_played_action():
     reason = "no legal choice stood alone on the last line"
     env = TextEnv(nim())
     env.reset(seed=0)
@@ -138,7 +138,7 @@ def test_feedback_names_what_was_really_played():
     assert [infos[seat]["action"] for seat in same.agents] == [0, 1]
 
 
-def test_a_seat_that_leaves_is_not_asked_again():
+def test_agents_that_ended_need_no_action():
     game = never_twice()
     game.reset(seed=0)
     for action in (0, 1, 2):
@@ -149,7 +149,7 @@ def test_a_seat_that_leaves_is_not_asked_again():
     assert [len(turn) for turn in episode.turns] == [2, 2, 2, 1]
 
 
-def test_a_description_of_ones_own_is_given_what_the_seat_observes():
+def test_custom_description_receives_the_observation():
     env = with_text(
         Nim(), rules="r", answers=("one", "two"), describe=lambda seat, seen: f"{seat}: {seen}"
     )
