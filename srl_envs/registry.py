@@ -70,11 +70,6 @@ def _maze(summary: str, *tags: str, **defaults: Any) -> Entry:
     )
 
 
-def _documented_maze(layout: str) -> Entry:
-    summary = f"find the way through the documented {layout} maze"
-    return _maze(summary, "deterministic", "one-player", layout=layout)
-
-
 OWN: dict[str, Entry] = {
     "coop_compete_v0": Entry(
         "srl_envs.games.coop_compete:parallel_env",
@@ -116,9 +111,15 @@ OWN: dict[str, Entry] = {
     "maze_v0": _maze(
         "find the way to the goal, in a new maze every episode", "generated", "one-player"
     ),
-    "maze_simple_v0": _documented_maze("simple"),
-    "maze_medium_v0": _documented_maze("medium"),
-    "maze_complex_v0": _documented_maze("complex"),
+    **{
+        f"maze_{layout}_v0": _maze(
+            f"find the way to the goal of a fixed {size} maze",
+            "deterministic",
+            "one-player",
+            layout=layout,
+        )
+        for layout, size in (("simple", "5x5"), ("medium", "7x7"), ("complex", "10x10"))
+    },
     "maze_race_v0": _maze(
         "two agents in one maze: the first at the goal wins",
         "generated",

@@ -457,15 +457,15 @@ class VectorMaze(ArrayGame):
         return np.asarray(away)
 
     def _nearest(self, places: np.ndarray) -> np.ndarray:
-        away = self._apart(places)
-        away[:, range(self.num_agents), range(self.num_agents)] = len(self._x)
-        return np.take_along_axis(places, away.argmin(axis=2), axis=1)
+        """Return the cell (N, A) of the nearest other agent."""
+        return np.take_along_axis(places, self._apart(places, len(self._x)).argmin(axis=2), axis=1)
 
     def _farthest(self, places: np.ndarray) -> np.ndarray:
-        away = self._apart(places)
-        away[:, range(self.num_agents), range(self.num_agents)] = -1
-        return np.take_along_axis(places, away.argmax(axis=2), axis=1)
+        """Return the cell (N, A) of the farthest other agent."""
+        return np.take_along_axis(places, self._apart(places, -1).argmax(axis=2), axis=1)
 
-    def _apart(self, places: np.ndarray) -> np.ndarray:
-        """Return the distances (N, A, A) between agents."""
-        return self._away(places[:, :, None], places[:, None, :])
+    def _apart(self, places: np.ndarray, own: int) -> np.ndarray:
+        """Return the distances (N, A, A) between agents, with `own` on the diagonal."""
+        away = self._away(places[:, :, None], places[:, None, :])
+        away[:, range(self.num_agents), range(self.num_agents)] = own
+        return away

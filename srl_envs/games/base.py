@@ -55,15 +55,8 @@ def metadata_of(
 class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Base class of PettingZoo ParallelEnvs that last at most `max_cycles` rounds.
 
-    Subclasses are SimultaneousGame (discrete actions) and FreeTextGame (texts as actions).
-
-    Args:
-        agents: Names of the agents.
-        low: Lower bound of each feature of an agent's observation vector.
-        high: Upper bounds; the greatest is the upper bound of all features.
-        max_cycles: Number of rounds after which an episode is truncated, at least 1.
-        obs_mode: One of OBSERVATION_MODES.
-        render_mode: One of `render_modes`, or None.
+    Subclasses are SimultaneousGame (discrete actions), whose arguments include those of this class,
+    and FreeTextGame (texts as actions).
     """
 
     metadata: ClassVar[dict[str, Any]]

@@ -5,7 +5,7 @@ Both read the answer of an action that is a srl_envs.text.TextAction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -48,27 +48,22 @@ def spoken(observation: Any) -> list[tuple[str, str]]:
     return [(speaker, words[:-1]) for speaker, says, words in parts if says]
 
 
-def _trading_keywords(answer: str) -> float:
-    words = answer.casefold()
-    if "cooperate" in words or "trade" in words:
-        return 2.5
-    return 1.5 if "compete" in words else 1.0
-
-
-def _negotiation_keywords(answer: str) -> float:
-    words = answer.casefold()
-    if "compromise" in words or "agree" in words:
-        return 3.0
-    return 1.3 if "insist" in words else 1.0
-
-
-KEYWORD_REWARDS: Mapping[str, Callable[[str], float]] = MappingProxyType(
-    {"trading": _trading_keywords, "negotiation": _negotiation_keywords}
+KEYWORD_REWARDS: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {
+        "trading": {"cooperate": 2.5, "trade": 2.5, "compete": 1.5},
+        "negotiation": {"compromise": 3.0, "agree": 3.0, "insist": 1.3},
+    }
 )
-"""Reward of an answer for its keywords, by scenario.
+"""Reward of an answer that contains a keyword, by scenario and keyword."""
 
-Keywords are found anywhere, also in other words: "I disagree" earns the reward for 'agree'.
-"""
+
+def keyword_reward(scenario: str, answer: str) -> float:
+    """Return the reward of the first keyword of the scenario in an answer, else 1.
+
+    Keywords are found anywhere, also in other words: "I disagree" earns the reward for 'agree'.
+    """
+    words = answer.casefold()
+    return next((pays for word, pays in KEYWORD_REWARDS[scenario].items() if word in words), 1.0)
 
 
 class TalkingGame(base.SimultaneousGame):
@@ -76,7 +71,7 @@ class TalkingGame(base.SimultaneousGame):
 
     With `messages`, the text above the last line of an answer is part of the next observation of
     all other agents, under "messages" and in "text". With `keyword_rewards`, a TextAction earns
-    `KEYWORD_REWARDS[scenario]`, and `infos[agent]["game_reward"]` is the reward of the game.
+    `keyword_reward(scenario, text)`, and `infos[agent]["game_reward"]` is the reward of the game.
     """
 
     scenario: str
@@ -113,7 +108,7 @@ class TalkingGame(base.SimultaneousGame):
             for agent, info in infos.items():
                 info["game_reward"] = rewards[agent]
                 if agent in words:
-                    rewards[agent] = KEYWORD_REWARDS[self.scenario](words[agent])
+                    rewards[agent] = keyword_reward(self.scenario, words[agent])
         return outcome
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:

@@ -40,11 +40,7 @@ MISMATCH_PENALTY = 0.1  # subtracted if the two agents of a pair choose differen
 
 @dataclass(frozen=True)
 class CoopCompeteRules(ChoiceRules):
-    """Rewards without noise, for the arguments of CoopCompete.
-
-    Raises:
-        EnvConfigError: An argument is out of range.
-    """
+    """Rewards without noise, for the arguments of CoopCompete."""
 
     num_agents: int = 4
     cooperation_level: float = 0.6

@@ -18,23 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from srl_envs.games import bargaining, base
-from srl_envs.games.bargaining import (
-    ISSUES,
-    POINTS,
-    Bargain,
-    NegotiationRules,
-    assessment,
-)
+from srl_envs.games.bargaining import ISSUES, POINTS, Bargain, NegotiationRules, assessment
 from srl_envs.games.base import VectorLayout
 from srl_envs.games.cheap_talk import MESSAGE_RULE, TalkingGame, heard
-from srl_envs.text import (
-    LISTED,
-    ParseFailure,
-    any_of,
-    cost_of_unread,
-    parse_statement,
-    round_of,
-)
+from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement, round_of
 from srl_envs.validation import parallel_form
 
 OBSERVATION_FIELDS = (
@@ -69,11 +56,6 @@ def _actions(rules: NegotiationRules) -> dict[str, int]:
     proposals = (f"propose {_terms(rules.named(deal))}" for deal in range(len(rules.deals)))
     answers = ("pass", "accept", "walk away", *proposals)
     return {answer: action for action, answer in enumerate(answers)}
-
-
-@lru_cache(maxsize=64)
-def _answers(rules: NegotiationRules) -> tuple[str, ...]:
-    return tuple(_actions(rules))
 
 
 @dataclass(frozen=True)
@@ -134,7 +116,7 @@ class NegotiationView:
         return " ".join(parts) + heard(observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        return _answers(self.bargain)
+        return tuple(_actions(self.bargain))
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
         """Return the action that an answer names, as parse_choice does. Never raises.

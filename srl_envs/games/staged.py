@@ -45,11 +45,7 @@ FEW, MANY = 0.3, 0.7  # the penalty applies to cooperating below FEW and competi
 
 @dataclass(frozen=True)
 class StagedRules(ChoiceRules):
-    """Rewards without noise, for the arguments of Staged.
-
-    Raises:
-        EnvConfigError: An argument is out of range.
-    """
+    """Rewards without noise, for the arguments of Staged."""
 
     num_agents: int = 8
     difficulty: float = 0.3

@@ -41,11 +41,7 @@ DRAW = 1e-9  # difference in mean reward per member that still counts as equal
 
 @dataclass(frozen=True)
 class TeamBattleRules(ChoiceRules):
-    """Rewards after the warm-up, without noise, for the arguments of TeamBattle.
-
-    Raises:
-        EnvConfigError: An argument is out of range.
-    """
+    """Rewards after the warm-up, without noise, for the arguments of TeamBattle."""
 
     team_sizes: tuple[int, int] = (4, 4)
     difficulty: float = 0.3

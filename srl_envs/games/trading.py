@@ -37,14 +37,7 @@ from srl_envs.games.trading_market import (
     TradingRules,
     worth_of,
 )
-from srl_envs.text import (
-    LISTED,
-    ParseFailure,
-    any_of,
-    cost_of_unread,
-    parse_statement,
-    round_of,
-)
+from srl_envs.text import LISTED, ParseFailure, any_of, cost_of_unread, parse_statement, round_of
 from srl_envs.validation import parallel_form
 
 OBSERVATION_FIELDS = (
@@ -128,11 +121,6 @@ def _actions(rules: TradingRules, agents: tuple[str, ...], agent: str) -> dict[s
     return {answer: action for action, answer in enumerate(answers)}
 
 
-@lru_cache(maxsize=256)
-def _answers(rules: TradingRules, agents: tuple[str, ...], agent: str) -> tuple[str, ...]:
-    return tuple(_actions(rules, agents, agent))
-
-
 @dataclass(frozen=True)
 class TradingView:
     """Text view of SocialTrading."""
@@ -205,7 +193,7 @@ class TradingView:
         return " ".join(parts) + heard(observation)
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        return _answers(self.market, self.agents, agent)
+        return tuple(_actions(self.market, self.agents, agent))
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
         """Return the action that an answer names, as parse_choice does. Never raises.

@@ -143,14 +143,10 @@ def _refuse_misfits(env: Any) -> None:
     if not isinstance(acts, spaces.Discrete) or acts.start != 0:
         raise EnvConfigError(f"actions must be Discrete, with start 0, got {acts}")
     for agent in agents:
-        other = env.observation_space(agent)
-        if (other.shape, other.dtype) != (seen.shape, seen.dtype):
+        other_seen, other_acts = env.observation_space(agent), env.action_space(agent)
+        same = (other_seen.shape, other_seen.dtype) == (seen.shape, seen.dtype)
+        if not same or other_acts != acts:
             raise EnvConfigError(
-                f"all agents must have the same observations, got {seen} for {agents[0]} and "
-                f"{other} for {agent}"
-            )
-        if env.action_space(agent) != acts:
-            raise EnvConfigError(
-                f"all agents must have the same actions, got {acts} for {agents[0]} and "
-                f"{env.action_space(agent)} for {agent}"
+                f"all agents must have the same spaces, got {seen} and {acts} for {agents[0]}, "
+                f"{other_seen} and {other_acts} for {agent}"
             )

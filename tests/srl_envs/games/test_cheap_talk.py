@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from srl_envs import registry
-from srl_envs.games.cheap_talk import KEYWORD_REWARDS, message_in
+from srl_envs.games.cheap_talk import keyword_reward, message_in
 from srl_envs.text import NOT_LEGAL_NOW, TextAction, TextEnv
 
 GAMES = ("social_trading_v0", "social_negotiation_v0")
@@ -80,7 +80,7 @@ def test_without_messages_texts_are_not_shown():
 )
 def test_keyword_rewards(name, answer, reward):
     env = registry.make(name, keyword_rewards=True)
-    assert KEYWORD_REWARDS[env.scenario](answer) == reward
+    assert keyword_reward(env.scenario, answer) == reward
     env.reset(seed=0)
     actions = {agent: TextAction(0, answer) for agent in env.agents} | {env.agents[-1]: 0}
     _, rewards, *_, infos = env.step(actions)
