@@ -168,7 +168,7 @@ class Explorer(MazeWalker):
         reached = [goal]
         for cell in reached:  # grows as we go: breadth first
             for there in self._around[cell]:
-                if there >= 0 and away[there] == far and not walls[there]:
+                if there < far and away[there] == far and not walls[there]:
                     away[there] = away[cell] + 1
                     reached.append(there)
         return away

@@ -18,7 +18,7 @@ from srl_envs.games.base import VectorLayout
 from srl_envs.games.trading import field_sizes
 from srl_envs.games.trading_market import TradingRules
 
-COMMON, FAVOURITE = np.mean(market.COMMON_VALUES), np.mean(market.FAVOURITE_VALUES)
+COMMON, FAVOURITE = np.mean(market.COMMON_VALUES), np.mean(market.FAVORITE_VALUES)
 UNLIKELY = 0.05  # that somebody offers, or accepts, what it loses by
 DECLINED = 0.5  # what a declined offer leaves of a hope: the other may lack the goods, or not want
 TRUSTED = 0.5  # the least reputation to deal with; who has promised nothing yet has it

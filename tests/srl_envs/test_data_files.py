@@ -1,4 +1,4 @@
-"""Files of data: what is wrong in them is said in one kind of error, with file and line."""
+"""Data files: every mistake raises EnvConfigError with file and line."""
 
 import json
 
@@ -27,7 +27,7 @@ def test_every_loader_names_file_and_line(tmp_path, load, line):
 
 
 @pytest.mark.parametrize("load", LOADERS)
-def test_what_is_no_text_or_not_there_is_told(tmp_path, load):
+def test_missing_or_blank_texts_raise(tmp_path, load):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'"\xff"')
     for wrong in (path, tmp_path / "none.jsonl", tmp_path):
@@ -36,7 +36,7 @@ def test_what_is_no_text_or_not_there_is_told(tmp_path, load):
 
 
 @pytest.mark.parametrize("code", ["def f(:", "(" * 5000, "-" * 100_000 + "1", "\x00"])
-def test_programs_that_are_no_python_are_told_with_their_line(tmp_path, code):
+def test_syntax_error_in_data_file_names_its_line(tmp_path, code):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"text": "?", "code": code, "test_list": ["assert f()"]}))
     with pytest.raises(EnvConfigError, match=r"line 1: .* is not Python"):

@@ -62,7 +62,7 @@ def test_reward_equals_that_of_our_trainer():
 
 
 def test_partners_leave_one_agent_and_are_checked():
-    with pytest.raises(EnvError, match="agent_0, agent_1 are left to one model"):
+    with pytest.raises(EnvError, match="agent_0, agent_1"):
         GameAgent(replace(GAME, partners={}))
     with pytest.raises(PolicyError, match="tit_for_tatt"):
         GameAgent(replace(GAME, partners={"agent_1": "tit_for_tatt"}))
