@@ -6,18 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from srl_envs.loading import pip_line
-from srl_train.metrics.tables import MISSING, aligned, measured, number
+from srl_extensions.pages.document import (
+    Block,
+    Document,
+    Heatmap,
+    Notes,
+    PageSection,
+    Table,
+    Text,
+    table,
+)
+from srl_train.metrics.tables import MISSING, aligned, number
 
 SHOWN_FAILURES = 20
 NO_MATCH = "no ratings: a match requires three players, or an environment that names winners."
 NO_OPENSKILL = f"no ratings: OpenSkill is not installed: {pip_line('judge')}."
-Block = Mapping[str, Any]
-"""Block of a page as JSON data, with the fields of a class in srl_extensions/pages/document.py."""
 RANKINGS = {"alpha_rank": "alpha-rank", "nash_weight": "Nash weight", "nash_value": "Nash value"}
 
 
-def page(record: Mapping[str, Any]) -> Block:
-    """Return the document of a results.json."""
+def page(record: Mapping[str, Any]) -> Document:
+    """Return the page of a results.json."""
     arenas = record["arenas"]
     names = [one["name"] for one in record["players"]]
     failed = [
@@ -29,20 +37,15 @@ def page(record: Mapping[str, Any]) -> Block:
     notes: list[Block] = []
     if failed:
         title = f"{len(failed)} games failed and are not counted; the first {SHOWN_FAILURES}"
-        notes = [{"kind": "notes", "title": title, "lines": failed[:SHOWN_FAILURES]}]
+        notes = [Notes(title, failed[:SHOWN_FAILURES])]
     sections = []
     if record["overall"] is not None:
         blocks = ratings(record["overall"], None)
-        sections = [{"title": "Ratings over all environments", "blocks": blocks}]
+        sections = [PageSection("Ratings over all environments", blocks)]
     for arena in arenas:
         blocks = [_matrix(arena), *_tables(arena)]
-        sections.append({"title": arena["name"], "blocks": blocks})
-    return {
-        "title": f"Cross-play of {len(names)} players",
-        "subtitle": " · ".join(names),
-        "blocks": notes,
-        "sections": sections,
-    }
+        sections.append(PageSection(arena["name"], blocks))
+    return Document(f"Cross-play of {len(names)} players", " · ".join(names), notes, sections)
 
 
 def table_of_arena(arena: Mapping[str, Any]) -> str:
@@ -91,31 +94,22 @@ def ratings(rated: Mapping[str, Any] | None, rankings: Mapping[str, Any] | None)
         if rankings is not None:
             row += [f"{rankings[one['player']][key]:z.3f}" for key in RANKINGS]
         rows.append(row)
-    shown = [_table(headers, rows)] if len(headers) > 1 else []
+    shown = [table(headers, rows)] if len(headers) > 1 else []
     if not matches:
-        return [*([_text("Rankings", "heading")] if shown else ()), *shown, _text(missing)]
+        return [*([Text("Rankings", "heading")] if shown else ()), *shown, Text(missing)]
     heading = f"Ratings by {rated['by']}, over {matches} matches"
-    return [_text(heading, "heading"), *shown]
+    return [Text(heading, "heading"), *shown]
 
 
 def as_lines(blocks: Sequence[Block]) -> list[str]:
     """Return the texts and tables among the blocks as lines for a terminal."""
     found: list[str] = []
     for block in blocks:
-        if block["kind"] == "text":
-            found.append(block["text"])
-        elif block["kind"] == "table":
-            found += aligned([block["headers"], *block["rows"]])
+        if isinstance(block, Text):
+            found.append(block.text)
+        elif isinstance(block, Table):
+            found += aligned([block.headers, *block.rows])
     return found
-
-
-def _text(text: str, style: str = "quiet") -> Block:
-    return {"kind": "text", "text": text, "style": style}
-
-
-def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Block:
-    shown, *cells = measured(headers, rows)
-    return {"kind": "table", "headers": shown, "rows": cells}
 
 
 def _tables(arena: Mapping[str, Any]) -> list[Block]:
@@ -133,8 +127,8 @@ def _tables(arena: Mapping[str, Any]) -> list[Block]:
         ]
         headers = ["method", "seeds", "self-play", "cross-play", "gap", "95 % interval"]
         blocks += [
-            _text("Self-play and cross-play of independent seeds", "heading"),
-            _table(headers, rows),
+            Text("Self-play and cross-play of independent seeds", "heading"),
+            table(headers, rows),
         ]
     return blocks
 
@@ -149,15 +143,14 @@ def _matrix(arena: Mapping[str, Any]) -> Block:
             f"{_interval(cell['interval'])}, {cell['games']} games, {cell['failed']} failed"
         )
 
-    return {
-        "kind": "heatmap",
-        "title": "Raw return per agent and episode of the row's player, playing with the column's, "
+    return Heatmap(
+        "Raw return per agent and episode of the row's player, playing with the column's, "
         "and its 95 % interval",
-        "labels": arena["players"],
-        "values": each(lambda cell: cell["mean"]),
-        "notes": each(lambda cell: "" if cell["interval"] is None else _interval(cell["interval"])),
-        "hints": each(hint),
-    }
+        arena["players"],
+        values=each(lambda cell: cell["mean"]),
+        notes=each(lambda cell: "" if cell["interval"] is None else _interval(cell["interval"])),
+        hints=each(hint),
+    )
 
 
 def _mean_in_words(cell: Mapping[str, Any]) -> str:

@@ -98,12 +98,24 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
+@dataclass(frozen=True)
+class Heatmap:
+    """Square table of numbers on a color scale, with a note below and a tooltip on each cell."""
+
+    title: str
+    labels: Sequence[str]
+    """Labels of the rows; the columns have the same order."""
+    values: Sequence[Sequence[float | None]]
+    notes: Sequence[Sequence[str]]
+    hints: Sequence[Sequence[str]]
+
+
 Card = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class Cards:
-    """Headline of a page: a name, a value and more words per card."""
+    """Headline numbers: a label, a value and an explanation for each card."""
 
     cards: Sequence[Card]
 
@@ -154,7 +166,7 @@ class Runs:
     runs: Sequence[Mapping[str, Any]]
 
 
-Block = RoundProgress | Runs | Figure | Table | Cards | Notes | Text | Transcript
+Block = RoundProgress | Runs | Figure | Table | Heatmap | Cards | Notes | Text | Transcript
 
 
 @dataclass(frozen=True)

@@ -321,7 +321,9 @@ function progress(block) {
     text("div", "words", block.words.join(" \u00b7 ")));
 }
 
-const DRAW = { roundprogress: progress, table, heatmap, cards, notes, text: paragraph, figure, panel, raster, transcript };
+// Drawing function of each kind of block. The kind is the class name in document.py in lower case.
+const DRAW = { roundprogress: progress, table, heatmap, cards, notes, text: paragraph, figure, panel,
+  raster, transcript };
 const draw = (block) => {
   const element = DRAW[block.kind](block);
   ELEMENT.set(block, element);
