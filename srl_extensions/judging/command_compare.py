@@ -20,7 +20,6 @@ from srl_extensions.judging.aggregates import (
     probability_of_improvement,
 )
 from srl_extensions.judging.shared import with_interval, write_results
-from srl_train.cli import COMMANDS
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_record, add_seed, check_numbers
 from srl_train.errors import ConfigError
@@ -57,13 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare the methods, print the comparison and write it."""
+    from srl_extensions.pages.run_folder import load  # The base install has no pydantic.
+
     check_numbers(args)
     named = [_split(word) for word in args.runs]
     names = [folder.resolve().name for _, folder in named]
     labels = names if len(set(names)) == len(names) else [str(folder) for _, folder in named]
     loaded = [
-        (method, label, COMMANDS.load("report").load(folder))
-        for (method, folder), label in zip(named, labels, strict=True)
+        (method, label, load(folder)) for (method, folder), label in zip(named, labels, strict=True)
     ]
     if args.out is not None:
         refuse_unwritable("--out", args.out)

@@ -17,7 +17,7 @@ from srl_extensions.judging import cross_play, crossplay_page
 from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
 from srl_extensions.judging.ratings import can_rate, rate_together
 from srl_extensions.judging.shared import PLAYERS, NamedPlayers, write_results
-from srl_train.cli import COMMANDS
+from srl_extensions.pages.document import write_page
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, setting
 from srl_train.errors import ConfigError
@@ -86,9 +86,7 @@ def run(args: argparse.Namespace) -> int:
         "arenas": found,
         "overall": asdict(rate_together(played, args.seed)) if rates_all else None,
     }
-    page = COMMANDS.load("report").write_page(
-        crossplay_page.page(record), args.out / "results.html"
-    )
+    page = write_page(crossplay_page.page(record), args.out / "results.html")
     if not args.quiet and rates_all:
         tell(
             "\n".join(

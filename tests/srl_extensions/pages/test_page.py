@@ -53,7 +53,7 @@ def everywhere(text: str) -> Document:
     pairs = [[text] * 2] * 2
     heatmap = Heatmap(text, [text, text], [[0.0, 1.0], [None, 0.5]], pairs, pairs)
     blocks = [
-        Figure([Panel(text, [line, Line(text, [0], [1.0])], [(text, 0.7)], window=2, across=text),
+        Figure([Panel(text, [line, Line(text, [0], [1.0])], [(text, 0.7)], across=text),
                 Panel(text, [line], percent=True), Raster(text, [(text, [0])], [0, 1])], text),
         Table([text], [[text]]),
         heatmap,
@@ -96,13 +96,13 @@ def test_a_report_is_drawn_without_complaint(tmp_path):
 def test_lines_are_smoothed_and_named_with_their_last_value(tmp_path):
     values = [0.0, 1.0] * 20
     panels = [
-        Panel("noisy", [Line("mean", range(40), values)], window=4),
+        Panel("noisy", [Line("mean", range(40), values)]),
         Panel("still", [Line("a", [0, 1], [0.25, 0.25])], percent=True),
     ]
     path = write_page(Document("", "", [Figure(panels, "")]), tmp_path / "page.html")
     drawn, _ = in_a_browser(path, tmp_path / "browser")
     assert "mean 0.5" in drawn.text  # of the last four values
-    assert "never changed: 25.0 %" in drawn.text
+    assert "constant: 25.0 %" in drawn.text
 
 
 @pytest.mark.browser

@@ -110,11 +110,16 @@ def measured(reward, error=0.001):
 @pytest.mark.parametrize(
     ("before", "after", "mode", "said"),
     [
-        (measured(0.7937), measured(0.7937), "cooperative", "the mean reward did not change"),
-        (measured(0.7937), measured(0.7947), "cooperative", "no change beyond chance"),
-        (measured(0.7937), measured(0.7637), "cooperative", "it fell by 0.0300"),
-        (measured(0.7937), measured(0.8437), "competitive", "not what this mode trains for"),
-        (measured(0.8495), measured(0.8535), "hierarchical", "it rose by 0.0040"),  # there already
+        (measured(0.7937), measured(0.7937), "cooperative", "The mean reward did not change."),
+        (measured(0.7937), measured(0.7947), "cooperative", "may be chance"),
+        (measured(0.7937), measured(0.7637), "cooperative", "The reward fell by 0.0300"),
+        (measured(0.7937), measured(0.8437), "competitive", "not the objective of this mode"),
+        (
+            measured(0.8495),
+            measured(0.8535),
+            "hierarchical",
+            "The reward rose by 0.0040",
+        ),  # there already
         (measured(0.7937, None), measured(0.8437, None), "cooperative", "the optimum is 0.8500"),
     ],
 )
@@ -123,17 +128,18 @@ def test_nothing_is_called_learned_where_nothing_was(tmp_path, before, after, mo
     folder = write_run(tmp_path / "run", rows=[], told=config(mode), evaluation=evaluation)
     told = " ".join(in_words(load(folder)))
     assert said in told
-    assert "learned" not in told and "nan" not in told
+    assert "closed" not in told and "nan" not in told
 
 
 def test_the_headline_is_the_evaluations_where_there_are_some(tmp_path):
     run = load(write_run(tmp_path / "run"))
     assert (headline(run).before, headline(run).after) == (0.763, 0.848)
     assert in_words(run) == [
-        "coop_compete_v0: mean raw reward 0.7630 -> 0.8480 (evaluation before and after training)",
-        "it rose by 0.0850 (+- 0.0014 standard error of the difference)",
-        "uniform play earns 0.7625, the optimum is 0.8500: 97.7% (+- 1.1%) of the way there from "
-        "0.7630 was learned",
+        "coop_compete_v0: mean raw reward 0.7630 -> 0.8480 (evaluated before and after training)",
+        "The reward rose by 0.0850 (standard error 0.0014).",
+        "Uniform random play earns 0.7625, the optimum is 0.8500: training closed 97.7% of the gap "
+        "(standard error 1.1%).",
+        "Parse failures: 4.3% -> 0.1% of the answers.",
     ]
     # Nothing in the evaluations about cooperation: the first and last tenth of the rounds.
     assert ends(run, "cooperation_rate") == edges(run.series("environment", "cooperation_rate"))
