@@ -193,20 +193,12 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, bool, 
 
 def _task_of(run: RecordedRun, among: Sequence[RecordedRun]) -> str:
     """Return the environment of the run, with those options that differ between the runs."""
-
-    def options(one: RecordedRun) -> dict[str, object]:
-        environment = one.config.get("environment")
-        own = environment.get("options") if isinstance(environment, Mapping) else None
-        own = own if isinstance(own, Mapping) else {}
-        return {f"options.{key}": value for key, value in own.items()}
-
-    own = options(run)
-    rest = [options(other) for other in among if other.environment == run.environment]
-    different = sorted(
-        f"{key}={own.get(key)}"
-        for key in {key for one in (own, *rest) for key in one}
-        if any(one.get(key) != own.get(key) for one in rest)
-    )
+    others = [other.options for other in among if other.environment == run.environment]
+    different = [
+        f"{key}={run.options.get(key)}"
+        for key in sorted({key for options in others for key in options})
+        if any(options.get(key) != run.options.get(key) for options in others)
+    ]
     return f"{run.environment} ({', '.join(different)})" if different else run.environment
 
 
@@ -233,7 +225,7 @@ def table(record: Mapping[str, Any]) -> str:
     single = [name for name, seeds in fewest.items() if seeds == 1]
     if single:
         lines.append(
-            f"Caution: {', '.join(single)} has a single seed. Differences may be chance: compare "
+            f"Caution: a single seed of {', '.join(single)}. Differences may be chance: compare "
             "several seeds."
         )
     elif min(fewest.values()) < ENOUGH_SEEDS:

@@ -192,10 +192,8 @@ def sample_episode(
         The transcript. If the options name code and `trusted` is False, a note is first and the
         transcript shows observations as numbers.
     """
-    named = run.config.get("environment")
-    options = (named.get("options") if isinstance(named, Mapping) else None) or {}
     try:
-        view = view_of(episode, run.environment, options, trusted=trusted)
+        view = view_of(episode, run.environment, run.options, trusted=trusted)
     except UntrustedError as error:
         note = Text(f"Observations are shown as numbers: {error}.")
         return note, drawn(episode, None)

@@ -37,8 +37,8 @@ def test_a_finished_run_is_complete(tmp_path):
     ("gone", "note"),
     [
         ("metrics.jsonl", "0 of 40 rounds"),
-        ("summary.json", "Baselines and evaluations are missing"),
-        ("config.yaml", "config.yaml is not there"),
+        ("summary.json", "Baselines and evaluations are not shown"),
+        ("config.yaml", "config.yaml is missing"),
     ],
 )
 def test_a_missing_file_is_noted(tmp_path, gone, note):
@@ -52,7 +52,7 @@ def test_the_torn_last_line_of_a_running_run_is_left_out(tmp_path):
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"round": 3, "env')
     run = load(folder)
-    assert run.rounds == [0, 1, 2] and run.notes == ["3 of 40 rounds have been played."]
+    assert run.rounds == [0, 1, 2] and run.notes == ["3 of 40 rounds are complete."]
 
 
 ROUND = '{{"round": {}, "environment": {{{}}}, "models": {{{}}}, "a": 1{}}}\n'
@@ -99,7 +99,7 @@ def test_what_is_no_plain_file_is_not_read(tmp_path, name, make):
 
 @pytest.mark.parametrize("name", ["nowhere", "."])
 def test_no_run_is_an_error(tmp_path, name):
-    with pytest.raises(RunFolderError, match="no run at"):
+    with pytest.raises(RunFolderError, match="no run in"):
         load(tmp_path / name)
 
 
