@@ -53,13 +53,13 @@ def page(record: Mapping[str, Any]) -> Document:
 
 def table_of_arena(arena: Mapping[str, Any]) -> str:
     """Return the results of one environment as text for a terminal."""
-    names = arena["players"]
+    names, title = arena["players"], f"{arena['name']}: {PAYOFFS}, +- half of the 95 % interval"
     numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
     rows = [
         [f"{label} {name}", *map(_mean_in_words, row)]
         for label, name, row in zip(numbers, names, arena["matrix"], strict=True)
     ]
-    blocks = [Table(["", *numbers], rows, f"{arena['name']}: {PAYOFFS}"), *_tables(arena)]
+    blocks = [Table(["", *numbers], rows, title), *_tables(arena)]
     failed = arena["failed"]
     if failed:
         first = failed[0]

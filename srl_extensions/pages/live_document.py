@@ -40,13 +40,13 @@ def of_run(name: str, watched: WatchedRun, *, trusted: bool = False) -> Document
     if run.rows and len(run.rows) <= run.rows[-1]["round"]:
         reading += f" The page has {len(run.rows)} of the rounds; sums are over these rounds."
     parts = [
-        PageSection("Currently running episode", list(_running_episode(watched, run, trusted))),
+        PageSection("Newest episode", list(_running_episode(watched, run, trusted))),
         *report.sections(run),
         PageSection("Configuration", report.configuration(run)),
     ]
     return Document(
         report.title(run),
-        f"{name} · {report.settings_line(run)}",
+        f"run {name} · {report.settings_line(run)}",
         [*problems, *warned, progress(run), Cards(report.measured_cards(run)), Text(reading)],
         [part for part in parts if part.blocks],
     )
@@ -115,7 +115,6 @@ def _running_episode(watched: WatchedRun, run: RecordedRun, trusted: bool) -> It
         return
     number = episode.extra.get("round")
     part = "Evaluation" if number is None else f"Round {number}"
-    ended = watched.playing_ended
-    state = "finished" if ended else f"turn {len(episode.turns) + 1} is running"
-    yield Text(f"{part}: {state}. The newest turns are first.")
+    turn = f"turn {len(episode.turns) + 1} is running"
+    yield Text(f"{part}: {'finished' if watched.playing_ended else turn}. Newest turns first.")
     yield from report.sample_episode(episode, run, trusted=trusted, drawn=newest)
