@@ -145,7 +145,7 @@ def test_pass_at_k_of_sampled_problems(tmp_path, tiny_folder, capsys):
     assert [one["k"] for one in found["pass_at"]] == [2, 4]
     assert set(found["by_family"]) == {"arithmetic"}
     told = capsys.readouterr().out
-    assert "12 episodes each" in told
+    assert "12 episodes per scenario" in told
     [row] = re.findall(r"^math_v0.one_digit_unseen \* +3 +12 (.*)$", told, re.MULTILINE)
     assert row.strip().startswith("0.0%") and row.endswith("1: 0%")
     assert "pass@2" in told and "pass@4" in told and "pass@1" not in told
