@@ -72,12 +72,9 @@ class Activity:
 
 
 class LearnerThread:
-    """Thread in which models learn from all rounds, in order.
+    """Thread in which `models` learn together from all rounds, in order, from round `first` on.
 
-    Args:
-        models: Models that learn together.
-        room: Number of rounds that may be played ahead of the models.
-        first: Number of the first round.
+    At most `room` rounds are played ahead of the models.
     """
 
     def __init__(self, models: tuple[str, ...], room: int, first: int) -> None:
@@ -110,7 +107,7 @@ class PlayAhead:
         self._in_flight = None if bound is None else asyncio.Semaphore(bound)
         self._news = threading.Event()
         """Set if episodes or an update have ended."""
-        self._closing = False
+        self._closed = False
         self._play_thread = LoopThread("play")
         rooms = {m: room(run.config, m, run.matchmaking.most_held(m)) for m in run.learners}
         independent = run.config.updates.strategy == INDEPENDENT
@@ -128,7 +125,7 @@ class PlayAhead:
     def next_round(self) -> RoundResult:
         """Return the next round once all models have trained on it.
 
-        Raises errors of episodes and learners; the schedule is closed then.
+        An error of an episode or a learner closes the schedule and is raised.
         """
         try:
             number = self._returned
@@ -144,7 +141,7 @@ class PlayAhead:
     def settle(self) -> list[RoundResult]:
         """Wait for all prepared rounds and return the ones after the last returned round.
 
-        Nothing is learned afterwards until `next_round` is called. Raises as `next_round`.
+        Afterwards, no model learns until `next_round` is called. Errors are raised as there.
         """
         try:
             while not self._have_learned(self._prepared - 1):
@@ -156,8 +153,8 @@ class PlayAhead:
 
     def close(self) -> None:
         """Cancel all episodes, let models complete their current round, and end all threads."""
-        if not self._closing:
-            self._closing = True
+        if not self._closed:
+            self._closed = True
             self._play_thread.close()
             for own in self._threads:
                 own.thread.shutdown(cancel_futures=True)
@@ -244,10 +241,7 @@ class PlayAhead:
 def room(config: RunConfig, model: str, agents: int) -> int:
     """Return the number of rounds that may be played ahead of a model.
 
-    Args:
-        config: Configuration of the run.
-        model: Name of the model.
-        agents: Largest number of agents that the model plays in an episode.
+    `agents` is the largest number of agents that the model plays in an episode.
     """
     per_round = agents * config.rollout.episodes
     updates = -(-per_round // config.sample_budget.get(model, per_round))

@@ -68,7 +68,7 @@ def _started(config: Any) -> Fleet:
     from srl_train.environment import build_env
 
     check_python(backend.managed)
-    starts = servable(config, partial(build_env, config), config.models.bases)
+    starts = servable(partial(build_env, config), config.models.bases)
     sources = served_bases(config, starts)
     for base, source in sources.items():
         tell(f"starting {base} ({source}), which takes a minute")

@@ -61,27 +61,30 @@ class ServerSpec:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
+    @property
+    def name(self) -> str:
+        """Name of the server in messages."""
+        return f"{self.served_name} at {self.url}"
+
 
 def program(python: str) -> str:
-    """Return the absolute path of an interpreter, given as a path or as a name on PATH.
+    """Return the absolute path of a program, given as a path or as a name on PATH.
 
-    Raises:
-        ServingError: If there is no such program.
+    Raises ServingError if there is no such program.
     """
     found = shutil.which(python)
     if found is None:
         raise ServingError(
-            f"there is no program {python!r} to run vLLM with: give the path of the Python of the "
-            "environment that vLLM is installed in; ~ is not replaced"
+            f"there is no program {python!r}; allowed: the path of the Python of the environment "
+            "that vLLM is installed in (~ is not replaced)"
         )
     return os.path.abspath(found)  # The link of a virtual environment must not be resolved.
 
 
 def arguments(spec: ServerSpec) -> list[str]:
-    """Return the command line of the server, the interpreter first.
+    """Return the command line of a server, the interpreter first.
 
-    Raises:
-        ServingError: For an address that other machines reach without a key, or too high a rank.
+    Raises ServingError for an address that other machines reach without a key, or too high a rank.
     """
     if spec.key is None and not is_loopback(spec.host):
         raise ServingError(

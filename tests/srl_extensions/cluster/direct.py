@@ -46,7 +46,7 @@ class DirectActor:
 
     def _end(self):
         if isinstance(self._object, ServerWorker):
-            self._object.kill()  # as the launcher does
+            self._object.end("kill")  # as the launcher does
         if isinstance(self._object, PlayerWorker):
             self._object._players.close()
         self._object = None

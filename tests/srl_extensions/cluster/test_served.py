@@ -51,7 +51,7 @@ def served(short_run, monkeypatch, tmp_path):
     yield make
     for run in runs:
         run.players.close()
-    assert not any(one.alive for one in StubServer.made)
+    assert not any(one.alive() for one in StubServer.made)
     assert not any(published.iterdir())
 
 
@@ -113,7 +113,7 @@ def test_a_dead_server_is_restarted_with_the_published_weights(served, adapters)
             threading.Timer(0.05, server.kill).start()  # during requests
 
     play(run, 3, kill)
-    assert server.alive
+    assert server.alive()
 
 
 def test_a_server_whose_actor_dies_is_restarted(served):
@@ -125,7 +125,7 @@ def test_a_server_whose_actor_dies_is_restarted(served):
     run = served(dies=dies)
     play(run, 2, lambda number: struck.append("alive"))
     assert not struck and len(StubServer.made) == 3
-    assert [one.alive for one in StubServer.made] == [False, False, True]
+    assert [one.alive() for one in StubServer.made] == [False, False, True]
     assert len({one.url for one in StubServer.made}) == 1
 
 

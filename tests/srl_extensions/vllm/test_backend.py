@@ -171,7 +171,6 @@ def test_an_answer_has_the_version_that_was_asked_and_a_name_is_drained_after_it
     before, after = run(publication())
     assert (before.model, after.model) == (ModelVersion("base", 0, "red"), version)
     assert [body["model"] for body in stub.bodies] == ["red@0", "blue@0"]
-    assert served.identity("red") == version
     run(served.drained("never served"))
 
 
@@ -214,7 +213,7 @@ def test_token_ids_that_the_model_lacks_fail_their_own_request(stub, adapters, m
 
     wrong, right = run(both())
     assert isinstance(wrong, BackendError), wrong
-    assert f"whose model has ids up to {backend.vocabulary - 1}" in str(wrong)
+    assert f"must be at most {backend.vocabulary - 1}" in str(wrong)
     assert right.ids and len(stub.bodies) == 1, "one call for both"
     for endpoint in endpoints:
         background_loop.run(endpoint.close())

@@ -171,10 +171,10 @@ def test_other_processes_are_admitted_once_the_weights_are_loaded_again(spec, ne
 def test_an_attached_server_may_end_and_return(new_server):
     server = new_server()
     server.start()
-    with attached({"base": [server.url]}, patience=20.0) as fleet:
+    with attached({"base": [server.spec.url]}, patience=20.0) as fleet:
         loads = Loads()
         fleet.on_up(loads)
-        assert ask(fleet) == [server.url]
+        assert ask(fleet) == [server.spec.url]
         server.kill()
         waiting = threading.Thread(target=ask, args=(fleet,))
         waiting.start()
@@ -182,9 +182,9 @@ def test_an_attached_server_may_end_and_return(new_server):
         assert waiting.is_alive() and not loads.urls
         server.start()
         waiting.join(20)
-        assert not waiting.is_alive() and loads.urls == [server.url]
+        assert not waiting.is_alive() and loads.urls == [server.spec.url]
         fleet.check()
-    assert server.alive
+    assert server.alive()
 
 
 def test_an_unreachable_server_is_reported():

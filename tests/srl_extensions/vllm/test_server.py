@@ -53,9 +53,9 @@ def test_a_server_ends_with_all_its_processes_and_starts_again(new_server, end):
     for _ in range(2):
         server.start()
         engine = engine_of(server)
-        assert server.alive
+        assert server.alive()
         getattr(server, end)()
-        assert not server.alive and gone(engine)
+        assert not server.alive() and gone(engine)
 
 
 def test_a_server_that_ignores_the_request_to_end_is_killed(new_server, monkeypatch):
@@ -126,7 +126,7 @@ def test_the_cause_of_death_is_the_first_error_of_the_last_start(new_server, log
     server.log.parent.mkdir()
     server.log.write_text("ValueError: of the start before\n")
     server.start()
-    until(lambda: not server.alive)
+    until(lambda: not server.alive())
     server.log.write_bytes(server.log.read_bytes()[: server._log_start] + log.encode())
     assert server.cause_of_death() == f"{cause}; its log: {server.log}"
 
@@ -149,4 +149,4 @@ def test_missing_programs_and_logs_are_reported_before_the_start(spec, tmp_path)
     server = ModelServer(replace(spec(port=any_port()), log_folder=tmp_path / "a_file"))
     with pytest.raises(ServingError, match=r"no log can be written to .* \(.*\)"):
         server.start()
-    assert not server.alive
+    assert not server.alive()

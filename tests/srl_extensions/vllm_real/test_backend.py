@@ -59,9 +59,9 @@ def test_every_token_of_games_has_the_log_probability_of_transformers(
 
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
     backend = VLLMBackend(fleet.routers[BASE], tokenizer, base=BASE, positions=1024)
-    backend.serve(None, ModelVersion(BASE), loaded[0])
-    for number in (1, 2, 3):
-        backend.serve(f"model_{number}", ModelVersion(BASE, 5, f"model_{number}"), loaded[number])
+    published = [ModelVersion(BASE), *(ModelVersion(BASE, 5, f"model_{n}") for n in (1, 2, 3))]
+    for version, name in zip(published, loaded, strict=True):
+        backend.serve(version.adapter, version, name)
 
     def games(*players):
         """Games of two models against each other, by their numbers; 0 is the frozen base."""
@@ -83,7 +83,7 @@ def test_every_token_of_games_has_the_log_probability_of_transformers(
         for step in (step for turn in episode.turns for step in turn):
             said = step.decision.tokens
             own = int((said.model.adapter or "model_0")[-1])
-            assert said.model == backend.identity(f"model_{own}" if own else None)
+            assert said.model == published[own]
             context = contexts.get((number, step.agent), ()) + said.prompt_ids
             contexts[number, step.agent] = context + said.completion_ids
             apart += differences(models[own], context, said, temperature)
