@@ -81,6 +81,7 @@ class ServedModels:
 
     def __init__(self, config: RunConfig, make_env: Callable[[], Any]) -> None:
         models, pools = config.models, config.opponent_pools
+        assert isinstance(config.backend, VLLMBackendConfig)
         frozen = {n: base for n, base in models.frozen_models.items() if not is_api_name(base)}
         starts = servable(make_env, {**models.bases, **frozen})
         self.config = config

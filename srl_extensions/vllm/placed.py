@@ -63,14 +63,11 @@ class PlacedServers(ServedModels):
         assert isinstance(config.backend, VLLMBackendConfig) and config.backend.managed is not None
         self._make_env, self._logs, self._gpus = make_env, logs, gpus
         self._bases = [b for b in self.sources for _ in range(config.backend.managed.replicas)]
+        self.count = len(self._bases)
+        """Number of servers."""
         if logs is not None:
             with suppress(OSError):  # Nodes without this folder write to their caches.
                 logs.mkdir(parents=True, exist_ok=True)
-
-    @property
-    def count(self) -> int:
-        """Number of servers."""
-        return len(self._bases)
 
     def worker(self, number: int) -> tuple[Any, ...]:
         """Return the constructor of a server's worker and its arguments."""

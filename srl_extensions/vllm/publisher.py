@@ -51,15 +51,17 @@ log = logging.getLogger(__name__)
 
 
 class VersionedSampler(Protocol):
-    """Sampler of published versions; see VLLMBackend for its attributes and methods."""
+    """Sampler of published versions; see VLLMBackend for its attributes."""
 
     name: str
     base: str
     stop_ids: frozenset[int]
 
-    def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None: ...  # noqa: D102
+    def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
+        """Sample from `served_as` for new requests of `adapter` (None: the base)."""
 
-    async def drained(self, served_as: str) -> None: ...  # noqa: D102
+    async def drained(self, served_as: str) -> None:
+        """Wait until a served name has no open requests."""
 
 
 @dataclass(frozen=True)

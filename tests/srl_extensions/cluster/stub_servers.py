@@ -1,4 +1,4 @@
-"""Stand-ins for servers' processes: vLLM's endpoints in this process, behind their gates."""
+"""Model servers in this process: the stub of vLLM's endpoints behind a gate."""
 
 from pathlib import Path
 from typing import ClassVar

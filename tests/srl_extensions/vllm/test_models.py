@@ -1,4 +1,4 @@
-"""Servers that a configuration asks for."""
+"""Settings of servers from a configuration."""
 
 import pytest
 
@@ -10,20 +10,20 @@ from srl_train.errors import ConfigError
 
 
 @pytest.mark.parametrize("python", ["/nowhere/bin/python", "~/vllm/bin/python", "/etc/passwd", ""])
-def test_a_python_that_does_not_exist_is_refused(python):
+def test_missing_python_is_refused(python):
     with pytest.raises(ConfigError, match=r"backend.managed.python: there is no program"):
         models.check_python(ManagedServersConfig(python=python))
 
 
-def specs_of(base, there, **managed):
+def specs_of(base, indices, **managed):
     backend = {"name": "vllm", "managed": managed}
     tree = {"models": {"adapters": {"rank": 4}, "count": 2}, "backend": backend}
     config = from_tree(tree)
-    gpus = [Gpu(index, 80, 80) for index in there]
+    gpus = [Gpu(index, 80, 80) for index in indices]
     return models.server_specs(config, config.backend.managed, {"base": base}, gpus=gpus)
 
 
-def test_settings_of_servers_follow_from_the_configuration(tiny_folder):
+def test_server_specs_follow_the_configuration(tiny_folder):
     options = {"swap_space": 4, "enable_prefix_caching": False, "trust-x": True}
     one, two = specs_of(
         tiny_folder, (0, 1, 2), replicas=2, gpus=[1, 2], base_port=9001, options=options

@@ -40,11 +40,11 @@ def gone(pid, seconds=15.0):
     return not runs(pid)
 
 
-def until(true, seconds=20.0):
+def until(condition, seconds=20.0):
     end = time.monotonic() + seconds
-    while not true() and time.monotonic() < end:
+    while not condition() and time.monotonic() < end:
         time.sleep(0.02)
-    assert true()
+    assert condition()
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
@@ -83,7 +83,7 @@ def test_a_port_in_use_is_refused(new_server):
 
 @pytest.mark.parametrize("victim", ["parent", "outer launcher", "inner launcher", "server"])
 def test_no_process_is_left_after_a_kill(spec, victim):
-    """SIGKILL of the trainer, or of any process between the trainer and the engine."""
+    """Kill the trainer, or a process between the trainer and the engine, by SIGKILL."""
     made = spec()
     program = (
         "import json, pathlib, sys, time\n"
@@ -142,7 +142,7 @@ def test_relative_paths_start_in_the_current_folder(spec, tmp_path, monkeypatch)
     assert server.command[server.command.index("--model") + 1] == str(tmp_path / "model")
 
 
-def test_missing_programs_and_logs_are_reported_before_the_start(spec, tmp_path):
+def test_missing_program_and_unwritable_log_are_reported(spec, tmp_path):
     with pytest.raises(ServingError, match="there is no program '~/vllm/bin/python'"):
         ModelServer(replace(spec(), python="~/vllm/bin/python"))
     (tmp_path / "a_file").write_text("")

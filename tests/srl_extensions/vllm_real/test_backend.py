@@ -1,4 +1,4 @@
-"""Games that a real server plays: every answer is exact, also with all slots filled."""
+"""Episodes with a real server: log-probabilities are exact, also with all slots filled."""
 
 import pytest
 
@@ -22,8 +22,8 @@ def make_env():
 
 @pytest.fixture(scope="module")
 def loaded(fleet, adapter_folders):
-    """All slots filled: three adapters, and the base under an adapter of zeros."""
-    names = [f"games@{number}" for number in range(len(adapter_folders))]
+    """Names of the adapters in all slots; the first is the base with an adapter of zeros."""
+    names = [f"episodes@{number}" for number in range(len(adapter_folders))]
     [endpoint] = fleet.clients(BASE)
 
     async def load():
@@ -41,7 +41,7 @@ def loaded(fleet, adapter_folders):
 
 @pytest.fixture(scope="module")
 def models(model_folder, adapter_folders):
-    """By transformers: the frozen base, and the three adapted models."""
+    """Frozen base and three adapted models in transformers."""
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
@@ -52,7 +52,7 @@ def models(model_folder, adapter_folders):
 
 @pytest.mark.parametrize("constrained", [False, True])
 @pytest.mark.parametrize("temperature", [0.7, 0.0])
-def test_every_token_of_games_has_the_log_probability_of_transformers(
+def test_every_token_of_episodes_agrees_with_transformers(
     fleet, loaded, models, model_folder, constrained, temperature
 ):
     from transformers import AutoTokenizer
@@ -63,8 +63,8 @@ def test_every_token_of_games_has_the_log_probability_of_transformers(
     for version, name in zip(published, loaded, strict=True):
         backend.serve(version.adapter, version, name)
 
-    def games(*players):
-        """Games of two models against each other, by their numbers; 0 is the frozen base."""
+    def play(*players):
+        """Play episodes of two models, given by their numbers; 0 is the frozen base."""
         agents = make_env().possible_agents
         names = {a: f"model_{n}" for a, n in zip(agents, players, strict=True) if n}
         policy = TextPolicy(
@@ -76,7 +76,7 @@ def test_every_token_of_games_has_the_log_probability_of_transformers(
         )
         return play_many_async(make_env, dict.fromkeys(agents, policy), range(3))
 
-    episodes = [one for played in run(together(games(0, 1), games(2, 3))) for one in played]
+    episodes = [one for played in run(together(play(0, 1), play(2, 3))) for one in played]
     assert not any(episode.failure for episode in episodes)
     contexts, apart = {}, []
     for number, episode in enumerate(episodes):
