@@ -181,9 +181,12 @@ def ray_parts(
             publisher = RayPublisher(pool, cluster.put)
         check = servers.check if servers else lambda: None
         started = RayEngine(pool, learners, ends.pop_all().close, check)
-    pools = {n: OpponentPool(n, own, publisher) for n, own in config.opponent_pools.items()}
-    known = Players({}, {}, pools, publisher, adapters, texts, started.close)
-    return Parts(started, known, cast(Mapping[str, Learner], learners))
+    pools = {
+        name: OpponentPool(name, section, publisher)
+        for name, section in config.opponent_pools.items()
+    }
+    sampled = Players({}, {}, pools, publisher, adapters, texts, started.close)
+    return Parts(started, sampled, cast(Mapping[str, Learner], learners))
 
 
 def open_cluster(config: RayEngineConfig, models: int, servers: int) -> Cluster:

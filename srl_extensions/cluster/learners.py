@@ -198,11 +198,11 @@ class RemoteLearner:
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
         """See Learner."""
-        known = self._weights
+        before = self._weights
         self._call("learner", "set_weights", weights, changes=True)
-        if known is not None:  # The actor copies the values into parameters of the same types.
-            values = {n: own.detach().to(known[n], copy=True) for n, own in weights.items()}
-            self._weights = known | values
+        if before is not None:  # The actor copies the values into parameters of the same types.
+            values = {n: t.detach().to(before[n], copy=True) for n, t in weights.items()}
+            self._weights = before | values
 
     def weights(self) -> dict[str, Tensor]:
         """Return the trainable parameters after the last change, on the CPU."""

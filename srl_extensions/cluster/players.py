@@ -171,8 +171,8 @@ class PlayerPool:
         episodes: list[Episode]
         episodes, usage = actor.call("play", games, publications)
         with self._changed:
-            for name, own in usage.items():
-                self.usage.setdefault(name, Usage()).add_usage(own)
+            for name, added in usage.items():
+                self.usage.setdefault(name, Usage()).add_usage(added)
         return episodes
 
     def _end(self, share: Future[list[Episode]]) -> None:

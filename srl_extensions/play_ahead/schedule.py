@@ -85,7 +85,7 @@ class LearnerThread:
         """Round to its statistics, until they are returned."""
         self.learning = threading.Lock()
         """Locked while the models learn."""
-        self.thread = ThreadPoolExecutor(1, " ".join(models))
+        self.executor = ThreadPoolExecutor(1, " ".join(models))
 
 
 class PlayAhead:
@@ -112,7 +112,7 @@ class PlayAhead:
         rooms = {m: room(run.config, m, run.matchmaking.most_held(m)) for m in run.learners}
         independent = run.config.updates.strategy == INDEPENDENT
         together = [(model,) for model in rooms] if independent else [tuple(rooms)]
-        self._threads = [
+        self._learners = [
             LearnerThread(models, min(map(rooms.__getitem__, models)), run.next_round)
             for models in together
         ]
@@ -156,16 +156,16 @@ class PlayAhead:
         if not self._closed:
             self._closed = True
             self._play_thread.close()
-            for own in self._threads:
-                own.thread.shutdown(cancel_futures=True)
+            for learner in self._learners:
+                learner.executor.shutdown(cancel_futures=True)
 
     def _start_rounds(self) -> None:
         while self._may_start(self._started):
             number = self._started
             with ExitStack() as between_updates:
                 if growth_is_due(self._run, number):
-                    for own in self._threads:
-                        between_updates.enter_context(own.learning)
+                    for learner in self._learners:
+                        between_updates.enter_context(learner.learning)
                 plan = plan_round(self._run, number)
             load_opponents(self._run, plan.opponents[0])  # RunConfig: the same in all groups
             self._playing[number] = playing = self._play_thread.submit(self._rollout(number, plan))
@@ -178,7 +178,7 @@ class PlayAhead:
         if self._run.pools and self._prepared < number:
             # A pool plays one snapshot at a time, and the next draw depends on all results.
             return False
-        return all(number - own.learned <= own.room for own in self._threads)
+        return all(number - learner.learned <= learner.room for learner in self._learners)
 
     async def _rollout(self, number: int, plan: RoundPlan) -> list[Episode]:
         self._activity.change("rollout", 1)
@@ -205,35 +205,37 @@ class PlayAhead:
             raise
         self._played[number] = prepare(self._run, number, self._playing.pop(number).result())
         self._prepared += 1
-        for own in self._threads:
-            learning = own.thread.submit(self._learn, own, self._played[number])
-            own.updates[number] = learning
+        for learner in self._learners:
+            learning = learner.executor.submit(self._learn, learner, self._played[number])
+            learner.updates[number] = learning
             learning.add_done_callback(lambda _: self._news.set())
         return True
 
-    def _learn(self, own: LearnerThread, played: PlayedRound) -> dict[str, UpdateStats]:
-        if own.learned < played.number:
+    def _learn(self, learner: LearnerThread, played: PlayedRound) -> dict[str, UpdateStats]:
+        if learner.learned < played.number:
             raise CancelledError  # an earlier round has failed
-        with own.learning:
+        with learner.learning:
             self._activity.change("train", 1)
-            updates = learn(self._run, played, own.models)
+            updates = learn(self._run, played, learner.models)
             self._activity.change("train", -1)
-        own.learned += 1
+        learner.learned += 1
         return updates
 
     def _have_learned(self, number: int) -> bool:
         """Return True if all models have trained on the round; raise the error of a learner."""
         self._news.clear()
-        for own in self._threads:
-            for learning in own.updates.values():
+        for learner in self._learners:
+            for learning in learner.updates.values():
                 if learning.done():
                     learning.result()
-        return self._prepared > number and all(own.learned > number for own in self._threads)
+        return self._prepared > number and all(
+            learner.learned > number for learner in self._learners
+        )
 
     def _result(self, number: int) -> RoundResult:
         updates: dict[str, UpdateStats] = {}
-        for own in self._threads:
-            updates |= own.updates.pop(number).result()
+        for learner in self._learners:
+            updates |= learner.updates.pop(number).result()
         self._returned += 1
         return finish(self._run, self._played.pop(number), updates, self._activity.seconds())
 

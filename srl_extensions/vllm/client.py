@@ -295,12 +295,12 @@ class _Reply(BaseModel):
     choices: list[_Choice]
 
 
-def _sampled(name: str, came: Any, model: str, count: int, longest: int) -> list[Sampled]:
+def _sampled(name: str, body: Any, model: str, count: int, longest: int) -> list[Sampled]:
     """Return the completions of a reply, of at most `longest` tokens, in the order of prompts."""
     try:
-        reply = _Reply.model_validate(came)
+        reply = _Reply.model_validate(body)
     except ValueError as error:
-        raise no_answer(name, came) from error
+        raise no_answer(name, body) from error
     if reply.model != model:
         raise BackendError(
             f"{name}: {printable(reply.model)[:200]!r} answered instead of {model!r}: is another "
@@ -315,5 +315,5 @@ def _sampled(name: str, came: Any, model: str, count: int, longest: int) -> list
     ]
     fits = all(len(one.ids) == len(one.logprobs) <= longest for one in sampled)
     if [choice.index for choice in choices] != list(range(count)) or not fits:
-        raise no_answer(name, came)
+        raise no_answer(name, body)
     return sampled

@@ -43,10 +43,10 @@ class ManagedServersConfig(Section):
     def _check_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
         for name in options:
             # vLLM accepts the beginning of an option's name.
-            ours = any(own.startswith(name.replace("_", "-")) for own in SET_BY_RUN)
-            if ours or not OPTION_NAME.fullmatch(name):
+            reserved = any(one.startswith(name.replace("_", "-")) for one in SET_BY_RUN)
+            if reserved or not OPTION_NAME.fullmatch(name):
                 raise ConfigError(
-                    f"options: got {name!r}: give names in small letters, without dashes in front, "
+                    f"options: got {name!r}; allowed: names in lower case, without leading dashes, "
                     f"of options that the run does not set itself ({', '.join(SET_BY_RUN)})"
                 )
         return options
@@ -130,7 +130,7 @@ class VLLMBackendConfig(BackendSection):
                 f"backend.servers: got {len(self.servers)} where {models.count} whole models "
                 "train: give one for each, in order, or models.adapters for models on one base"
             )
-        drawn = [name for name, own in config.opponent_pools.items() if own.draw == "nash"]
+        drawn = [name for name, pool in config.opponent_pools.items() if pool.draw == "nash"]
         if drawn and self.publish_every > 1:
             raise ConfigError(
                 f"backend.publish_every must be 1 with 'nash' in opponent_pools.{min(drawn)}.draw, "

@@ -128,7 +128,7 @@ class Fleet:
             BackendError: If a server does not complete a token for its base.
         """
         clients = partial(VLLMClient, deadline=deadline, api_key=key)
-        members = [Member(clients(url), base) for base, own in urls.items() for url in own]
+        members = [Member(clients(url), base) for base, of_base in urls.items() for url in of_base]
         fleet = cls(members, concurrency, deadline)
         latest = time.monotonic() + patience
 

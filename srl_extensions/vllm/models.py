@@ -282,11 +282,11 @@ def server_specs(
     Servers use `gpus` (None: those of this machine), or the CPU if there are none. Raises
     PlacementError for GPUs that do not exist, or too few.
     """
-    there = find_gpus() if gpus is None else gpus
-    used = [gpu for gpu in there if managed.gpus is None or gpu.index in managed.gpus]
+    existing = find_gpus() if gpus is None else gpus
+    used = [gpu for gpu in existing if managed.gpus is None or gpu.index in managed.gpus]
     if managed.gpus and len(used) < len(set(managed.gpus)):
         raise PlacementError(
-            f"backend.managed.gpus must be some of {[gpu.index for gpu in there]}, the GPUs of "
+            f"backend.managed.gpus must be some of {[gpu.index for gpu in existing]}, the GPUs of "
             f"this machine, or left out, got {list(managed.gpus)}"
         )
     options: list[str] = []  # A flag is true, its negation is false.

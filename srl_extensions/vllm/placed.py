@@ -102,7 +102,7 @@ class PlacedServers(ServedModels):
 
     def publisher(self, sampler: Callable[..., VersionedSampler]) -> ServedPublisher:
         """Return the publisher; `sampler` receives the name, served name and stop ids of a base."""
-        bases = {base: sampler(own.name, base, own.stop_ids) for base, own in self.facts.items()}
+        bases = {b: sampler(facts.name, b, facts.stop_ids) for b, facts in self.facts.items()}
         return self.open_publisher({name: bases[base] for name, base in self.served.items()})
 
     def close(self) -> None:
@@ -186,7 +186,7 @@ class ServerWorker:
 
         Raises TrainingError if this worker was restarted on another node than that of `spec`.
         """
-        addresses = [a.address for own in psutil.net_if_addrs().values() for a in own]
+        addresses = [a.address for net in psutil.net_if_addrs().values() for a in net]
         if spec.host not in addresses:
             raise TrainingError(
                 f"the node of the model server at {spec.url} was lost: resume the run, which "

@@ -108,7 +108,7 @@ class Router(Generic[S]):
     def remove(self, server: S) -> None:
         """Remove a server, if it is here. Waiting requests fail if no other server is left."""
         self._states.pop(server, None)
-        waiting = [] if self._states else [turn for own in self._queues.values() for _, turn in own]
+        waiting = [] if self._states else [turn for q in self._queues.values() for _, turn in q]
         for turn in waiting:
             if not turn.done():
                 turn.set_exception(BackendError("no server takes part any more"))
@@ -193,7 +193,7 @@ class Router(Generic[S]):
         except TimeoutError as error:
             raise BackendError(
                 f"{task.owner} waited {self._max_wait:g} s (max_wait) for a server: "
-                f"{sum(own.up for own in self.servers.values())} of {len(self._states)} answer"
+                f"{sum(state.up for state in self.servers.values())} of {len(self._states)} answer"
             ) from error
 
     def _dispatch(self) -> None:
@@ -215,7 +215,7 @@ class Router(Generic[S]):
             self._clock = self._used[owner]
             self._used[owner] += task.cost / math.exp(self._stats_of(owner).score or 0.0)
             # The server of the prefix keeps its cache, unless it is busy.
-            chosen = min(free, key=lambda own: (own.running / own.capacity, own.done))
+            chosen = min(free, key=lambda state: (state.running / state.capacity, state.done))
             if task.prefix is not None:
                 home = list(self._states.values())[hash(task.prefix) % len(self._states)]
                 if home in free and home.running <= chosen.running + SLACK:
