@@ -117,7 +117,7 @@ class PlayerPool:
         self._publications: dict[str, PlayerPublication] = {}
         self._published = 0
         self._open: dict[Future[list[Episode]], Publications] = {}
-        self._changed = threading.Condition()
+        self._changed = threading.Lock()
 
     def models(self) -> list[Future[tuple[Mapping[str, ModelText], frozenset[str]]]]:
         """Start all players; each returns the texts and the adapters of `Players`."""

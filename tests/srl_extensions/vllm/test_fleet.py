@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -185,6 +186,19 @@ def test_attached_server_may_end_and_return(new_server):
         assert not waiting.is_alive() and loads.urls == [server.spec.url]
         fleet.check()
     assert server.alive()
+
+
+def test_close_fails_requests_that_wait_for_a_server(new_server):
+    server = new_server()
+    server.start()
+    fleet = attached({"base": [server.spec.url]}, patience=20.0)
+    server.kill()
+    until(lambda: not fleet.clients("base"))
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(send, fleet)
+        fleet.close()
+        with pytest.raises(BackendError, match="no server takes part"):
+            waiting.result(20)
 
 
 def test_an_unreachable_server_is_reported():

@@ -1,6 +1,7 @@
 """Settings of servers from a configuration."""
 
 import pytest
+import torch
 
 from srl_extensions.vllm import models
 from srl_extensions.vllm.config import ManagedServersConfig
@@ -13,6 +14,12 @@ from srl_train.errors import ConfigError
 def test_missing_python_is_refused(python):
     with pytest.raises(ConfigError, match=r"backend.managed.python: there is no program"):
         models.check_python(ManagedServersConfig(python=python))
+
+
+def test_only_the_first_process_of_a_learner_writes_a_publication(monkeypatch, tmp_path):
+    monkeypatch.setattr(models.processes, "is_main", lambda: False)
+    assert models._write(torch.nn.Linear(1, 1), None, None, {}, [[1]], tmp_path) is None
+    assert not any(tmp_path.iterdir())
 
 
 def specs_of(base, indices, **managed):
