@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from srl_agents.episode import Episode
 from srl_agents.llm import tiny
+from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_agents.matchmaking import Matchmaking
 from srl_envs.tables import Plugin
@@ -44,13 +44,10 @@ CHECKED_EVERY = 1.0
 
 
 class RayEngine(Engine):
-    """Engine that calls player and learner actors.
+    """Engine that calls the player and learner actors of a run.
 
-    Args:
-        pool: Players.
-        learners: Learner of each model.
-        close: Function that ends the servers and the cluster.
-        check: Function that raises an error of the servers after which no episode can be played.
+    `close` ends the servers and the cluster; `check` raises an error of the servers after which no
+    episode can be played.
     """
 
     def __init__(
@@ -67,12 +64,7 @@ class RayEngine(Engine):
 
     def play(self, games: PlannedGames) -> list[Episode]:
         """Play the planned episodes; each player plays a contiguous share."""
-        shares = self._pool.play(games)
-        waiting: Collection[Future[list[Episode]]] = shares
-        while waiting:
-            done, waiting = concurrent.futures.wait(waiting, CHECKED_EVERY, FIRST_EXCEPTION)
-            self._check_shares(done)
-        return [episode for share in shares for episode in share.result()]
+        return background_loop.run(self.play_async(games, None))
 
     async def play_async(
         self, games: PlannedGames, in_flight: asyncio.Semaphore | None
@@ -81,21 +73,16 @@ class RayEngine(Engine):
 
         A player plays its shares of several rounds one after the other.
         """
-        requested = await asyncio.to_thread(self._pool.play, games)  # A pause blocks the call.
-        shares = [asyncio.wrap_future(share) for share in requested]
+        shares = [asyncio.wrap_future(share) for share in self._pool.play(games)]
         waiting: Collection[asyncio.Future[list[Episode]]] = shares
         while waiting:
             done, waiting = await asyncio.wait(
-                waiting, timeout=CHECKED_EVERY, return_when=FIRST_EXCEPTION
+                waiting, timeout=CHECKED_EVERY, return_when=asyncio.FIRST_EXCEPTION
             )
-            self._check_shares(done)
+            for share in done:
+                share.result()
+            self._check()
         return [episode for share in shares for episode in share.result()]
-
-    def _check_shares(self, done: Iterable[Any]) -> None:
-        """Raise an error of a share, or of the servers."""
-        for share in done:
-            share.result()
-        self._check()
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
         """Call the function for all models at once, and return model to result."""
@@ -156,9 +143,8 @@ def ray_parts(
         learners = {}
         for name in names:
             places = range(first, first := first + processes)
-            starts = servers.starts if servers else None
             actor = cluster.actor(
-                f"the learner of {name}", places, LearnerWorker, learning, name, make_env, starts
+                f"the learner of {name}", places, LearnerWorker, learning, name, make_env
             )
             learners[name] = RemoteLearner(name, actor, cluster.put)
         threads = ends.enter_context(ThreadPoolExecutor(len(names)))
@@ -195,9 +181,12 @@ def ray_parts(
             publisher = RayPublisher(pool, cluster.put)
         check = servers.check if servers else lambda: None
         started = RayEngine(pool, learners, ends.pop_all().close, check)
-    pools = {n: OpponentPool(n, own, publisher) for n, own in config.opponent_pools.items()}
-    known = Players({}, {}, pools, publisher, adapters, texts, started.close)
-    return Parts(started, known, cast(Mapping[str, Learner], learners))
+    pools = {
+        name: OpponentPool(name, section, publisher)
+        for name, section in config.opponent_pools.items()
+    }
+    sampled = Players({}, {}, pools, publisher, adapters, texts, started.close)
+    return Parts(started, sampled, cast(Mapping[str, Learner], learners))
 
 
 def open_cluster(config: RayEngineConfig, models: int, servers: int) -> Cluster:
@@ -209,10 +198,9 @@ def open_cluster(config: RayEngineConfig, models: int, servers: int) -> Cluster:
 
 
 def on_device(config: RunConfig, setting: str, gpus: float) -> RunConfig:
-    """Return the configuration of actors with `gpus` GPUs each; without any they use CPUs.
+    """Return the configuration of actors with `gpus` GPUs each, which use CPUs if there are none.
 
-    Raises:
-        ConfigError: If models.device is cuda and the actors have no GPU.
+    Raises ConfigError if models.device is cuda and the actors have no GPU.
     """
     if gpus:
         return config

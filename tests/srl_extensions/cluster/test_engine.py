@@ -1,4 +1,4 @@
-"""The Ray engine by direct calls: equal to the local engine, with and without deaths of actors."""
+"""Ray engine with actors in this process: equal to the local engine, also after deaths."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ MORTAL = (
     "learn", "begin_update", "compute_gradients", "apply_gradients", "end_update", "set_weights",
     "weights", "play",
 )  # fmt: skip
-"""Calls that end in deaths."""
+"""Methods whose second call ends in a death."""
 
 
 def played(config, rounds=2):
@@ -66,7 +66,7 @@ def test_one_player_is_equal_to_the_local_engine_to_the_bit(short_run, monkeypat
 
 
 @pytest.mark.parametrize("strategy", ["synchronized", "federated"])
-def test_deaths_of_actors_change_nothing(short_run, monkeypatch, strategy):
+def test_run_with_deaths_equals_an_undisturbed_run(short_run, monkeypatch, strategy):
     dies, deaths = deaths_of(MORTAL)
     config = short_run(updates__strategy=strategy, algorithm__minibatches=2)
     use(monkeypatch, DirectCluster(dies))
@@ -75,6 +75,18 @@ def test_deaths_of_actors_change_nothing(short_run, monkeypatch, strategy):
     assert len(set(deaths)) > 1
     assert rows == expected
     assert same(everything(run), everything(local))
+
+
+def test_set_weights_keeps_the_known_weights(short_run, monkeypatch):
+    cluster = use(monkeypatch, DirectCluster())
+    run = build_run(on_ray(short_run()))
+    learner, actor = run.learners["model_0"], cluster.actors["the learner of model_0"]
+    learner.set_weights({name: own + 1.0 for name, own in learner.weights().items()})
+    with monkeypatch.context() as patch:
+        patch.setattr(actor, "call", None)
+        known = learner.weights()
+    learner._weights = None
+    assert same(learner.weights(), known)
 
 
 def test_several_players_play_the_same_episodes(short_run, monkeypatch):
@@ -117,7 +129,7 @@ def test_shares_are_whole_groups(arguments, expected):
     assert shares_of(*arguments) == expected
 
 
-def test_a_call_that_always_ends_in_a_death_ends_the_run(short_run, monkeypatch):
+def test_three_deaths_in_one_call_end_the_run(short_run, monkeypatch):
     use(monkeypatch, DirectCluster(lambda method: method == "learn"))
     run = build_run(on_ray(short_run()))
     with pytest.raises(TrainingError, match=r"the learner of model_[01] died 3 times"):
@@ -153,14 +165,14 @@ def test_actors_without_gpus_use_cpus(short_run):
         on_device(short_run(models__device="cuda"), "player_gpus", 0.0)
 
 
-def test_processes_of_a_learner_have_whole_gpus_and_equal_shares(short_run):
+def test_learner_processes_require_whole_gpus_and_equal_shares(short_run):
     with pytest.raises(ConfigError, match=r"^learner_gpus: .* got 0.5"):
         RayEngineConfig(learner_processes=2, learner_gpus=0.5)
     with pytest.raises(ConfigError, match=r"rollout\.group_size must be a multiple of 3"):
         build_run(on_ray(short_run(), learner_processes=3))
 
 
-def test_a_missing_ray_is_reported_with_its_installation(short_run, monkeypatch):
+def test_missing_ray_error_contains_the_install_command(short_run, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "srl_extensions.cluster.actors", raising=False)
     with pytest.raises(ConfigError, match=r'pip install "core-srl\[ray\]"'):
@@ -174,7 +186,7 @@ def test_torchrun_and_ray_exclude_each_other(short_run, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_player_does_not_import_trl(tiny_folder):
+def test_player_does_not_import_trl(tiny_folder):
     code = (
         "import sys, functools\n"
         "from srl_train.config.yaml_file import from_tree\n"
