@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from srl_agents.arrays import Actions, Floats
 from srl_agents.baselines.learners import SimplePGRuns, Uniforms
 from srl_agents.baselines.our_method import OurMethodRuns
 from srl_agents.baselines.solutions import best_plan
@@ -42,8 +42,6 @@ RATES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 70.0, 100.0)
 # First number of each seed, so that tuning and reported games share no random numbers.
 REPORTED, TUNING = 0, 1
 
-Floats = NDArray[np.float64]
-Actions = NDArray[np.int8]
 Seeds = Sequence[np.random.SeedSequence]
 
 

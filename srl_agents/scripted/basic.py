@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from srl_agents.arrays import Floats
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_envs.games.bandit import OBSERVATION_FIELDS
@@ -64,7 +64,7 @@ class Tally:
     """Memory of a bandit policy."""
 
     rng: np.random.Generator
-    counts: NDArray[np.float64] = field(default_factory=lambda: np.ones((2, 2)))
+    counts: Floats = field(default_factory=lambda: np.ones((2, 2)))
     """Wins and losses per arm, from a uniform prior."""
     switched: bool = False
 

@@ -12,8 +12,8 @@ from math import log
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
+from srl_agents.arrays import Actions, Floats
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_envs.games.coop_compete import OBSERVATION_FIELDS
@@ -44,9 +44,7 @@ def situation_after(own: int, other: int) -> int:
     return 1 + 2 * own + other
 
 
-def situations(
-    own_NT: NDArray[np.int8], other_NT: NDArray[np.int8], actions: int = 2
-) -> NDArray[np.int8]:
+def situations(own_NT: Actions, other_NT: Actions, actions: int = 2) -> Actions:
     """Return the situation before every step of an episode, for N pairs: (N, T)."""
     before_NT = np.empty_like(own_NT)
     before_NT[:, 0] = START
@@ -54,12 +52,12 @@ def situations(
     return before_NT
 
 
-def distributions(chance: NDArray[np.float64]) -> NDArray[np.float64]:
+def distributions(chance: Floats) -> Floats:
     """Return probabilities of the action 1 as distributions over (0, 1) on a new last axis."""
     return np.stack([1.0 - chance, chance], axis=-1)
 
 
-def mirrored(situation_C: Sequence[float]) -> NDArray[np.float64]:
+def mirrored(situation_C: Sequence[float]) -> Floats:
     """Return the five numbers in the order of the other player's situations."""
     start, both_0, other_1, own_1, both_1 = situation_C
     return np.array([start, both_0, own_1, other_1, both_1])

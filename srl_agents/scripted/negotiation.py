@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from srl_agents.arrays import Floats
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_envs.games import bargaining
@@ -68,7 +68,7 @@ class Negotiator(PerAgentPolicy):
             return best
         return float(reservation + (best - reservation) * (1 - time ** (1 / self._beta)))
 
-    def _move(self, fields: dict[str, NDArray[np.float64]], talks: Talks) -> int:
+    def _move(self, fields: dict[str, Floats], talks: Talks) -> int:
         agents = self._rules.num_agents
         proposed = fields["proposal"].reshape(agents, -1)[1:]
         worth = {

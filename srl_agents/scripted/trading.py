@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from srl_agents.arrays import Bools, Floats
 from srl_agents.episode import Decision
 from srl_agents.policy import AgentObservation, PerAgentPolicy
 from srl_envs.games import trading_market as market
@@ -29,9 +29,9 @@ class Ledger:
     """Memory of a trader."""
 
     rng: np.random.Generator
-    favourite: NDArray[np.float64]
+    favourite: Floats
     """(other, good except the coin): probability that the good is the other's favorite."""
-    hope: NDArray[np.float64]
+    hope: Floats
     """(other, good): remaining hope that the other sells the good."""
 
 
@@ -81,9 +81,7 @@ class Trader(PerAgentPolicy):
         legal = np.ones(self._rules.num_actions) if mask is None else np.asarray(mask)
         return Decision(move(fields, legal > 0, state))
 
-    def _offer(
-        self, fields: dict[str, NDArray[np.float64]], legal: NDArray[np.bool_], ledger: Ledger
-    ) -> int:
+    def _offer(self, fields: dict[str, Floats], legal: Bools, ledger: Ledger) -> int:
         self._learn_from_own_offer(fields, ledger)
         own = fields["own_value"]
         gain = own[self._want] * self._wanted - own[self._give] * self._given
@@ -101,9 +99,7 @@ class Trader(PerAgentPolicy):
         chosen = ledger.rng.choice(np.flatnonzero(expected >= best * (1 - 1e-9)))
         return self._rules.first_offer + int(chosen)
 
-    def _answer(
-        self, fields: dict[str, NDArray[np.float64]], legal: NDArray[np.bool_], ledger: Ledger
-    ) -> int:
+    def _answer(self, fields: dict[str, Floats], legal: Bools, ledger: Ledger) -> int:
         nets = fields["offer_to_you"].reshape(self._others, self._rules.goods)
         for slot in np.flatnonzero(nets.any(axis=1)).tolist():
             self._infer(ledger, slot, -nets[slot])
@@ -114,13 +110,11 @@ class Trader(PerAgentPolicy):
             return market.FIRST_ACCEPT + best
         return market.DECLINE if legal[market.DECLINE] else market.PASS
 
-    def _deliver(
-        self, fields: dict[str, NDArray[np.float64]], legal: NDArray[np.bool_], ledger: Ledger
-    ) -> int:
+    def _deliver(self, fields: dict[str, Floats], legal: Bools, ledger: Ledger) -> int:
         honest = fields["time"][0] < self._honest_until
         return market.DELIVER if honest and legal[market.DELIVER] else market.PASS
 
-    def _learn_from_own_offer(self, fields: dict[str, NDArray[np.float64]], ledger: Ledger) -> None:
+    def _learn_from_own_offer(self, fields: dict[str, Floats], ledger: Ledger) -> None:
         if not fields["own_offer_to"].any():
             return
         slot = int(fields["own_offer_to"].argmax())
@@ -132,10 +126,10 @@ class Trader(PerAgentPolicy):
         gains = self._values @ -net > 0
         self._weigh(ledger, slot, np.where(gains, DECLINED, 1.0))
 
-    def _infer(self, ledger: Ledger, slot: int, change: NDArray[np.float64]) -> None:
+    def _infer(self, ledger: Ledger, slot: int, change: Floats) -> None:
         gains = self._values @ change > 0
         self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
 
-    def _weigh(self, ledger: Ledger, slot: int, likelihood: NDArray[np.float64]) -> None:
+    def _weigh(self, ledger: Ledger, slot: int, likelihood: Floats) -> None:
         posterior = ledger.favourite[slot] * likelihood
         ledger.favourite[slot] = posterior / posterior.sum()

@@ -107,10 +107,10 @@ def test_an_apis_error_is_ours_and_the_sdks(create, package, server):
 
 
 def test_what_an_api_does_not_take_is_told_before_it_is_asked(server, monkeypatch):
-    with pytest.raises(PolicyError, match=r"temperature is 0\.7, and this API takes no such"):
+    with pytest.raises(PolicyError, match=r"temperature must be 1"):
         SharedLLMManager(LLMConfig(backend=LLMBackend.ANTHROPIC, model_name="m"))
     manager = create_claude_manager("m")
-    with pytest.raises(PolicyError, match="top_k is 3"):
+    with pytest.raises(PolicyError, match="top_k must be 0"):
         manager.register_node("a", {"top_k": 3})
     manager.register_node("a")
     with pytest.raises(PolicyError, match=r"temperature is 0\.5"):

@@ -46,7 +46,7 @@ def test_an_episode_is_what_was_written():
 def test_constrained_sampling_is_refused():
     env = make_math()
     policy = TextPolicy(ScriptedBackend(["x"]), env.text_view, constrained=True)
-    with pytest.raises(PolicyError, match="takes any text: give constrained=False"):
+    with pytest.raises(PolicyError, match="constrained must be False"):
         play_many(lambda: env, {"agent_0": policy}, [0])
 
 
