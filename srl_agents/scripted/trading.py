@@ -1,7 +1,7 @@
-"""Scripted trading policies: mutually beneficial offers, kept or broken promises.
+"""Scripted trading policies: mutually beneficial offers, and promises that are kept or broken.
 
-A trader knows its own values and that everyone has one favorite good, and infers the favorites
-of others from their offers.
+A trader knows its own values and that every agent has one favorite good. It infers the favorites of
+other agents from their offers.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from srl_envs.games.trading import field_sizes
 from srl_envs.games.trading_market import TradingRules
 
 COMMON, FAVOURITE = np.mean(market.COMMON_VALUES), np.mean(market.FAVOURITE_VALUES)
-UNLIKELY = 0.05  # that somebody offers, or accepts, what it loses by
-DECLINED = 0.5  # what a declined offer leaves of a hope: the other may lack the goods, or not want
-TRUSTED = 0.5  # the least reputation to deal with; who has promised nothing yet has it
+UNLIKELY = 0.05  # probability that an agent offers or accepts a trade at a loss
+DECLINED = 0.5  # factor of a hope after a declined offer; the agent may only lack the goods
+TRUSTED = 0.5  # minimum reputation of a partner, and reputation before the first promise
 
 
 @dataclass
@@ -30,17 +30,22 @@ class Ledger:
 
     rng: np.random.Generator
     favourite: Floats
-    """(other, good except the coin): probability that the good is the other's favorite."""
+    """Probability that a good is an agent's favorite, by (other agent, good except the coin)."""
     hope: Floats
-    """(other, good): remaining hope that the other sells the good."""
+    """Factor of the expected gain of buying a good from an agent, by (other agent, good)."""
 
 
 class Trader(PerAgentPolicy):
-    """Trader that buys goods of higher own value.
+    """Policy that offers and accepts trades that benefit both agents.
 
-    With `bargains_hard` it asks for the most and accepts nothing below `least_gain`; otherwise
-    it maximizes the smaller gain. It delivers until `honest_until`, a share of the episode, and
-    deals with agents that kept at least half of their promises.
+    It trades with agents that kept at least half of their promises.
+
+    Args:
+        rules: Rules of the environment.
+        name: Name in records.
+        bargains_hard: True to maximize the own gain, False the smaller gain of both agents.
+        least_gain: Minimum own gain of a trade.
+        honest_until: Share of the episode until which the policy keeps its promises.
     """
 
     def __init__(
@@ -57,10 +62,10 @@ class Trader(PerAgentPolicy):
         self._layout = VectorLayout(field_sizes(rules))
         self._hard, self._least, self._honest_until = bargains_hard, least_gain, honest_until
         self._others, self._kinds = rules.num_agents - 1, rules.goods - 1
-        # A column per part of the offers, in action order.
+        # Parts of the offers, in the order of the actions.
         parts = np.array(rules.offers).T
         self._slot, self._give, self._given, self._want, self._wanted = parts
-        # (favourite, offer): what the other would gain if that good were its favourite.
+        # Gain of the other agent by (its favorite good, offer).
         values = np.full((self._kinds, rules.goods), COMMON)
         values[np.arange(self._kinds), np.arange(self._kinds) + 1] = FAVOURITE
         values[:, 0] = market.COIN_VALUE
@@ -127,6 +132,7 @@ class Trader(PerAgentPolicy):
         self._weigh(ledger, slot, np.where(gains, DECLINED, 1.0))
 
     def _infer(self, ledger: Ledger, slot: int, change: Floats) -> None:
+        """Update the favorite of an agent that offered or accepted this change of its goods."""
         gains = self._values @ change > 0
         self._weigh(ledger, slot, np.where(gains, 1.0, UNLIKELY))
 

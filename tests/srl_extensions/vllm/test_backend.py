@@ -161,7 +161,7 @@ def test_an_answer_has_the_version_that_was_asked_and_a_name_is_drained_after_it
         after = asyncio.ensure_future(served.complete(asked(here, adapter="red", version=1)))
         await asyncio.sleep(0.1)
         assert not drained.done()
-        with pytest.raises(BackendError, match="version of a request must be .* got 0"):
+        with pytest.raises(BackendError, match=r"version of a request must be .* got 0"):
             await served.complete(asked(here, adapter="red", version=0))
         stub._running.set()
         await drained
