@@ -87,7 +87,7 @@ class BranchingGame(EpisodeGame):
         asked = [
             agent
             for agent in self.env.agents
-            if agent in self.branching.agents and self.without_say(agent) is None
+            if agent in self.branching.agents and self.forced_decision(agent) is None
         ]
         before = dict(self.memories)
         made = {

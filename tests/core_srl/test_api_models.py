@@ -107,13 +107,13 @@ def test_api_error_is_a_backend_error_and_an_sdk_error(create, package, server):
 
 
 def test_unsupported_api_settings_are_refused_before_a_request(server, monkeypatch):
-    with pytest.raises(PolicyError, match=r"temperature is 0\.7, and this API takes no such"):
+    with pytest.raises(PolicyError, match=r"temperature must be 1"):
         SharedLLMManager(LLMConfig(backend=LLMBackend.ANTHROPIC, model_name="m"))
     manager = create_claude_manager("m")
-    with pytest.raises(PolicyError, match="top_k is 3"):
+    with pytest.raises(PolicyError, match="top_k must be 0"):
         manager.register_node("a", {"top_k": 3})
     manager.register_node("a")
-    with pytest.raises(PolicyError, match=r"temperature is 0\.5"):
+    with pytest.raises(PolicyError, match=r"temperature must be 1"):
         manager.generate_for_node("a", "Now?", temperature=0.5)
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(BackendError, match="openai:m needs a key"):

@@ -46,7 +46,7 @@ readers = (
     grading.words_of, cheap_talk.message_in, compared, computed, expressions.plain, sampled,
     grading.boxed, grading.final_answer, tools.read_turn, debate.words_of, search._words,
     lambda said: programming.Programming.read(None, said),
-    lambda said: judge.named(said, "pro"),
+    lambda said: judge.parse_verdict(said, "pro"),
     lambda said: debate.content_words(said) or debate._END.split(said),
     lambda said: text.parse_choice(said, ("compete", "cooperate")),
     lambda said: grading.same_value("42", said, {"a", "cm"}),
