@@ -79,7 +79,7 @@ def pool_states(run: Run) -> dict[str, dict[str, Any]]:
     return {
         name: {
             "chances": dict(zip([s.name for s in pool.snapshots], pool.chances(), strict=True)),
-            **({"payoffs": pool.payoffs().tolist()} if pool.nash_games else {}),
+            **({"payoffs": pool.payoffs().tolist()} if pool.nash_episodes else {}),
         }
         for name, pool in run.pools.items()
         if pool.snapshots

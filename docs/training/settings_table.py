@@ -1,4 +1,4 @@
-"""The table of all settings in configuration.md.
+"""Table of all settings in configuration.md.
 
 python docs/training/settings_table.py    prints it
 """
@@ -19,10 +19,17 @@ from srl_train.config.yaml_file import to_tree
 
 
 def markdown() -> str:
-    """Every setting with its default and its meaning, as a table."""
-    rows = ["| setting | default | meaning |", "|---|---|---|"]
+    """Return a table of every setting with its default and description.
+
+    A description that an earlier setting with the same name has is replaced by that setting's path.
+    """
+    rows = ["| setting | default | description |", "|---|---|---|"]
+    first: dict[tuple[str, str], str] = {}
     for path, default, meaning in _rows(RunConfig, "", RunConfig()):
-        # The table stands in docs/training/.
+        earlier = first.setdefault((path.rpartition(".")[2], meaning), path)
+        if earlier != path:
+            meaning = f"See `{earlier}`."
+        # The table is in docs/training/.
         linked = re.sub(r"docs/training/(\w+\.md)", r"[\1](\1)", " ".join(meaning.split()))
         linked = re.sub(r"docs/(\w+/(\w+\.md))", r"[\2](../\1)", linked)
         rows.append(f"| `{path}` | {default} | {linked.replace('|', chr(92) + '|')} |")
@@ -30,10 +37,10 @@ def markdown() -> str:
 
 
 def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str, str]]:
-    """(dotted name, default, meaning) of the section's settings; `start` holds its defaults."""
-    told: list[list[Any]] = []
+    """Yield (dotted name, default, description) of each setting; `start` contains the defaults."""
+    listed: list[list[Any]] = []
     for name, field in kind.model_fields.items():
-        if name == kind.CHOICE:  # told once, by the whole family
+        if name == kind.CHOICE:  # `_family` yields it once for all choices.
             continue
         dotted, meaning = f"{path}{name}", field.description or ""
         default = getattr(start, name) if start is not None else field.get_default()
@@ -43,10 +50,10 @@ def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str
         if not kinds or default is None or default == {}:
             yield dotted, _written(default), f"{_choices(field.annotation)}{meaning}"
         inner = "NAME." if default == {} and kinds else ""
+        if inner and kinds in listed:  # The settings of these classes are listed already.
+            continue
+        listed.append(kinds)
         if kinds and kinds[0].CHOICE:
-            if inner and kinds in told:  # of the same kinds as another setting
-                continue
-            told.append(kinds)
             yield from _family(kinds, f"{dotted}.{inner}", default or kinds[0]())
         else:
             for one in kinds:
@@ -54,7 +61,7 @@ def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str
 
 
 def _family(kinds: list[type[Section]], path: str, usual: Any) -> Iterator[tuple[str, str, str]]:
-    """The choice, and then what only some choices read, told with their names."""
+    """Yield the choice, then the settings of all choices; a prefix names those that have one."""
     choice = kinds[0].CHOICE
     names = {kind: get_args(kind.model_fields[choice].annotation) for kind in kinds}
     every = ", ".join(f"`{name}`" for own in names.values() for name in own)
@@ -64,13 +71,13 @@ def _family(kinds: list[type[Section]], path: str, usual: Any) -> Iterator[tuple
     for kind in kinds:
         for row in _rows(kind, path, None):
             found.setdefault(row, []).extend(names[kind])
-    for (dotted, default, said), readers in found.items():
-        whose = "" if len(readers) == sum(map(len, names.values())) else f"{', '.join(readers)}: "
-        yield dotted, default, f"{whose}{said}"
+    for (dotted, default, description), choices in found.items():
+        every = len(choices) == sum(map(len, names.values()))
+        yield dotted, default, description if every else f"{', '.join(choices)}: {description}"
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
-    """The kinds of value that an annotation allows."""
+    """Yield the types that an annotation allows."""
     if get_origin(annotation) in (Annotated, Union, UnionType) or _is_mapping(annotation):
         for part in get_args(annotation):
             yield from _parts(part)

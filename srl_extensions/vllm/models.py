@@ -116,7 +116,7 @@ def shapes_of(
     if config.models.adapters is None:
         return shapes
     zeros = [name for name, base in frozen.items() if base == sources[BASE]]
-    shared = {pool: own.of[0] for pool, own in config.opponent_pools.items()}
+    shared = {pool: own.models[0] for pool, own in config.opponent_pools.items()}
     return {**shapes, **shared, **dict.fromkeys(zeros, names[0])}
 
 

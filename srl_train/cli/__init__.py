@@ -38,7 +38,9 @@ COMMANDS = PluginTable(
         "export": Plugin("srl_train.cli.export", "write a trained model to a folder"),
         "report": Plugin("srl_extensions.pages.command_report", "write the report of a run"),
         "watch": Plugin("srl_extensions.pages.command_watch", "show runs in a browser"),
-        "play": Plugin("srl_train.cli.play", "play one agent yourself in the terminal"),
+        "play": Plugin(
+            "srl_extensions.judging.command_play", "play one agent yourself in the terminal"
+        ),
         "replay": Plugin("srl_extensions.pages.command_replay", "verify or animate episodes"),
         "schema": Plugin("srl_train.cli.schema", "print the JSON Schema of a configuration"),
         "doctor": Plugin("srl_train.cli.doctor", "list installed and missing extras, and devices"),

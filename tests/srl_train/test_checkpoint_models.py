@@ -116,7 +116,7 @@ def pooled(short_run, tmp_path_factory):
         short_run(
             models__count=1,
             models__adapters=ADAPTERS,
-            opponent_pools={"past": {"every": 1, "draw": "nash", "nash_games": 2}},
+            opponent_pools={"past": {"every": 1, "draw": "nash", "nash_episodes": 2}},
             seats={"agent_1": "past"},
         ),
         run,

@@ -102,7 +102,7 @@ def test_ten_kills_change_nothing(undisturbed):
     def kill_during(number):
         threading.Timer(rng.uniform(0, 2), kill).start()
 
-    found = trained(demo(players=1), kill_during)
+    found = trained(demo(rollout_workers=1), kill_during)
     assert len(killed) >= 9  # the last timer may outlive the run
     assert found["versions"] == undisturbed["versions"]
     assert same(found, undisturbed)
@@ -243,7 +243,7 @@ def test_sigterm_ends_a_run_and_its_cluster(tmp_path):
 def test_a_missing_cluster_and_missing_room_are_refused(monkeypatch):
     monkeypatch.setattr("srl_extensions.cluster.actors.PLACED_WITHIN", 2.0)
     with pytest.raises(ConfigError, match=r"the cluster has .*'GPU': 0.0"):
-        build_run(demo(player_gpus=1000.0))
+        build_run(demo(rollout_worker_gpus=1000.0))
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "nowhere"):
         with pytest.raises(ConfigError, match=f"engine.address: got '{address}'"):
             build_run(demo(address=address))

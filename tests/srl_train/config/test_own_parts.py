@@ -1,4 +1,4 @@
-"""Environments and update strategies that are handed to the trainer as objects."""
+"""Environments and update strategies that are passed to the Trainer as objects."""
 
 import functools
 
@@ -54,7 +54,7 @@ def test_a_custom_strategy_is_used_and_recorded(tmp_path, trainer_in):
     one, two = (learner.weights() for learner in trainer.run.learners.values())
     assert all(torch.equal(tensor, two[name]) for name, tensor in one.items())
     assert trainer._rows[0]["strategy"] == "custom"
-    # Nobody goes on from the files alone, with another strategy, without noticing.
+    # The recorded configuration alone cannot resume the run with another strategy.
     recorded = yaml_file.load(tmp_path / "config.yaml")
     with pytest.raises(ConfigError, match=r"updates\.strategy 'custom'"):
         build_run(recorded)

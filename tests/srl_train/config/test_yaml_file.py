@@ -1,4 +1,4 @@
-"""YAML that anybody may have written: it is read, or refused in one line with one kind of error."""
+"""YAML files of unknown origin: valid files are read, others raise an error of one line."""
 
 import pytest
 
