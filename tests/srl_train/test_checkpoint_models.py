@@ -130,7 +130,7 @@ def pooled(short_run, tmp_path_factory):
     [
         ("another pool", r"pools must be \['past'\], got \['other', 'past'\]"),
         ("no snapshots", r"first snapshots of \[\], not of \['model_0'\]"),
-        ("unknown", "model_0@0: '../weights' is no tensor of it"),
+        ("unknown", "model_0@0: unknown tensor '../weights'"),
     ],
 )
 def test_damaged_pools_in_checkpoints_are_refused(pooled, tmp_path, damage, told):

@@ -146,11 +146,11 @@ def test_a_finished_run_continues_with_more_rounds(short_run, finished, tmp_path
     [
         (
             {"algorithm__learning_rate": 0.5},
-            "final_round_00000002 was saved with algorithm.learning_rate = 0.003",
+            "algorithm.learning_rate: must be 0.003 as in final_round_00000002",
         ),
         (
             {"rounds": 1},
-            "rounds is 1, and final_round_00000002 was saved after 2: give 2 or more",
+            "rounds must be at least 2, the rounds of final_round_00000002, got 1",
         ),
     ],
 )
@@ -165,7 +165,7 @@ def test_another_configuration_is_refused(settings, says, short_run, finished):
 def test_a_schedule_fixes_the_number_of_rounds(short_run, tmp_path):
     Trainer(short_run(rounds=1, algorithm__schedule="linear"), tmp_path / "run").fit()
     other = Trainer(short_run(rounds=2, algorithm__schedule="linear"), tmp_path / "run")
-    with pytest.raises(CheckpointError, match=r"rounds = 1, on which the schedule .* has 2"):
+    with pytest.raises(CheckpointError, match=r"rounds: must be 1 .* on which the .*schedule depends, got 2"):
         other.load_checkpoint()
 
 

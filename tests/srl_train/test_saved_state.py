@@ -112,9 +112,19 @@ def of_dtype(dtype):
     ("file", "key", "change", "says"),
     [
         ("models/model_0", "weight", of_dtype(torch.int8), "models/model_0.safetensors: .*int8"),
-        ("models/model_0", "weight", lambda one: one[:1], "models/model_0.safetensors: .* is "),
+        (
+            "models/model_0",
+            "weight",
+            lambda one: one[:1],
+            "models/model_0.safetensors: .* must be ",
+        ),
         ("state", "exp_avg", of_dtype(torch.float64), r"learners.model_0.optimizer.*float64"),
-        ("state", "step", lambda one: one.repeat(2), r"learners.model_0.optimizer.state.0: 'step'"),
+        (
+            "state",
+            "step",
+            lambda one: one.repeat(2),
+            r"learners.model_0.optimizer.state.0: tensor 'step'",
+        ),
     ],
 )
 def test_tensors_of_another_shape_or_dtype_are_refused(file, key, change, says, trainer):

@@ -164,7 +164,7 @@ def test_a_run_stopped_before_its_first_checkpoint_starts_again(whole, short_run
     stopped = trainer_for(short_run(), tmp_path)
     stopped.train_round()
     stopped.close()
-    with pytest.raises(ConfigError, match="already holds a run: resume it"):
+    with pytest.raises(ConfigError, match="already contains a run: resume it"):
         trainer_for(short_run(), tmp_path).fit()
     with pytest.raises(CheckpointNotFound):
         trainer_for(short_run(), tmp_path).load_checkpoint()

@@ -236,7 +236,7 @@ def test_sigterm_ends_a_run_and_its_cluster(tmp_path):
     finally:
         run.kill()
     last = told.read_text().splitlines()[-1]
-    assert last == f"srl: terminated; to go on: srl train --resume --out {out}"
+    assert last == f"srl: terminated; to resume: srl train --resume --out {out}"
     assert cluster and psutil.wait_procs(cluster, 60)[1] == []
 
 

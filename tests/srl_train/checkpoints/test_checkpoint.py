@@ -79,7 +79,7 @@ def test_everything_comes_back(tmp_path):
 def test_names_that_lead_out_of_the_folder_are_refused(tmp_path, stem):
     folder = tmp_path / "checkpoints"
     for checkpoint_id, tensors in (("round_1", {stem: {}}), (stem, {})):
-        with pytest.raises(CheckpointError, match="stay in its folder"):
+        with pytest.raises(CheckpointError, match="paths inside its folder"):
             save(folder, checkpoint_id, tensors=tensors, state={}, metadata={"round": 1})
     assert not folder.exists() and not (tmp_path / "x.safetensors").exists()
 
@@ -126,7 +126,7 @@ def test_damage_is_recognised_and_the_file_named(tmp_path, name, damage):
     else:
         (path / name).unlink()
     if damage != "flipped" or name.endswith(".json"):
-        with pytest.raises(CheckpointError, match=f"{name} is .*damaged, remove {path} to go"):
+        with pytest.raises(CheckpointError, match=f"{name} .*damaged, remove {path} to resume"):
             load(path)
     elif name.startswith("models"):  # weights are compared by size
         load(path)
@@ -148,9 +148,9 @@ def manifest(**changed):
         (None, "cannot be read"),
         ("{", "cannot be read"),
         ("[" * 100_000, "nested deeper"),
-        ('{"format": 999}', "is not of format 3"),
-        (manifest(files={"/etc/passwd": {"bytes": 1, "sha256": ""}}), "stay in its folder"),
-        (manifest(files={"\ud800": {"bytes": 1, "sha256": ""}}), "is not of format 3"),
+        ('{"format": 999}', "must have format 3"),
+        (manifest(files={"/etc/passwd": {"bytes": 1, "sha256": ""}}), "paths inside its folder"),
+        (manifest(files={"\ud800": {"bytes": 1, "sha256": ""}}), "must have format 3"),
         (manifest(sequence="last"), "sequence"),
     ],
 )

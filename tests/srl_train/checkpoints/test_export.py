@@ -89,9 +89,9 @@ def test_saved_models_say_what_they_are(kind, trained, tiny_folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["tiny", "OUT"], "tiny has no weights to write"),
-        (["WHOLE:model_0", "OUT", "--merge"], "nothing to merge"),
-        (["WHOLE:model_0", "WHOLE"], "is there already"),
+        (["tiny", "OUT"], "hub name, got tiny"),
+        (["WHOLE:model_0", "OUT", "--merge"], "--merge requires an adapter"),
+        (["WHOLE:model_0", "WHOLE"], "already exists"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(words, message, trained, tmp_path, capsys):

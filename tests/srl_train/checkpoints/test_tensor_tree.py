@@ -52,9 +52,9 @@ def test_tensors_come_back_to_the_bit_wherever_they_lie():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"x": [1, {2}]}, r"state/x/1 is a builtins\.set: a checkpoint holds tensors"),
-        ({"x": np.zeros(2)}, r"state/x is a numpy\.ndarray"),
-        (np.random.default_rng(0), r"state is a numpy\.random"),
+        ({"x": [1, {2}]}, r"state/x/1 must be a tensor, .* got builtins\.set"),
+        ({"x": np.zeros(2)}, r"state/x must be .* got numpy\.ndarray"),
+        (np.random.default_rng(0), r"state must be .* got numpy\.random"),
     ],
 )
 def test_what_cannot_be_held_is_named_with_its_place(value, message):

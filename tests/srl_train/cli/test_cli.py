@@ -82,7 +82,7 @@ def test_an_interrupted_training_says_how_to_go_on(command, capsys, tmp_path, be
     command(interrupt)
     assert cli.main(["train", "x.yaml"]) == 130
     said = capsys.readouterr().err
-    assert (f"to go on: srl train --resume --out {tmp_path}" in said) is begun
+    assert (f"to resume: srl train --resume --out {tmp_path}" in said) is begun
 
 
 def test_a_traceback_reaches_the_terminal_escaped(capsys):

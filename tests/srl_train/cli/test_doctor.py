@@ -48,7 +48,7 @@ def test_what_is_there_and_what_installs_the_rest(installed, capsys):
     assert "base          ok" in told
     assert "train         ok" in told
     assert 'pyseccomp is missing: pip install "core-srl[sandbox]"\n' in told
-    assert '"core-srl[vllm]" in an environment of its own (docs/agents/serving.md)' in told
+    assert '"core-srl[vllm]" in a separate environment (docs/agents/serving.md)' in told
     assert "cuda:0        a GPU, 78.0 GiB" in told
     assert "ruff" not in told
 
@@ -56,7 +56,7 @@ def test_what_is_there_and_what_installs_the_rest(installed, capsys):
 def test_the_status_is_that_of_what_was_asked_for(installed, capsys):
     assert main(["doctor", "sandbox"]) == 1
     assert main(["doctor", "flying"]) == 2
-    assert "unknown extra 'flying'; allowed: sandbox, train, vllm" in capsys.readouterr().err
+    assert "EXTRA must be one of sandbox, train, vllm, got 'flying'" in capsys.readouterr().err
     installed["torch"] = "2.5.1"
     assert main(["doctor"]) == 1
     assert "torch is 2.5.1, must be >=2.6: pip install" in capsys.readouterr().out

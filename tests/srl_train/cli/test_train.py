@@ -30,7 +30,7 @@ def test_a_run_is_trained_told_and_resumed(config_path, tmp_path, capsys):
     more = ["--resume", "--out", str(out), "--set", "rounds=2", "--quiet"]
     assert cli.main(["train", *more]) == 0
     told = capsys.readouterr()
-    assert "resuming at round 1 of 2" in told.out
+    assert "resuming after 1 of 2 rounds" in told.out
     assert "round 2/2" not in told.out + told.err
     assert [row["round"] for row in read_metrics(out / "metrics.jsonl")] == [0, 1]
 
@@ -54,7 +54,7 @@ def test_settings_and_seed_on_the_command_line(config_path):
         (["{config}", "--set", "logging.trackers=[mlflow]"], "mlflow needs mlflow: pip install"),
         (["{config}", "--resume"], "Checkpoint not found"),
         (["/no/such/file.yaml"], "cannot read the configuration /no/such/file.yaml"),
-        ([], "give a configuration file, or --resume with --out RUN"),
+        ([], "a configuration file is required, or --resume"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(words, says, config_path, tmp_path, capsys, monkeypatch):
