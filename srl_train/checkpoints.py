@@ -30,6 +30,7 @@ from torch import Tensor
 
 from srl_envs.errors import DocumentError
 from srl_envs.untrusted import read_bytes, read_json
+from srl_train.config.section import one_line
 from srl_train.errors import CheckpointError, CheckpointNotFound
 from srl_train.run_files import finite
 
@@ -244,14 +245,13 @@ def _to_disk(path: Path) -> None:
 
 def _read_manifest(folder: Path) -> _Manifest:
     file = folder / _MANIFEST
+    tree = _read_json(file)
     try:
-        return _Manifest.model_validate(_read_json(file))
+        return _Manifest.model_validate(tree)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
         raise CheckpointError(
-            f"{file} must have format {FORMAT} ({place!r:.80}: {first['msg']}): load {folder.name} "
-            f"with the release that wrote it, or {_remedy(folder)}"
+            f"{file} must have format {FORMAT} ({one_line(error, tree)}): load {folder.name} with "
+            f"the release that wrote it, or {_remedy(folder)}"
         ) from error
 
 

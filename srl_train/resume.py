@@ -18,6 +18,7 @@ from srl_train import checkpoints, fsdp, processes
 from srl_train.config import yaml_file
 from srl_train.config.learning.updates import CUSTOM
 from srl_train.config.run import RunConfig
+from srl_train.config.section import one_line
 from srl_train.errors import CheckpointError
 from srl_train.learners.learner import restore
 from srl_train.run import ModelTotals, Run
@@ -272,6 +273,4 @@ def _refuse_invalid(state: Any) -> None:
     try:
         _State.model_validate(state)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{place or 'the state'}: {first['msg']}") from None
+        raise ValueError(one_line(error, state)) from None

@@ -145,8 +145,11 @@ def one_line(error: ValidationError, tree: Any, path: str = "") -> str:
     raised = fault.get("ctx", {}).get("error")
     if isinstance(raised, ConfigError):  # Its message begins with the field.
         return f"{place}.{raised}" if place else str(raised)
+    last = shown(fault["loc"][-1], str) if fault["loc"] else "value"
+    if fault["type"] == "missing":
+        return f"{place}.{last}: is required" if place else f"{last}: is required"
     allowed = raised or printable(fault["msg"], multiline=False)
-    return f"{place or fault['loc'][-1]}: {allowed}, got {shown(fault['input'])}"
+    return f"{place or last}: {allowed}, got {shown(fault['input'])}"
 
 
 def _place(parts: Sequence[int | str], tree: Any, path: str) -> str:

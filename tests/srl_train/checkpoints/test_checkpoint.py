@@ -151,7 +151,9 @@ def manifest(**changed):
         ('{"format": 999}', "must have format 3"),
         (manifest(files={"/etc/passwd": {"bytes": 1, "sha256": ""}}), "paths inside its folder"),
         (manifest(files={"\ud800": {"bytes": 1, "sha256": ""}}), "must have format 3"),
-        (manifest(sequence="last"), "sequence"),
+        (manifest(sequence="last"), "sequence: .*, got 'last'"),
+        ("3", "must have format 3"),
+        ("{}", "format: is required"),
     ],
 )
 def test_a_folder_without_a_good_manifest_is_never_listed(tmp_path, manifest, message):
