@@ -175,8 +175,8 @@ class OpponentPool:
         first = {one.model for one in self.snapshots if one.round == 0}
         # Before round 0 a pool may be empty.
         if (self.snapshots or rounds) and first != set(self._config.models):
-            models = list(self._config.models)
-            raise ValueError(f"first snapshots of {sorted(first)}, not of {models}")
+            expected = list(self._config.models)
+            raise ValueError(f"first snapshots of {sorted(first)}, not of {expected}")
         for one in self.snapshots:
             if one.model not in self._config.models:
                 raise ValueError(f"a snapshot of {one.model!r}")

@@ -115,7 +115,8 @@ class Recorder:
 
     def evaluation(self, run: Run, when: str) -> None:
         """Record the evaluation `run.evaluations[when]`."""
-        for sink in (*self._watchers(), *(self._configured or ())):
+        sinks: tuple[Watcher | ConfiguredSink, ...] = (*self._watchers(), *(self._configured or ()))
+        for sink in sinks:
             sink.write_evaluation(when, run.evaluations[when])
 
     def summary(self, run: Run) -> None:

@@ -72,7 +72,7 @@ class Progress:
                 parts.append(f"failed episodes {failed} of {environment['episodes']}")
             updates = ", ".join(f"{name} {own['updates']}" for name, own in row["models"].items())
             self.say(
-                " | ".join([*parts, f"updates {updates}", f"{pace:.2f} s/round   {left} left"])
+                " | ".join([*parts, f"updates {updates}", f"{pace:.2f} s/round, {left} left"])
             )
 
     def status(self, line: str) -> None:

@@ -65,7 +65,7 @@ def test_round_trip(config, tmp_path):
     assert yaml.safe_load(dump(config)) == tree  # plain data only
 
 
-def test_an_empty_file_is_the_default_run(tmp_path):
+def test_empty_file_is_the_default_configuration(tmp_path):
     path = tmp_path / "run.yaml"
     path.write_text("# nothing\n")
     assert load(path) == RunConfig()
@@ -111,7 +111,7 @@ def test_overrides_replace_values():
     assert tree == {"rollout": {"group_size": 4}, "models": {"count": 2}}
 
 
-def test_configurations_are_frozen_and_light():
+def test_configurations_are_frozen_and_can_be_pickled():
     with pytest.raises(ValidationError, match="frozen"):
         RunConfig().rounds = 3
     assert pickle.loads(pickle.dumps(FULL)) == FULL
@@ -132,7 +132,7 @@ def sections(kind):
             waiting += [part for part in get_args(one) if not isinstance(part, str)]
 
 
-def test_every_setting_is_described_and_read_somewhere():
+def test_every_setting_is_described_and_used():
     found = {kind: kind.model_fields for kind in sections(RunConfig)}
     assert len(found) > 20
     read = {

@@ -14,7 +14,7 @@ NOISE = {"temperature": 1000.0, "max_new_tokens": 2}  # all tokens are about equ
 
 
 class Breaks(CoopCompete):
-    """A game whose fourth instance fails at every step."""
+    """Environment whose fourth instance fails at every step."""
 
     made = 0
 
@@ -29,7 +29,7 @@ class Breaks(CoopCompete):
         return super().step(actions)
 
 
-def test_failed_games_are_reported_once_with_their_cause(short_run, tmp_path, caplog, monkeypatch):
+def test_failed_episodes_are_reported_once_per_error(short_run, tmp_path, caplog, monkeypatch):
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr(Breaks, "made", 0)
     config = short_run(rollout__groups_per_round=2, max_failed_fraction=1.0)
