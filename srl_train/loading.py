@@ -393,7 +393,7 @@ def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
     section = config.backend
     assert isinstance(section, TransformersBackendConfig)
     models, pools = config.models, config.opponent_pools
-    bases = models.bases | {pool: models.bases[own.of[0]] for pool, own in pools.items()}
+    bases = models.bases | {pool: models.bases[own.models[0]] for pool, own in pools.items()}
     ahead = config.engine.play_ahead and start.learns_here
     own, trees, played = learning_models(
         models, bases, start.make_env, config.seed, play_copies=ahead, given=start.given
@@ -404,7 +404,7 @@ def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
         tree.requires_grad_(False)
     for loaded in own.values():
         loaded.batched = section.batched
-        loaded.caches.most_tokens = section.kept_tokens
+        loaded.caches.most_tokens = section.kv_cache_tokens
     adapters = frozenset(own) if models.adapters is not None else frozenset()
     return Samplers(trees, own, InProcessPublisher(own, snapshots, adapters))
 

@@ -54,7 +54,7 @@ def _linked(meaning: str) -> str:
 
 def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str, str]]:
     """Yield (dotted name, default, meaning) of each setting; `start` has the section's defaults."""
-    told: list[list[Any]] = []
+    listed: list[list[Any]] = []
     for name, field in kind.model_fields.items():
         if name == kind.CHOICE:  # yielded once by `_family`
             continue
@@ -66,9 +66,9 @@ def _rows(kind: type[Section], path: str, start: Any) -> Iterator[tuple[str, str
         if not kinds or default is None or default == {}:
             yield dotted, _written(default), f"{_choices(field.annotation)}{meaning}"
         inner = "NAME." if default == {} and kinds else ""
-        if inner and kinds in told:  # of the same kinds as another setting
+        if inner and kinds in listed:  # the settings of these classes are listed already
             continue
-        told.append(kinds)
+        listed.append(kinds)
         if kinds and kinds[0].CHOICE:
             yield from _family(kinds, f"{dotted}.{inner}", default or kinds[0]())
         else:

@@ -199,12 +199,13 @@ class Cluster:
     """
 
     def __init__(self, config: RayEngineConfig, models: int, servers: int = 0) -> None:
-        player = {"CPU": config.actor_cpus, "GPU": config.player_gpus}
+        player = {"CPU": config.actor_cpus, "GPU": config.rollout_worker_gpus}
         learner = {"CPU": config.actor_cpus, "GPU": config.learner_gpus}
         server = {"CPU": config.actor_cpus, "GPU": config.server_gpus}
         learners = models * config.learner_processes
-        bundles = [player] * config.players + [learner] * learners + [server] * servers
-        actors = f"{config.players} player(s), {learners} learner(s) and {servers} model server(s)"
+        bundles = [player] * config.rollout_workers + [learner] * learners + [server] * servers
+        workers = config.rollout_workers
+        actors = f"{workers} rollout worker(s), {learners} learner(s) and {servers} model server(s)"
         self._bundles = [{k: v for k, v in one.items() if v} for one in bundles]
         self._open = True
         self._connected = not ray.is_initialized()

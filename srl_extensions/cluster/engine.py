@@ -124,7 +124,7 @@ def ray_parts(
     engine, make_env = config.engine, settings.make_env
     assert isinstance(engine, RayEngineConfig)
     check_shares(config, engine.learner_processes)
-    playing = on_device(config, "player_gpus", engine.player_gpus)
+    playing = on_device(config, "rollout_worker_gpus", engine.rollout_worker_gpus)
     learning = on_device(config, "learner_gpus", engine.learner_gpus)
     names, processes = config.models.names, engine.learner_processes
     servers = None
@@ -135,11 +135,11 @@ def ray_parts(
     elif TINY in (*config.models.bases.values(), *config.models.frozen_models.values()):
         # The embedded model is written once, before all actors of this machine would write it.
         tiny.folder(make_env)
-    bound = None if engine.in_flight is None else max(1, engine.in_flight // engine.players)
+    bound = None if engine.in_flight is None else max(1, engine.in_flight // engine.rollout_workers)
     with ExitStack() as ends:
         cluster = open_cluster(engine, len(names), servers.count if servers else 0)
         ends.callback(cluster.close)
-        first = engine.players
+        first = engine.rollout_workers
         learners = {}
         for name in names:
             places = range(first, first := first + processes)
@@ -163,12 +163,12 @@ def ray_parts(
             for loaded in loading:
                 loaded.result()
             applies = {name: learner.apply for name, learner in learners.items()}
-            access = servers.access(applies, engine.players)
+            access = servers.access(applies, engine.rollout_workers)
         players = [
             cluster.actor(
                 f"player {n}", range(n, n + 1), PlayerWorker, playing, make_env, bound, access
             )
-            for n in range(engine.players)
+            for n in range(engine.rollout_workers)
         ]
         pool = PlayerPool(players, config.rollout.group_size)
         for loaded in loading:

@@ -95,7 +95,7 @@ class ServedModels:
             # Servers on CPUs confuse the plain base with adapters, so a frozen model on the
             # adapters' base is served as an adapter of zeros.
             self._frozen = [name for name in frozen if starts[name] == self.sources[BASE]]
-            self._shapes |= {pool: section.of[0] for pool, section in pools.items()}
+            self._shapes |= {pool: section.models[0] for pool, section in pools.items()}
             self._shapes |= dict.fromkeys(self._frozen, models.names[0])
         self.served = {name: BASE if models.adapters else name for name in self._shapes}
         """Model, opponent pool or frozen model that samples in the servers -> its served base."""

@@ -67,7 +67,7 @@ def test_saved_adapter_equals_the_sampled_one(manager, tiny_folder, tmp_path):
     prompt, [said] = run(asked(manager.backend, "lora_3"))
     expected = logprobs_of(alone(tiny_folder, tmp_path / "three"), prompt, said.ids)
     assert list(said.logprobs) == pytest.approx(expected.tolist(), abs=1e-4)
-    with pytest.raises(ConfigError, match="three is there already"):
+    with pytest.raises(ConfigError, match="three already exists"):
         manager.save(3, tmp_path / "three")
     manager.swap(3, other_weights(manager, 3, seed=2))
     assert manager.load(3, tmp_path / "three") == 3

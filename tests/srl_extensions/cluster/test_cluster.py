@@ -102,7 +102,7 @@ def test_run_with_ten_kills_equals_an_undisturbed_run(undisturbed):
     def kill_during(number):
         threading.Timer(rng.uniform(0, 2), kill).start()
 
-    found = trained(demo(players=1), kill_during)
+    found = trained(demo(rollout_workers=1), kill_during)
     assert len(killed) >= 9  # The run may end before the last timer.
     assert found["versions"] == undisturbed["versions"]
     assert same(found, undisturbed)
@@ -236,14 +236,14 @@ def test_sigterm_ends_a_run_and_its_cluster(tmp_path):
     finally:
         run.kill()
     last = messages.read_text().splitlines()[-1]
-    assert last == f"srl: terminated; to go on: srl train --resume --out {out}"
+    assert last == f"srl: terminated; to resume: srl train --resume --out {out}"
     assert cluster and psutil.wait_procs(cluster, 60)[1] == []
 
 
 def test_a_missing_cluster_and_missing_room_are_refused(monkeypatch):
     monkeypatch.setattr("srl_extensions.cluster.actors.PLACED_WITHIN", 2.0)
     with pytest.raises(ConfigError, match=r"the cluster has .*'GPU': 0.0"):
-        build_run(demo(player_gpus=1000.0))
+        build_run(demo(rollout_worker_gpus=1000.0))
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "nowhere"):
         with pytest.raises(ConfigError, match=f"engine.address: got '{address}'"):
             build_run(demo(address=address))

@@ -23,7 +23,7 @@ CASES = {
         "models__adapters": {"rank": 2},
         "environment__options": {"num_agents": 4, "max_cycles": 2},
         "opponent_pools": {
-            "past": {"of": ["model_0"], "every": 1, "draw": "nash", "nash_games": 1}
+            "past": {"models": ["model_0"], "every": 1, "draw": "nash", "nash_episodes": 1}
         },
         "seats": {"agent_2": "past", "agent_3": "always_cooperate"},
     },
@@ -92,7 +92,7 @@ def test_set_weights_keeps_the_known_weights(short_run, monkeypatch):
 def test_several_players_play_the_same_episodes(short_run, monkeypatch):
     use(monkeypatch, DirectCluster())
     config = short_run(rollout__groups_per_round=2)
-    [one, other] = [build_run(each) for each in (config, on_ray(config, players=3))]
+    [one, other] = [build_run(each) for each in (config, on_ray(config, rollout_workers=3))]
     episodes, others = (evaluate(run, 5)[1] for run in (one, other))
     assert [e.seed for e in episodes] == [e.seed for e in others]
     # Other batches may differ in the last bits.
@@ -159,10 +159,10 @@ def test_a_run_is_resumed_with_another_engine(short_run, monkeypatch, tmp_path):
 
 
 def test_actors_without_gpus_use_cpus(short_run):
-    assert on_device(short_run(), "player_gpus", 0.0).models.device == "cpu"
-    assert on_device(short_run(), "player_gpus", 0.5).models.device == "auto"
-    with pytest.raises(ConfigError, match=r"models\.device: .*engine\.player_gpus"):
-        on_device(short_run(models__device="cuda"), "player_gpus", 0.0)
+    assert on_device(short_run(), "rollout_worker_gpus", 0.0).models.device == "cpu"
+    assert on_device(short_run(), "rollout_worker_gpus", 0.5).models.device == "auto"
+    with pytest.raises(ConfigError, match=r"models\.device: .*engine\.rollout_worker_gpus"):
+        on_device(short_run(models__device="cuda"), "rollout_worker_gpus", 0.0)
 
 
 def test_learner_processes_require_whole_gpus_and_equal_shares(short_run):

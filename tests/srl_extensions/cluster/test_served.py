@@ -84,7 +84,7 @@ def play(run, rounds, before=lambda number: None):
 
 
 def test_players_sample_the_newest_version(served, tmp_path):
-    run = served(engine={"players": 2}, managed={"replicas": 2})
+    run = served(engine={"rollout_workers": 2}, managed={"replicas": 2})
     play(run, 2)
     assert run.versions == {"model_0": 2, "model_1": 2}
     for one in StubServer.made:
@@ -134,7 +134,7 @@ def test_a_restarted_player_samples_the_version_of_its_episodes(served):
 
 
 def test_rounds_are_played_ahead(served):
-    engine = {"play_ahead": True, "players": 2}
+    engine = {"play_ahead": True, "rollout_workers": 2}
     run = served(engine=engine, updates__max_staleness=3, rounds=3)
     with closing(build_schedule(ScheduleContext(run, lambda number: False))) as schedule:
         results = [schedule.next_round() for _ in range(3)]

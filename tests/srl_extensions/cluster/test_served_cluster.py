@@ -47,7 +47,7 @@ def tree(tmp_path):
         "rollout": {"group_size": 4, "groups_per_round": 2},
         "algorithm": {"learning_rate": 0.01},
         "logging": {"evaluation_episodes": 0},
-        "engine": {"name": "ray", "players": 2, "placement": "SPREAD"},
+        "engine": {"name": "ray", "rollout_workers": 2, "placement": "SPREAD"},
         "backend": {
             "name": "vllm",
             "managed": {"python": interpreter(tmp_path, STUB), "replicas": 2},

@@ -114,14 +114,14 @@ def test_models_of_a_run_play_its_agents(tmp_path, short_run, tiny_folder, capsy
         (["--environment", "coop_compete_v0"], "--players WHO"),
         (
             [*GAME, "--players", "agent_9=uniform"],
-            "--players agent_9=uniform: no agent 'agent_9'",
+            "--players agent_9=uniform: agent must be one of",
         ),
-        ([*GAME, "--players", "uniform", "--episodes", "0"], "--episodes is 0"),
+        ([*GAME, "--players", "uniform", "--episodes", "0"], "--episodes must be from 1"),
         ([*GAME, "--players", "uniform", "--group-size", "5"], "a multiple of --group-size"),
         ([*GAME, "--players", "uniform", "--min-return", "nan"], "--min-return is nan"),
         (
             [*GAME, "--players", "uniform", "tiny"],
-            "--players gives every agent to both uniform and tiny",
+            "--players: must be one player for all agents, got uniform, tiny",
         ),
         (["nowhere.yaml", "--players", "uniform"], "cannot read the configuration nowhere.yaml"),
     ],

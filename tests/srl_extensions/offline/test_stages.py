@@ -118,7 +118,7 @@ def test_run_of_stages_continues_with_rounds(short_run, tmp_path, capsys):
     assert main(["report", str(out)]) == 0
     assert "evaluation before and after" in capsys.readouterr().out
     assert main(["train", str(config), "--out", str(out), "--quiet"]) == 2  # never written over
-    assert "already holds a run" in capsys.readouterr().err
+    assert "already contains a run" in capsys.readouterr().err
     more = ["--resume", "--quiet", "--set", "rounds=1"]
     assert main(["train", str(config), "--out", str(out), *more]) == 0
     assert len(read_metrics(out / "metrics.jsonl")) == 1

@@ -128,7 +128,7 @@ def test_past_versions_and_frozen_models_sample_as_adapters(served_run, stub, ti
         stub,
         models__count=1,
         models__frozen_models={"still": tiny_folder},
-        opponent_pools={"past": {"every": 1, "draw": "nash", "nash_games": 1}},
+        opponent_pools={"past": {"every": 1, "draw": "nash", "nash_episodes": 1}},
         environment__options={"num_agents": 3, "max_cycles": 2},
         seats={"agent_1": "past", "agent_2": "still"},
     )

@@ -44,7 +44,7 @@ def test_demo_trains_with_a_server_placed_by_ray(tmp_path, adapters):
         "rollout": {"group_size": 4, "groups_per_round": 2},
         "algorithm": {"learning_rate": 5e-3},
         "logging": {"evaluation_episodes": 0},
-        "engine": {"name": "ray", "players": 2},
+        "engine": {"name": "ray", "rollout_workers": 2},
         "backend": {"name": "vllm", "managed": managed},
         "rounds": ROUNDS,
     }
