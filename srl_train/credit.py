@@ -434,7 +434,7 @@ CREDIT_SCHEMES = PluginTable(
 
 None leaves advantages to the learner. With `per_agent` all steps of an agent share the advantage of
 its episode return in its group (GRPO, Shao et al. 2024, eq. 4.1.2), which TRL computes by
-`algorithm.scale_rewards`; PPO has a critic.
+`algorithm.scale_rewards`.
 """
 
 

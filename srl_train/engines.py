@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from srl_agents.episode import Episode
@@ -92,11 +93,11 @@ class Engine:
 
         `planned_steps` is the length of the learning-rate schedule.
         """
-        # Imported here because TRL's offline trainers take seconds to import.
-        from srl_train.learners import build_stage_learner
-
-        module, backend = self._players.modules[model], self._players.backends[model]
-        return build_stage_learner(section, model, module, backend.tokenizer, planned_steps, seed)
+        module, tokenizer = self._players.modules[model], self._players.backends[model].tokenizer
+        learner: StageLearner = resolve_name(section.LEARNER)(
+            model, module, tokenizer, section, planned_steps=planned_steps, seed=seed
+        )
+        return learner
 
     def api_usage(self) -> dict[str, Any]:
         """Return the usage of each frozen model behind an API in this run."""

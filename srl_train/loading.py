@@ -42,7 +42,7 @@ from srl_train.config.models import ModelsConfig
 from srl_train.config.run import RunConfig
 from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
-from srl_train.learners.learner import without_critic
+from srl_train.learners.learner import model_weights
 from srl_train.learners.lora import ADAPTER, adapter_models, side_by_side
 from srl_train.opponent_pool import OpponentPool
 from srl_train.player_names import TINY, Loading, refuse_missing_folder
@@ -172,7 +172,7 @@ def checkpoint_modules(
     make_env = partial(build_env, config, trusted=trusted)  # called if a base requires it
     backends, modules, _ = learning_models(models, bases, make_env, config.seed)
     for name in names:
-        plays = without_critic(saved.tensors(f"models/{name}"))
+        plays = model_weights(saved.tensors(f"models/{name}"))
         held = dict(modules[name].named_parameters())
         read = {place: own for place, own in held.items() if own.requires_grad or place in plays}
         if wrong := misfit(plays, read):
@@ -334,7 +334,7 @@ class InProcessPublisher(WeightPublisher):
             if name in self.snapshots:
                 held = dict(self.snapshots[name].named_parameters())
                 with torch.no_grad():
-                    for parameter in held.keys() & tensors.keys():  # a critic does not play
+                    for parameter in held.keys() & tensors.keys():  # others are the learner's
                         held[parameter].copy_(tensors[parameter])
             if adapter is None:
                 backend.weights_version = version

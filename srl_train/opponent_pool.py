@@ -23,7 +23,7 @@ from srl_agents.evaluation.nash_averaging import nash_average
 from srl_envs.records import checked, read_record
 from srl_train.config.models import PoolConfig
 from srl_train.errors import CheckpointError
-from srl_train.learners.learner import without_critic
+from srl_train.learners.learner import model_weights
 from srl_train.tensor_checks import misfit
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class OpponentPool:
         for one in self.snapshots:
             if one.model not in self._config.of:
                 raise ValueError(f"a snapshot of {one.model!r}")
-            if wrong := misfit(without_critic(one.weights), without_critic(models[one.model])):
+            if wrong := misfit(model_weights(one.weights), model_weights(models[one.model])):
                 raise ValueError(f"{one.name}: {wrong}")
         if self.snapshots and not all(map(math.isfinite, self.chances())):
             raise ValueError("the chances of the next draw are not finite")

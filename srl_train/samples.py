@@ -57,6 +57,16 @@ class TokenSample:
     """Joint state at the truncation, if recorded."""
 
 
+@dataclass(frozen=True)
+class JointState:
+    """Shape of the environment's joint state."""
+
+    agents: tuple[str, ...]
+    """All agents, in the environment's order."""
+    size: int
+    """Number of elements of the environment's state()."""
+
+
 def per_token(sample: TokenSample, values: Sequence[float]) -> list[float]:
     """Spread one value per answer over the completion tokens: 0 outside of answers."""
     spread = [0.0] * len(sample.completion_ids)

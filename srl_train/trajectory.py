@@ -26,8 +26,8 @@ class Trajectory:
     shaped: tuple[float, ...]
     """Training reward of each step."""
     advantages: tuple[float, ...] | None = None
-    """Advantage of each step. None leaves advantages to the learner: GRPO compares the episode
-    returns of a group, PPO has a critic."""
+    """Advantage of each step. None leaves advantages to the learner; GRPO compares the episode
+    returns of a group."""
     gains: tuple[float, ...] | None = None
     """Gain of each step over other actions, from replays of the episode."""
     seed: int = 0

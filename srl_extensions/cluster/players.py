@@ -19,7 +19,7 @@ from srl_agents.episode import Episode, ModelVersion
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_train.config.run import RunConfig
 from srl_train.engines import Engine, RolloutSettings
-from srl_train.learners.learner import without_critic
+from srl_train.learners.learner import model_weights
 from srl_train.loading import build_backends
 from srl_train.modes import MODES
 from srl_train.plan import PlannedGames
@@ -209,7 +209,7 @@ class RayPublisher(WeightPublisher):
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
         """Sample new episodes of `name` from these weights."""
-        self._pool.publish(name, "publish", version, self._put(without_critic(tensors)))
+        self._pool.publish(name, "publish", version, self._put(model_weights(tensors)))
 
 
 class PlayerSampler:

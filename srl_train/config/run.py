@@ -13,7 +13,11 @@ from srl_train.config import capabilities
 from srl_train.config.backend import BackendConfig, TransformersBackendConfig
 from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS
 from srl_train.config.engine import EngineConfig, LocalEngineConfig
-from srl_train.config.learning.learners import AlgorithmConfig, GrpoConfig, PpoConfig
+from srl_train.config.learning.learners import (
+    AlgorithmConfig,
+    GrpoConfig,
+    SurrogateConfig,
+)
 from srl_train.config.learning.presets import PRESETS, PresetName, filled_in, refuse_another
 from srl_train.config.learning.updates import (
     AsynchronousConfig,
@@ -190,12 +194,12 @@ class RunConfig(Section):
         refuse_another(self.preset, changes.get("preset"))
         return super().replaced(**changes)
 
-    def algorithm_of(self, model: str) -> GrpoConfig | PpoConfig:
+    def algorithm_of(self, model: str) -> SurrogateConfig:
         """Return the algorithm of a model."""
         return self.algorithms.get(model, self.algorithm)
 
     @property
-    def learned_by(self) -> dict[str, GrpoConfig | PpoConfig]:
+    def learned_by(self) -> dict[str, SurrogateConfig]:
         """Model to its algorithm."""
         return {model: self.algorithm_of(model) for model in self.models.names}
 
@@ -207,9 +211,8 @@ class RunConfig(Section):
 
     @property
     def records_states(self) -> bool:
-        """True if a model's critic needs the joint state of each turn."""
-        own = self.learned_by.values()
-        return any(isinstance(one, PpoConfig) and one.critic == "central" for one in own)
+        """True if the learner of a model reads the joint state before each step."""
+        return any(section.reads_states for section in self.learned_by.values())
 
     @property
     def sample_budget(self) -> Mapping[str, int]:
@@ -253,7 +256,8 @@ class RunConfig(Section):
 
     def _check_credit(self) -> None:
         name = self.credit.name
-        scales = {own.scale_rewards for own in self.learned_by.values() if own.name == "grpo"}
+        sections = self.learned_by.values()
+        scales = {own.scale_rewards for own in sections if isinstance(own, GrpoConfig)}
         if name != "per_agent" and (len(scales) > 1 or "batch" in scales):
             raise ConfigError(
                 f"algorithm.scale_rewards: must be 'group' or 'none', equal for all models, where "

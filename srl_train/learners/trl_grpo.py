@@ -20,7 +20,6 @@ from srl_train import processes
 from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
 from srl_train.config.section import shown
 from srl_train.errors import ConfigError, TrainingError
-from srl_train.learners.critics import JointState
 from srl_train.learners.logprobs import (
     Choices,
     Divergence,
@@ -32,7 +31,7 @@ from srl_train.learners.logprobs import (
 from srl_train.learners.lora import ADAPTER
 from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.samples import TokenSample, per_token
+from srl_train.samples import JointState, TokenSample, per_token
 
 REFERENCE = "ref"
 """TRL's name for the copy of the adapter that serves as the reference model."""
@@ -171,7 +170,8 @@ class PlayedLearner(SteppedLearner):
 
     `group_size` consecutive samples are compared. `planned_updates` is the length of the schedule.
     `max_divergence` limits the mean difference in log-probability from another sampling engine;
-    None if this process samples. Only critics use `discount` (per turn) and `joint`.
+    None if this process samples. Subclasses use `discount` (per step) and `joint`, the shape of
+    the samples' states, if the environment has a joint state and the section reads it.
     """
 
     _config: SurrogateConfig

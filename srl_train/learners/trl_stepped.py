@@ -143,9 +143,9 @@ class SteppedLearner(Learner):
             parameter.grad = None
         if processes.count() == 1:
             return gradients
-        # DDP and FSDP average the gradients of the model itself, not those of a critic.
-        critic = {n: own for n, own in gradients.items() if n not in self._names}
-        return {**gradients, **trainer.accelerator.reduce(critic, "mean")}
+        # DDP and FSDP average only the gradients of the model itself.
+        others = {n: own for n, own in gradients.items() if n not in self._names}
+        return {**gradients, **trainer.accelerator.reduce(others, "mean")}
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         if gradients is None:

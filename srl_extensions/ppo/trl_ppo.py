@@ -15,31 +15,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from srl_train import processes
-from srl_train.config.learning.learners import PpoConfig
-from srl_train.errors import TrainingError
-from srl_train.learners.critics import (
+from srl_extensions.ppo.config import PpoConfig
+from srl_extensions.ppo.critics import (
     CRITICS,
     CentralCritic,
     Critic,
-    JointState,
     backbone_of,
     joint_states,
     last_hidden,
     total_length,
     with_closings,
 )
-from srl_train.learners.learner import CRITIC
-from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner, on_tokens
-from srl_train.learners.trl_stepped import isolated_randomness
-from srl_train.returns import (
-    Floats,
+from srl_extensions.ppo.values import (
     ValueScale,
     explained_variance,
     generalized_advantages,
     standardized,
 )
-from srl_train.samples import TokenSample, per_token
+from srl_train import processes
+from srl_train.errors import ConfigError, TrainingError
+from srl_train.learners.learner import LEARNER_ONLY
+from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner, on_tokens
+from srl_train.learners.trl_stepped import isolated_randomness
+from srl_train.returns import Floats
+from srl_train.samples import JointState, TokenSample, per_token
 
 
 class PlayedPPOTrainer(PlayedGRPOTrainer):
@@ -225,6 +224,11 @@ class PpoLearner(PlayedLearner):
         seed: int = 0,
         **settings: Any,
     ) -> None:
+        if config.critic == "central" and joint is None:
+            raise ConfigError(
+                "algorithm.critic must be 'shared' or 'separate', got 'central': the environment "
+                "has no state()"
+            )
         with isolated_randomness(seed):  # averaging requires equal starts
             critic = CRITICS[config.critic](model, joint)
         critic.to(next(model.parameters()).device)
@@ -233,11 +237,11 @@ class PpoLearner(PlayedLearner):
             critic=critic,
             settings=config,
             discount=discount,
-            seats=joint.seats if joint else (),
+            seats=joint.agents if joint else (),
         )
         super().__init__(name, model, tokenizer, config, seed=seed, **settings)
         self._critic = {n: p for n, p in critic.named_parameters() if p.requires_grad}
-        self._parameters |= {f"{CRITIC}{n}": p for n, p in self._critic.items()}
+        self._parameters |= {f"{LEARNER_ONLY}{n}": p for n, p in self._critic.items()}
 
     def _own_arguments(self) -> dict[str, Any]:
         return {"entropy_coef": self._config.entropy_coef}
@@ -293,4 +297,4 @@ def _whole(own: Floats) -> tuple[Floats, slice]:
 
 
 def _critics(gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: own for name, own in gradients.items() if name.startswith(CRITIC)}
+    return {name: own for name, own in gradients.items() if name.startswith(LEARNER_ONLY)}
