@@ -15,7 +15,7 @@ import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,9 +27,6 @@ from srl_train.errors import ConfigError
 from srl_train.returns import discounted_return, rewards_to_go
 from srl_train.samples import TokenSample, in_groups
 from srl_train.trajectory import Game
-
-if TYPE_CHECKING:
-    from srl_train.config.run import RunConfig
 
 Group = Sequence[Game]
 """Episodes with the same start, which are compared with each other."""
@@ -473,19 +470,3 @@ CREDIT_HOOKS = PluginTable(
 )
 """Name to a function from (configuration, environment, scheme) to the `Credit` of a run, which
 raises ConfigError for an unsuitable environment."""
-
-
-def build_credit(config: RunConfig, env: Any) -> Credit:
-    """Build the credit assignment of a run.
-
-    Raises:
-        ConfigError: If the scheme does not support the environment.
-    """
-    name = config.credit.name
-    scale = getattr(config.algorithm_of(config.models.names[0]), "scale_rewards", "group")
-    scheme = CREDIT_SCHEMES.load(name)(config.credit, config.rollout.discount, scale)
-    hooks = "branching" if config.rollout.branching else name
-    if hooks not in CREDIT_HOOKS:
-        return Credit(scheme)
-    credit: Credit = CREDIT_HOOKS.load(hooks)(config, env, scheme)
-    return credit

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from srl_agents.episode import Episode
 from srl_agents.policy import Policy
@@ -15,10 +15,9 @@ from srl_envs.text import TextView
 from srl_train import processes
 from srl_train.config.stages import StageConfig
 from srl_train.learners.learner import StageLearner
+from srl_train.opponent_pool import OpponentPool
 from srl_train.plan import PlannedGames
-
-if TYPE_CHECKING:
-    from srl_train.run import Players
+from srl_train.publisher import WeightPublisher
 
 T = TypeVar("T")
 
@@ -35,6 +34,38 @@ class RolloutSettings:
     """Seconds in which episodes that are played together must end."""
     in_flight: int | None
     """Maximum number of concurrent episodes."""
+
+
+@dataclass(frozen=True)
+class ModelText:
+    """Conversion of a model's conversations to tokens."""
+
+    name: str
+    """Name of the backend."""
+    chat: Any
+    """Chat format of the model (srl_agents.llm.chat_format.ChatFormat)."""
+    positions: int | None
+    """Longest context in tokens, if the model has a limit."""
+
+
+@dataclass(frozen=True)
+class Players:
+    """Models that take part in a run."""
+
+    backends: Mapping[str, Any]
+    """Sampling backend of each model, frozen model and pool."""
+    modules: Mapping[str, Any]
+    """Module that the learner of each model trains."""
+    pools: Mapping[str, OpponentPool]
+    publisher: WeightPublisher
+    adapters: frozenset[str]
+    """Names in `backends` that are adapters of their backend's model."""
+    texts: Mapping[str, ModelText]
+    """Conversion of the conversations of each name in `backends`."""
+    close: Callable[[], None]
+    """Function that ends the servers or actors of the run."""
+    chat_models: Mapping[str, Any] = field(default_factory=dict)
+    """Frozen models behind an API, by name."""
 
 
 class Engine:

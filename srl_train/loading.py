@@ -40,6 +40,7 @@ from srl_train.config import yaml_file
 from srl_train.config.backend import TransformersBackendConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import RunConfig
+from srl_train.engines import ModelText, Players
 from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
 from srl_train.learners.learner import model_weights
@@ -47,7 +48,6 @@ from srl_train.learners.lora import ADAPTER, adapter_models, side_by_side
 from srl_train.opponent_pool import OpponentPool
 from srl_train.player_names import TINY, Loading, refuse_missing_folder
 from srl_train.publisher import WeightPublisher
-from srl_train.run import ModelText, Players
 from srl_train.run_files import is_checkpoint
 from srl_train.tensor_checks import misfit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from srl_agents.episode import Episode
 from srl_agents.evaluation.episode_stats import (
@@ -15,10 +15,7 @@ from srl_agents.evaluation.episode_stats import (
     success,
     winner,
 )
-from srl_train.run import Run, UpdateStats
-
-if TYPE_CHECKING:
-    from srl_train.round import PlayedRound
+from srl_train.run import PlayedRound, Run, UpdateStats
 
 # TRL's name of each metric in a row to its name there.
 _KEPT = {

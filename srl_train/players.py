@@ -29,8 +29,8 @@ from srl_train.player_names import (
 
 if TYPE_CHECKING:
     from srl_train.config.run import EnvironmentConfig, RunConfig
+    from srl_train.engines import Players
     from srl_train.loading import LoadedModel
-    from srl_train.run import Players
 
 USUAL = Sampling(max_new_tokens=32)
 """Sampling of models without a run."""
