@@ -161,8 +161,8 @@ class ProcessesEngine(Engine):
             played = super().play(games)
             processes.check_same("the episodes", [_course(episode) for episode in played])
             return played
-        own = games.part(processes.share_of(range(len(games))))
-        return processes.gather(super().play(own))
+        share = games.part(processes.share_of(range(len(games))))
+        return processes.gather(super().play(share))
 
 
 def _course(episode: Episode) -> tuple[Any, ...]:

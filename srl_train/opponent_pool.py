@@ -84,11 +84,12 @@ class OpponentPool:
         if not self.grows_at(rounds):
             return
         for model in self._config.of:
-            copies = {n: own.detach().to("cpu", copy=True) for n, own in weights[model].items()}
+            live = weights[model].items()
+            copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in live}
             self.snapshots.append(Snapshot(model, rounds, copies))
-            own = [snapshot for snapshot in self.snapshots if snapshot.model == model]
-            if len(own) > self._config.keep + 1:
-                self.snapshots.remove(own[1])
+            snapshots = [snapshot for snapshot in self.snapshots if snapshot.model == model]
+            if len(snapshots) > self._config.keep + 1:
+                self.snapshots.remove(snapshots[1])
 
     def grows_at(self, rounds: int) -> bool:
         """Return True if snapshots are due after `rounds` rounds and do not exist yet."""
@@ -125,11 +126,11 @@ class OpponentPool:
         return [score / math.fsum(scores) for score in scores]
 
     def payoffs(self) -> NDArray[np.float64]:
-        """Return the antisymmetric matrix [own, other] of the leads between snapshots."""
+        """Return the antisymmetric matrix [row, column] of the leads between snapshots."""
         leads = np.zeros((len(self.snapshots), len(self.snapshots)))
-        for own, newer in enumerate(self.snapshots):
-            for other, older in enumerate(self.snapshots[:own]):
-                leads[own, other] = newer.leads[older.name]
+        for row, newer in enumerate(self.snapshots):
+            for column, older in enumerate(self.snapshots[:row]):
+                leads[row, column] = newer.leads[older.name]
         payoffs: NDArray[np.float64] = leads - leads.T
         return payoffs
 
@@ -186,8 +187,8 @@ class OpponentPool:
 
     def _lead(self, episode: Episode, models: Collection[str]) -> float | None:
         returns = episode.returns()
-        ours = [returns[agent] for agent, who in episode.seats.items() if who in models]
-        theirs = [returns[agent] for agent, who in episode.seats.items() if who == self.name]
+        ours = [returns[agent] for agent, player in episode.seats.items() if player in models]
+        theirs = [returns[agent] for agent, player in episode.seats.items() if player == self.name]
         if not ours or not theirs:
             return None
         return math.fsum(ours) / len(ours) - math.fsum(theirs) / len(theirs)

@@ -260,9 +260,9 @@ def learn(run: Run, played: PlayedRound, models: Collection[str]) -> dict[str, U
         for model, weights in start.items():
             if model in stats:
                 stats[model].weight_change = distance(weights, run.learners[model].weights())
-    for model, own in stats.items():
-        own.version = run.versions[model]
-        own.dropped = run.buffers[model].dropped.copy()
+    for model, update in stats.items():
+        update.version = run.versions[model]
+        update.dropped = run.buffers[model].dropped.copy()
     return stats
 
 
@@ -295,8 +295,8 @@ def update_models(
     independent = strategy.on_gradients is unchanged and strategy.on_weights is unchanged
     models = list(batches if independent else learners)
     context = context._replace(samples={m: len(batch.samples) for m, batch in batches.items()})
-    before = {
-        model: {name: own.clone() for name, own in learners[model].weights().items()}
+    before: dict[str, Weights] = {
+        model: {name: tensor.clone() for name, tensor in learners[model].weights().items()}
         for model in models
     }
     traffic = strategy.traffic(run.strategy_state)
@@ -385,8 +385,8 @@ def _warn_of_skipped_steps(model: str, learned: Learned, context: RoundContext) 
 
 def _check_finite(weights: Tensors, when: str) -> None:
     """Raise TrainingError for weights that are not finite, before other models receive them."""
-    for model, own in weights.items():
-        name = None if own is None else not_finite(own)
+    for model, tensors in weights.items():
+        name = None if tensors is None else not_finite(tensors)
         if name is not None:
             raise TrainingError(
                 f"the weights of {model} are not finite {when} ({name!r}): lower "

@@ -270,7 +270,7 @@ class SampleBuffer:
             waiting.setdefault(_agent(group), []).append(number)
         chosen = []
         for _ in range(count):
-            agents = [agent for agent, own in waiting.items() if own]
+            agents = [agent for agent, numbers in waiting.items() if numbers]
             next_up = min(agents, key=lambda agent: self._taken[agent])
             chosen.append(waiting[next_up].pop(0))
             self._taken[next_up] += 1

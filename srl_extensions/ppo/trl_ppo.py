@@ -68,8 +68,8 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         super().create_optimizer(model)
         rate = self.settings.value_learning_rate
         parameters = [p for p in self.critic.parameters() if p.requires_grad]
-        own = {} if rate is None else {"lr": rate}
-        self.optimizer.add_param_group({"params": parameters, "weight_decay": 0.0, **own})
+        options = {} if rate is None else {"lr": rate}
+        self.optimizer.add_param_group({"params": parameters, "weight_decay": 0.0, **options})
         return self.optimizer
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         if self.scale is not None:
             self.scale.update(all_returns)
             returns = [self.scale.normalize(row) for row in returns]
-        flat, own = _whole(np.concatenate(advantages))
+        flat, share = _whole(np.concatenate(advantages))
         if self.settings.normalize_advantages == "group":
             kinds = [(one.group, turn) for one in samples for turn in range(len(one.turns))]
             flat = standardized(flat, processes.gather(kinds))
@@ -165,7 +165,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         # Like TRL's token mean: an optimizer step has, on average, this share of the actions, and
         # gradients are averaged over processes.
         weight = self.settings.minibatches * processes.count() / len(flat)
-        flat = flat[own]
+        flat = flat[share]
 
         targets = torch.zeros(places.shape)
         weights = torch.zeros(places.shape)
@@ -273,10 +273,10 @@ class PpoLearner(PlayedLearner):
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         if gradients is not None:
-            own = _critics(gradients)
-            norm = torch.nn.utils.get_total_norm(list(own.values()))
+            critic = _critics(gradients)
+            norm = torch.nn.utils.get_total_norm(list(critic.values()))
             scale = min(1.0, self._config.max_grad_norm / (float(norm) + 1e-6))
-            gradients = {**gradients, **{n: g * scale for n, g in own.items()}}
+            gradients = {**gradients, **{n: g * scale for n, g in critic.items()}}
         super().apply_gradients(gradients)
 
     def counters(self) -> dict[str, Any]:
@@ -289,12 +289,12 @@ class PpoLearner(PlayedLearner):
             self._trainer.scale.load_state(counters["value_scale"])
 
 
-def _whole(own: Floats) -> tuple[Floats, slice]:
+def _whole(values: Floats) -> tuple[Floats, slice]:
     """Return the numbers of all processes and the slice of this process."""
-    parts = processes.gather([own])
+    parts = processes.gather([values])
     start = sum(len(part) for part in parts[: processes.index()])
-    return np.concatenate(parts), slice(start, start + len(own))
+    return np.concatenate(parts), slice(start, start + len(values))
 
 
 def _critics(gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: own for name, own in gradients.items() if name.startswith(LEARNER_ONLY)}
+    return {name: gradient for name, gradient in gradients.items() if name.startswith(LEARNER_ONLY)}

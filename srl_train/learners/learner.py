@@ -21,7 +21,7 @@ LEARNER_ONLY = "critic."
 
 def model_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the parameters of the model, without those that only its learner has."""
-    return {name: own for name, own in weights.items() if not name.startswith(LEARNER_ONLY)}
+    return {name: tensor for name, tensor in weights.items() if not name.startswith(LEARNER_ONLY)}
 
 
 class Learned(NamedTuple):

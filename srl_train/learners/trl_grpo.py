@@ -83,9 +83,10 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         self.choices = inputs["choices"]
         if "sampler_weights" in inputs:
-            own: Tensor = inputs["advantages"]  # every corrected loss is linear in the advantages
-            own = own[:, None] if own.dim() == 1 else own
-            inputs = {**inputs, "advantages": own * inputs["sampler_weights"]}
+            # Every loss that supports a correction is linear in the advantages.
+            advantages: Tensor = inputs["advantages"]
+            advantages = advantages[:, None] if advantages.dim() == 1 else advantages
+            inputs = {**inputs, "advantages": advantages * inputs["sampler_weights"]}
         loss: Tensor = super()._compute_loss(model, inputs)
         if self.version is not None:
             mask = inputs["completion_mask"] * inputs["tool_mask"]
@@ -302,11 +303,11 @@ class PlayedLearner(SteppedLearner):
             return {}
         unwrapped = trainer.accelerator.unwrap_model
         if trainer.ref_model is not None:
-            held, names = unwrapped(trainer.ref_model), {name: name for name in self._names}
+            module, names = unwrapped(trainer.ref_model), {name: name for name in self._names}
         else:
-            held = unwrapped(trainer.model)
+            module = unwrapped(trainer.model)
             names = {n: n.replace(f".{ADAPTER}.", f".{REFERENCE}.") for n in self._names}
-        return {name: held.get_parameter(there).detach() for name, there in names.items()}
+        return {name: module.get_parameter(there).detach() for name, there in names.items()}
 
     def _inputs(self) -> Any:
         return [{"prompt": "-", "sample": sample} for sample in self._samples]
@@ -356,11 +357,11 @@ def _episode_return(
 _STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False}
 
 
-def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOConfig:
+def grpo_arguments(arguments: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOConfig:
     """Build TRL's GRPOConfig.
 
     Args:
-        own: Arguments that the learner sets.
+        arguments: Arguments that the learner sets.
         options: The `trl` section of the configuration.
 
     Raises:
@@ -374,6 +375,6 @@ def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOCo
             first = error.errors(include_url=False)[0]
             raise ConfigError(f"trl.{name}: {first['msg']}, got {shown(first['input'])}") from None
     try:
-        return GRPOConfig(**{**own, **options})
+        return GRPOConfig(**{**arguments, **options})
     except (TypeError, ValueError) as error:
         raise ConfigError(f"trl: {error}") from error
