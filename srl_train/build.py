@@ -20,15 +20,15 @@ from srl_train.config import capabilities
 from srl_train.config.capabilities import OBJECTS, PROCESSES
 from srl_train.config.learning.updates import CUSTOM, AsynchronousConfig
 from srl_train.config.run import EnvironmentConfig, RunConfig
-from srl_train.credit import build_credit
-from srl_train.engines import Engine, RolloutSettings
+from srl_train.credit import CREDIT_HOOKS, CREDIT_SCHEMES, Credit
+from srl_train.engines import Engine, Players, RolloutSettings
 from srl_train.environment import build_env
 from srl_train.errors import ConfigError
 from srl_train.learners.learner import Learner
 from srl_train.modes import MODES
 from srl_train.player_names import base_named
 from srl_train.players import matchmaking_of, refuse_levels
-from srl_train.run import ModelTotals, Players, Run
+from srl_train.run import ModelTotals, Run
 from srl_train.samples import SampleBuffer
 from srl_train.scores import roles_of
 from srl_train.updates import STRATEGIES, UpdateStrategy
@@ -198,6 +198,22 @@ def resolved(config: RunConfig) -> RunConfig:
     }
     models = models.replaced(base=base, frozen_models=frozen, chat_template=template)
     return config.replaced(models=models, **stages)
+
+
+def build_credit(config: RunConfig, env: Any) -> Credit:
+    """Build the credit assignment of a run.
+
+    Raises:
+        ConfigError: If the scheme does not support the environment.
+    """
+    name = config.credit.name
+    scale = getattr(config.algorithm_of(config.models.names[0]), "scale_rewards", "group")
+    scheme = CREDIT_SCHEMES.load(name)(config.credit, config.rollout.discount, scale)
+    hooks = "branching" if config.rollout.branching else name
+    if hooks not in CREDIT_HOOKS:
+        return Credit(scheme)
+    credit: Credit = CREDIT_HOOKS.load(hooks)(config, env, scheme)
+    return credit
 
 
 ENGINES = PluginTable(

@@ -15,7 +15,7 @@ import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,9 +27,6 @@ from srl_train.errors import ConfigError
 from srl_train.returns import discounted_return, rewards_to_go
 from srl_train.samples import TokenSample, in_groups
 from srl_train.trajectory import Game
-
-if TYPE_CHECKING:
-    from srl_train.config.run import RunConfig
 
 Group = Sequence[Game]
 """Episodes with the same start, which are compared with each other."""
@@ -96,8 +93,8 @@ def assign_credit(
     found_by_game = [found for group in found_by_group for found in group]
     return [
         {
-            agent: dataclasses.replace(own, advantages=tuple(map(float, found[agent])))
-            for agent, own in game.items()
+            agent: dataclasses.replace(trajectory, advantages=tuple(map(float, found[agent])))
+            for agent, trajectory in game.items()
         }
         for game, found in zip(games, found_by_game, strict=True)
     ], state
@@ -139,16 +136,16 @@ def normalize_steps(
     advantages: list[list[float]] = [[] for _ in to_go]
     freedom = 0
     for step in range(max(map(len, to_go), default=0)):
-        present = [number for number, own in enumerate(to_go) if step < len(own)]
+        present = [number for number, values in enumerate(to_go) if step < len(values)]
         freedom += len(present) - 1
         centered = normalize([to_go[number][step] for number in present], "none")
         for number, value in zip(present, centered, strict=True):
             advantages[number].append(value)
     if scale == "none" or not freedom:
         return advantages
-    squares = math.fsum(value * value for own in advantages for value in own)
+    squares = math.fsum(value * value for values in advantages for value in values)
     deviation = math.sqrt(squares / freedom) + SCALE_FLOOR
-    return [[value / deviation for value in own] for own in advantages]
+    return [[value / deviation for value in values] for values in advantages]
 
 
 def episode_returns(group: Group, agent: str, discount: float) -> dict[int, float]:
@@ -163,7 +160,10 @@ def episode_returns(group: Group, agent: str, discount: float) -> dict[int, floa
 def on_all_steps(group: Group, scores: Mapping[str, Mapping[int, float]]) -> Advantages:
     """Give all steps of an agent's episode the same score; no score means no steps."""
     return [
-        {agent: [own.get(number, 0.0)] * len(game[agent].steps) for agent, own in scores.items()}
+        {
+            agent: [by_episode.get(number, 0.0)] * len(game[agent].steps)
+            for agent, by_episode in scores.items()
+        }
         for number, game in enumerate(group)
     ]
 
@@ -216,7 +216,7 @@ def team_joint(discount: float, scale: str) -> CreditScheme:
     """
 
     def scheme(group: Group, roles: AgentRoles) -> Advantages:
-        own = {agent: episode_returns(group, agent, discount) for agent in roles.agents}
+        returns = {agent: episode_returns(group, agent, discount) for agent in roles.agents}
         scores: dict[str, dict[int, float]] = {}
         for agent in roles.agents:
             team = roles.team(agent)
@@ -225,9 +225,9 @@ def team_joint(discount: float, scale: str) -> CreditScheme:
                 continue
             joint: dict[int, float] = {}
             for number in range(len(group)):
-                returns = [own[mate][number] for mate in team if number in own[mate]]
-                if returns:
-                    joint[number] = math.fsum(returns) / len(returns)
+                present = [returns[mate][number] for mate in team if number in returns[mate]]
+                if present:
+                    joint[number] = math.fsum(present) / len(present)
             values = normalize(list(joint.values()), scale)
             scores[agent] = dict(zip(joint, values, strict=True))
         return on_all_steps(group, scores)
@@ -246,7 +246,7 @@ def leave_one_out(discount: float) -> CreditScheme:
         if len(set(returns.values())) < 2:
             return dict.fromkeys(returns, 0.0)
         total, others = math.fsum(returns.values()), len(returns) - 1
-        return {number: own - (total - own) / others for number, own in returns.items()}
+        return {number: value - (total - value) / others for number, value in returns.items()}
 
     return per_group(
         lambda group, roles: on_all_steps(
@@ -269,10 +269,10 @@ def whole_round(discount: float, scale: str) -> CreditScheme:
         for agent in roles.agents:
             played: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
             for index, group in enumerate(groups):
-                for number, own in episode_returns(group, agent, discount).items():
-                    played[environment_of(group[number])].append((index, number, own))
+                for number, value in episode_returns(group, agent, discount).items():
+                    played[environment_of(group[number])].append((index, number, value))
             for same in played.values():
-                values = normalize([own for *_, own in same], scale)
+                values = normalize([value for *_, value in same], scale)
                 for (index, number, _), value in zip(same, values, strict=True):
                     scores[index][agent][number] = value
         return [on_all_steps(*each) for each in zip(groups, scores, strict=True)], state
@@ -305,16 +305,16 @@ def role(discount: float, decay: float) -> CreditScheme:
                 for agent in roles.agents:
                     if number in returns[agent]:
                         by_role[roles.role(agent)][agent] = returns[agent][number]
-                for name, own in by_role.items():
+                for name, by_agent in by_role.items():
                     key = f"{environment_of(game)} {name}".strip()
-                    played[key].append((index, number, own))
+                    played[key].append((index, number, by_agent))
         for key, episodes in played.items():
-            values = [value for *_, own in episodes for value in own.values()]
+            values = [value for *_, by_agent in episodes for value in by_agent.values()]
             averages.setdefault(key, math.fsum(values) / len(values))
-            for index, number, own in episodes:
-                for agent, value in own.items():
+            for index, number, by_agent in episodes:
+                for agent, value in by_agent.items():
                     scores[index][agent][number] = value - averages[key]
-                mean = math.fsum(own.values()) / len(own)
+                mean = math.fsum(by_agent.values()) / len(by_agent)
                 averages[key] = decay * averages[key] + (1.0 - decay) * mean
         return [on_all_steps(*each) for each in zip(groups, scores, strict=True)], averages
 
@@ -341,11 +341,15 @@ def advantage_alignment(discount: float, scale: str, alignment: float) -> Credit
         return found
 
     def scheme(group: Group, roles: AgentRoles) -> Advantages:
-        own = {agent: _step_advantages(group, agent, discount, scale) for agent in roles.agents}
+        advantages = {
+            agent: _step_advantages(group, agent, discount, scale) for agent in roles.agents
+        }
         return [
             {
-                agent: align(found[game], [own[other][game] for other in roles.opponents(agent)])
-                for agent, found in own.items()
+                agent: align(
+                    found[game], [advantages[other][game] for other in roles.opponents(agent)]
+                )
+                for agent, found in advantages.items()
             }
             for game in range(len(group))
         ]
@@ -434,7 +438,7 @@ CREDIT_SCHEMES = PluginTable(
 
 None leaves advantages to the learner. With `per_agent` all steps of an agent share the advantage of
 its episode return in its group (GRPO, Shao et al. 2024, eq. 4.1.2), which TRL computes by
-`algorithm.scale_rewards`; PPO has a critic.
+`algorithm.scale_rewards`.
 """
 
 
@@ -473,19 +477,3 @@ CREDIT_HOOKS = PluginTable(
 )
 """Name to a function from (configuration, environment, scheme) to the `Credit` of a run, which
 raises ConfigError for an unsuitable environment."""
-
-
-def build_credit(config: RunConfig, env: Any) -> Credit:
-    """Build the credit assignment of a run.
-
-    Raises:
-        ConfigError: If the scheme does not support the environment.
-    """
-    name = config.credit.name
-    scale = getattr(config.algorithm_of(config.models.names[0]), "scale_rewards", "group")
-    scheme = CREDIT_SCHEMES.load(name)(config.credit, config.rollout.discount, scale)
-    hooks = "branching" if config.rollout.branching else name
-    if hooks not in CREDIT_HOOKS:
-        return Credit(scheme)
-    credit: Credit = CREDIT_HOOKS.load(hooks)(config, env, scheme)
-    return credit

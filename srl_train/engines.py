@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from pkgutil import resolve_name
+from typing import Any, TypeVar
 
 from srl_agents.episode import Episode
 from srl_agents.policy import Policy
@@ -14,10 +15,9 @@ from srl_envs.text import TextView
 from srl_train import processes
 from srl_train.config.stages import StageConfig
 from srl_train.learners.learner import StageLearner
+from srl_train.opponent_pool import OpponentPool
 from srl_train.plan import PlannedGames
-
-if TYPE_CHECKING:
-    from srl_train.run import Players
+from srl_train.publisher import WeightPublisher
 
 T = TypeVar("T")
 
@@ -34,6 +34,38 @@ class RolloutSettings:
     """Seconds in which episodes that are played together must end."""
     in_flight: int | None
     """Maximum number of concurrent episodes."""
+
+
+@dataclass(frozen=True)
+class ModelText:
+    """Conversion of a model's conversations to tokens."""
+
+    name: str
+    """Name of the backend."""
+    chat: Any
+    """Chat format of the model (srl_agents.llm.chat_format.ChatFormat)."""
+    positions: int | None
+    """Longest context in tokens, if the model has a limit."""
+
+
+@dataclass(frozen=True)
+class Players:
+    """Models that take part in a run."""
+
+    backends: Mapping[str, Any]
+    """Sampling backend of each model, frozen model and pool."""
+    modules: Mapping[str, Any]
+    """Module that the learner of each model trains."""
+    pools: Mapping[str, OpponentPool]
+    publisher: WeightPublisher
+    adapters: frozenset[str]
+    """Names in `backends` that are adapters of their backend's model."""
+    texts: Mapping[str, ModelText]
+    """Conversion of the conversations of each name in `backends`."""
+    close: Callable[[], None]
+    """Function that ends the servers or actors of the run."""
+    chat_models: Mapping[str, Any] = field(default_factory=dict)
+    """Frozen models behind an API, by name."""
 
 
 class Engine:
@@ -92,11 +124,11 @@ class Engine:
 
         `planned_steps` is the length of the learning-rate schedule.
         """
-        # Imported here because TRL's offline trainers take seconds to import.
-        from srl_train.learners import build_stage_learner
-
-        module, backend = self._players.modules[model], self._players.backends[model]
-        return build_stage_learner(section, model, module, backend.tokenizer, planned_steps, seed)
+        module, tokenizer = self._players.modules[model], self._players.backends[model].tokenizer
+        learner: StageLearner = resolve_name(section.LEARNER)(
+            model, module, tokenizer, section, planned_steps=planned_steps, seed=seed
+        )
+        return learner
 
     def api_usage(self) -> dict[str, Any]:
         """Return the usage of each frozen model behind an API in this run."""
@@ -129,8 +161,8 @@ class ProcessesEngine(Engine):
             played = super().play(games)
             processes.check_same("the episodes", [_course(episode) for episode in played])
             return played
-        own = games.part(processes.share_of(range(len(games))))
-        return processes.gather(super().play(own))
+        share = games.part(processes.share_of(range(len(games))))
+        return processes.gather(super().play(share))
 
 
 def _course(episode: Episode) -> tuple[Any, ...]:

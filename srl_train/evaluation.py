@@ -38,8 +38,8 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     mean, error = mean_of_all([[s.reward for turn in e.turns for s in turn] for e in good])
     per_model = {}
     for model in run.learners:
-        own = [s.reward for e in good for a in e.agents_of(model) for s in e.steps_of(a)]
-        per_model[model] = float(np.mean(own)) if own else None
+        rewards = [s.reward for e in good for a in e.agents_of(model) for s in e.steps_of(a)]
+        per_model[model] = float(np.mean(rewards)) if rewards else None
     per_agent = {
         agent: episode_stats.mean([s.reward for e in good for s in e.steps_of(agent)])
         for agent in run.seats

@@ -99,9 +99,9 @@ def optimizer_state_like(state: Mapping[str, Any], optimizer: Any) -> dict[str, 
                 name: like(entry, parameters[int(place)])
                 if isinstance(entry, Tensor) and entry.shape == parameters[int(place)].shape
                 else entry
-                for name, entry in own.items()
+                for name, entry in entries.items()
             }
-            for place, own in state["state"].items()
+            for place, entries in state["state"].items()
         },
     }
 

@@ -40,14 +40,14 @@ from srl_train.config import yaml_file
 from srl_train.config.backend import TransformersBackendConfig
 from srl_train.config.models import ModelsConfig
 from srl_train.config.run import RunConfig
+from srl_train.engines import ModelText, Players
 from srl_train.environment import build_env
 from srl_train.errors import CheckpointError, ConfigError
-from srl_train.learners.learner import without_critic
+from srl_train.learners.learner import model_weights
 from srl_train.learners.lora import ADAPTER, adapter_models, side_by_side
 from srl_train.opponent_pool import OpponentPool
 from srl_train.player_names import TINY, Loading, refuse_missing_folder
 from srl_train.publisher import WeightPublisher
-from srl_train.run import ModelText, Players
 from srl_train.run_files import is_checkpoint
 from srl_train.tensor_checks import misfit
 
@@ -91,8 +91,8 @@ def load_backend(
             raise ConfigError(f"the adapter {base}: its base: {error}") from error
     source, tokenizer = (base, None) if under is None else (under, own_tokenizer(base))
     with announced(f"loading {source}"):
-        own = None if under else name
-        whole = HuggingFaceBackend.load(source, tokenizer=tokenizer, name=own, **vars(how))
+        label = None if under else name
+        whole = HuggingFaceBackend.load(source, tokenizer=tokenizer, name=label, **vars(how))
     if under is None:
         return whole
     adapted = whole.with_model(attach(whole.model, base, adapter).eval())
@@ -172,16 +172,16 @@ def checkpoint_modules(
     make_env = partial(build_env, config, trusted=trusted)  # called if a base requires it
     backends, modules, _ = learning_models(models, bases, make_env, config.seed)
     for name in names:
-        plays = without_critic(saved.tensors(f"models/{name}"))
-        held = dict(modules[name].named_parameters())
-        read = {place: own for place, own in held.items() if own.requires_grad or place in plays}
-        if wrong := misfit(plays, read):
+        plays = model_weights(saved.tensors(f"models/{name}"))
+        parameters = dict(modules[name].named_parameters())
+        expected = {n: p for n, p in parameters.items() if p.requires_grad or n in plays}
+        if wrong := misfit(plays, expected):
             raise CheckpointError(
                 f"{folder}: the weights of {name} do not fit its base {bases[name]} ({wrong})"
             )
         with torch.no_grad():
-            for place, own in plays.items():
-                held[place].copy_(own)
+            for place, tensor in plays.items():
+                parameters[place].copy_(tensor)
         modules[name].requires_grad_(False)
     return backends, modules
 
@@ -220,24 +220,24 @@ def learning_models(
     how = Loading.of(models)
     if models.adapters is None:
         whole = dataclasses.replace(how, quantization=None)
-        own: dict[str, HuggingFaceBackend] = {}
+        backends: dict[str, HuggingFaceBackend] = {}
         read: dict[str, HuggingFaceBackend] = {}
         for name, base in bases.items():
             if name in given:
-                own[name] = _as_given(given[name], how, name)
+                backends[name] = _as_given(given[name], how, name)
             elif base in read:  # a copy takes a fraction of the time
                 start = copy.deepcopy((read[base].model, read[base].tokenizer))
-                own[name] = _as_given(start, how, name)
+                backends[name] = _as_given(start, how, name)
             else:
                 loaded = load_backend(base, make_env, whole, name=name)
-                own[name] = read[base] = merged(loaded)
+                backends[name] = read[base] = merged(loaded)
         for one in dict.fromkeys(bases.values()):
             if one != TINY and adapter_base(one) is not None:
                 log.warning("models.base %s is an adapter: it was merged into its base", one)
-        trained = {name: backend.model for name, backend in own.items()}
+        trained = {name: backend.model for name, backend in backends.items()}
         if play_copies:
-            own = {n: backend.with_model(copy_to_play(trained[n])) for n, backend in own.items()}
-        return own, trained, {name: backend.model for name, backend in own.items()}
+            backends = {n: b.with_model(copy_to_play(trained[n])) for n, b in backends.items()}
+        return backends, trained, {name: backend.model for name, backend in backends.items()}
     starts = {name: None if base == TINY else adapter_base(base) for name, base in bases.items()}
     sharing: dict[str, list[str]] = {}
     for name, base in bases.items():
@@ -332,10 +332,10 @@ class InProcessPublisher(WeightPublisher):
         digest = weights_digest(tensors)
         with backend.lock:
             if name in self.snapshots:
-                held = dict(self.snapshots[name].named_parameters())
+                parameters = dict(self.snapshots[name].named_parameters())
                 with torch.no_grad():
-                    for parameter in held.keys() & tensors.keys():  # a critic does not play
-                        held[parameter].copy_(tensors[parameter])
+                    for path in parameters.keys() & tensors.keys():  # others are the learner's
+                        parameters[path].copy_(tensors[path])
             if adapter is None:
                 backend.weights_version = version
             else:
@@ -348,13 +348,13 @@ class InProcessPublisher(WeightPublisher):
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str | None:
     """Return the BLAKE2b hash of the weights; None if sharded or larger than DIGESTED_BYTES."""
-    sharded = any(isinstance(own, DTensor) for own in weights.values())
-    if sharded or sum(own.nbytes for own in weights.values()) > DIGESTED_BYTES:
+    sharded = any(isinstance(tensor, DTensor) for tensor in weights.values())
+    if sharded or sum(tensor.nbytes for tensor in weights.values()) > DIGESTED_BYTES:
         return None
     digest = hashlib.blake2b(digest_size=16)
-    for name, own in sorted(weights.items()):
-        digest.update(f"{name} {own.dtype} {tuple(own.shape)}".encode())
-        digest.update(own.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
@@ -393,20 +393,20 @@ def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
     section = config.backend
     assert isinstance(section, TransformersBackendConfig)
     models, pools = config.models, config.opponent_pools
-    bases = models.bases | {pool: models.bases[own.models[0]] for pool, own in pools.items()}
+    bases = models.bases | {name: models.bases[pool.models[0]] for name, pool in pools.items()}
     ahead = config.engine.play_ahead and start.learns_here
-    own, trees, played = learning_models(
+    backends, trees, played = learning_models(
         models, bases, start.make_env, config.seed, play_copies=ahead, given=start.given
     )
     published = pools if start.learns_here and not ahead else played
     snapshots = {name: played[name] for name in published}
     for tree in snapshots.values():
         tree.requires_grad_(False)
-    for loaded in own.values():
+    for loaded in backends.values():
         loaded.batched = section.batched
         loaded.caches.most_tokens = section.kv_cache_tokens
-    adapters = frozenset(own) if models.adapters is not None else frozenset()
-    return Samplers(trees, own, InProcessPublisher(own, snapshots, adapters))
+    adapters = frozenset(backends) if models.adapters is not None else frozenset()
+    return Samplers(trees, backends, InProcessPublisher(backends, snapshots, adapters))
 
 
 def build_backends(
@@ -446,8 +446,8 @@ def build_backends(
                     backend.model.requires_grad_(False)
                 backends[name] = backend
         pools = {
-            name: OpponentPool(name, own, served.publisher)
-            for name, own in config.opponent_pools.items()
+            name: OpponentPool(name, section, served.publisher)
+            for name, section in config.opponent_pools.items()
         }
         modules = {name: served.modules[name] for name in models.names if name in served.modules}
         texts = {n: ModelText(one.name, one.chat, one.positions) for n, one in backends.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from srl_agents.llm.sampling import Sampling
@@ -15,12 +16,10 @@ from srl_train.build import Parts
 from srl_train.config.learning.learners import CLIPPED_LOSSES
 from srl_train.config.run import RunConfig
 from srl_train.engines import Engine, ProcessesEngine, RolloutSettings
-from srl_train.errors import ConfigError
-from srl_train.learners import ALGORITHMS
-from srl_train.learners.critics import JointState
 from srl_train.learners.learner import Learner
 from srl_train.loading import ModelObject, build_backends
 from srl_train.players import build_sampling, policies_by_seats
+from srl_train.samples import JointState
 
 LARGEST_RATIO = 4.0
 """Largest ratio of new to sampling probability of a token, for samples of older weights. PPO's
@@ -75,7 +74,7 @@ def build_learners(
     if config.parallel == "fsdp" and processes.count() > 1:
         for name, module in modules.items():
             fsdp.shard(name, module)
-    joint = joint_state(config, make_env)
+    joint = joint_state(make_env) if config.records_states else None
     return {
         name: _build_learner(config, name, module, tokenizers[name], matchmaking, sampling, joint)
         for name, module in modules.items()
@@ -96,7 +95,7 @@ def _build_learner(
     stale = _may_be_stale(config, name)
     if config.engine.play_ahead and stale and algorithm.loss in CLIPPED_LOSSES:
         algorithm = algorithm.replaced(trl={"delta": LARGEST_RATIO, **algorithm.trl})
-    learner: Learner = ALGORITHMS.load(algorithm.name)(
+    learner: Learner = resolve_name(algorithm.LEARNER)(
         name,
         model,
         tokenizer,
@@ -132,21 +131,11 @@ def _may_be_stale(config: RunConfig, model: str) -> bool:
     return ahead or model in config.sample_budget
 
 
-def joint_state(config: RunConfig, make_env: Callable[[], Any]) -> JointState | None:
-    """Return the joint state that central critics observe, or None without central critics.
-
-    Raises:
-        ConfigError: If the environment has no state().
-    """
-    if not config.records_states:
-        return None
+def joint_state(make_env: Callable[[], Any]) -> JointState | None:
+    """Return the shape of the environment's joint state, or None if it has no state()."""
     with closing(make_env()) as env:
         env.reset(seed=0)
         try:
-            size = env.state().size
-        except NotImplementedError as error:  # PettingZoo's default
-            raise ConfigError(
-                f"algorithm.critic: got 'central', and {env.metadata['name']} has no state(): "
-                "add one, or choose shared or separate"
-            ) from error
-        return JointState(tuple(env.possible_agents), size)
+            return JointState(tuple(env.possible_agents), env.state().size)
+        except NotImplementedError:  # PettingZoo's default
+            return None

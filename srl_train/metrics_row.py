@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from srl_agents.episode import Episode
 from srl_agents.evaluation.episode_stats import (
@@ -15,10 +15,7 @@ from srl_agents.evaluation.episode_stats import (
     success,
     winner,
 )
-from srl_train.run import Run, UpdateStats
-
-if TYPE_CHECKING:
-    from srl_train.round import PlayedRound
+from srl_train.run import PlayedRound, Run, UpdateStats
 
 # TRL's name of each metric in a row to its name there.
 _KEPT = {
@@ -50,7 +47,8 @@ def metrics_row(
     """
     kept, left_out = played.kept, played.left_out
     steps = [step for episode in kept for turn in episode.turns for step in turn]
-    shaped = [reward for game in played.games for own in game.values() for reward in own.shaped]
+    trajectories = [trajectory for game in played.games for trajectory in game.values()]
+    shaped = [reward for trajectory in trajectories for reward in trajectory.shaped]
     counted = bool(run.strategy.traffic(run.strategy_state))
     return {
         "round": played.number,
@@ -105,17 +103,19 @@ def _agent_row(agent: str, kept: Sequence[Episode]) -> dict[str, Any]:
 def _model_row(run: Run, model: str, played: PlayedRound, update: UpdateStats) -> dict[str, Any]:
     seats, never_asked = run.agents_of(model), played.never_asked[model]
     pairs = zip(played.kept, played.games, strict=True)
-    held = [(episode, game, agent) for episode, game in pairs for agent in episode.agents_of(model)]
-    steps = [step for episode, _, agent in held for step in episode.steps_of(agent)]
+    appearances = [
+        (episode, game, agent) for episode, game in pairs for agent in episode.agents_of(model)
+    ]
+    steps = [step for episode, _, agent in appearances for step in episode.steps_of(agent)]
     found = update.metrics
     metrics = {ours: found[theirs] for theirs, ours in _KEPT.items() if theirs in found}
     return {
         # All agents that matchmaking may assign to the model.
         "seats": list(seats),
-        **({"games": len({id(e) for e, _, _ in held})} if run.matchmaking.draws else {}),
+        **({"games": len({id(e) for e, _, _ in appearances})} if run.matchmaking.draws else {}),
         "raw_reward": mean([step.reward for step in steps]),
-        "raw_return": mean([episode.returns()[agent] for episode, _, agent in held]),
-        "shaped_return": mean([sum(game[agent].shaped) for _, game, agent in held]),
+        "raw_return": mean([episode.returns()[agent] for episode, _, agent in appearances]),
+        "shaped_return": mean([sum(game[agent].shaped) for _, game, agent in appearances]),
         "parse_failures": parse_failures(steps),
         "cooperation_rate": cooperation_rate(steps),
         "updated": update.updates > 0,

@@ -47,7 +47,7 @@ class Mode:
 
 def raw() -> Mode:
     """Keep the environment's rewards."""
-    return Mode(lambda rewards, teams, state: {a: list(own) for a, own in rewards.items()})
+    return Mode(lambda rewards, teams, state: {a: list(values) for a, values in rewards.items()})
 
 
 def zero_sum() -> Mode:
@@ -61,12 +61,12 @@ def zero_sum() -> Mode:
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
         shaped: dict[str, list[float]] = {}
         sides = teams or {agent: agent for agent in rewards}
-        for agent, own in rewards.items():
+        for agent, values in rewards.items():
             allies = [other for other in rewards if _same_team(other, agent, sides)]
             rivals = [other for other in rewards if other not in allies]
             shaped[agent] = [
                 _mean_at(rewards, allies, step) - _mean_at(rewards, rivals, step)
-                for step in range(len(own))
+                for step in range(len(values))
             ]
         return shaped
 
@@ -97,8 +97,8 @@ def competitive(competition_intensity: float = 0.4) -> Mode:
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
         # fsum: agents with the same rewards in another order must tie.
-        returns = {agent: math.fsum(own) for agent, own in rewards.items() if len(own)}
-        shaped = {agent: list(own) for agent, own in rewards.items()}
+        returns = {agent: math.fsum(values) for agent, values in rewards.items() if len(values)}
+        shaped = {agent: list(values) for agent, values in rewards.items()}
         for agent, bonus in rank_bonuses(returns).items():
             shaped[agent][-1] += competition_intensity * bonus
         return shaped
@@ -178,9 +178,9 @@ def rank_bonuses(returns: Mapping[str, float]) -> dict[str, float]:
     """Return (n - rank) / n per agent; rank 1 is the highest return, ties share their mean rank."""
     count = len(returns)
     bonuses = {}
-    for agent, own in returns.items():
-        better = sum(other > own for other in returns.values())
-        equal = sum(other == own for other in returns.values())
+    for agent, value in returns.items():
+        better = sum(other > value for other in returns.values())
+        equal = sum(other == value for other in returns.values())
         bonuses[agent] = (count - (better + (equal + 1) / 2)) / count  # ties share the mean rank
     return bonuses
 
@@ -189,12 +189,12 @@ def _blended(
     rewards: Rewards, teams: Teams, strengths: Mapping[str, float]
 ) -> dict[str, list[float]]:
     shaped: dict[str, list[float]] = {}
-    for agent, own in rewards.items():
+    for agent, values in rewards.items():
         teammates = [mate for mate in rewards if _same_team(mate, agent, teams)]
         strength = strengths[agent]
         shaped[agent] = [
             (1.0 - strength) * reward + strength * _mean_at(rewards, teammates, step)
-            for step, reward in enumerate(own)
+            for step, reward in enumerate(values)
         ]
     return shaped
 

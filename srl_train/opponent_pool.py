@@ -23,7 +23,7 @@ from srl_agents.evaluation.nash_averaging import nash_average
 from srl_envs.records import checked, read_record
 from srl_train.config.models import PoolConfig
 from srl_train.errors import CheckpointError
-from srl_train.learners.learner import without_critic
+from srl_train.learners.learner import model_weights
 from srl_train.tensor_checks import misfit
 
 if TYPE_CHECKING:
@@ -84,11 +84,12 @@ class OpponentPool:
         if not self.grows_at(rounds):
             return
         for model in self._config.models:
-            copies = {n: own.detach().to("cpu", copy=True) for n, own in weights[model].items()}
+            live = weights[model].items()
+            copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in live}
             self.snapshots.append(Snapshot(model, rounds, copies))
-            own = [snapshot for snapshot in self.snapshots if snapshot.model == model]
-            if len(own) > self._config.keep + 1:
-                self.snapshots.remove(own[1])
+            snapshots = [snapshot for snapshot in self.snapshots if snapshot.model == model]
+            if len(snapshots) > self._config.keep + 1:
+                self.snapshots.remove(snapshots[1])
 
     def grows_at(self, rounds: int) -> bool:
         """Return True if snapshots are due after `rounds` rounds and do not exist yet."""
@@ -125,11 +126,11 @@ class OpponentPool:
         return [score / math.fsum(scores) for score in scores]
 
     def payoffs(self) -> NDArray[np.float64]:
-        """Return the antisymmetric matrix [own, other] of the leads between snapshots."""
+        """Return the antisymmetric matrix [row, column] of the leads between snapshots."""
         leads = np.zeros((len(self.snapshots), len(self.snapshots)))
-        for own, newer in enumerate(self.snapshots):
-            for other, older in enumerate(self.snapshots[:own]):
-                leads[own, other] = newer.leads[older.name]
+        for row, newer in enumerate(self.snapshots):
+            for column, older in enumerate(self.snapshots[:row]):
+                leads[row, column] = newer.leads[older.name]
         payoffs: NDArray[np.float64] = leads - leads.T
         return payoffs
 
@@ -180,15 +181,15 @@ class OpponentPool:
         for one in self.snapshots:
             if one.model not in self._config.models:
                 raise ValueError(f"a snapshot of {one.model!r}")
-            if wrong := misfit(without_critic(one.weights), without_critic(models[one.model])):
+            if wrong := misfit(model_weights(one.weights), model_weights(models[one.model])):
                 raise ValueError(f"{one.name}: {wrong}")
         if self.snapshots and not all(map(math.isfinite, self.chances())):
             raise ValueError("the chances of the next draw are not finite")
 
     def _lead(self, episode: Episode, models: Collection[str]) -> float | None:
         returns = episode.returns()
-        ours = [returns[agent] for agent, who in episode.seats.items() if who in models]
-        theirs = [returns[agent] for agent, who in episode.seats.items() if who == self.name]
+        ours = [returns[agent] for agent, player in episode.seats.items() if player in models]
+        theirs = [returns[agent] for agent, player in episode.seats.items() if player == self.name]
         if not ours or not theirs:
             return None
         return math.fsum(ours) / len(ours) - math.fsum(theirs) / len(theirs)

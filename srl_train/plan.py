@@ -29,13 +29,13 @@ class InWords:
     ) -> tuple[list[Decision], list[Any]]:
         """Return the policy's decisions with their words."""
         decisions, memories = self._policy.act(seen, states)
-        said = [
+        spoken = [
             choice
             if choice.text is not None
             else dataclasses.replace(choice, text=self._view.answers(one.agent)[int(choice.action)])
             for one, choice in zip(seen, decisions, strict=True)
         ]
-        return said, memories
+        return spoken, memories
 
 
 def in_words(policy: Policy, view: TextView) -> Policy:

@@ -243,12 +243,12 @@ class ModelSettings:
         Raises ConfigError for a value out of range.
         """
         given = {"temperature": temperature, "max_new_tokens": max_new_tokens}
-        own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        changes: dict[str, Any] = {n: value for n, value in given.items() if value is not None}
         try:
             return replace(
                 self,
-                sampling=replace(self.sampling, **own),
-                per_agent={agent: replace(one, **own) for agent, one in self.per_agent.items()},
+                sampling=replace(self.sampling, **changes),
+                per_agent={agent: replace(one, **changes) for agent, one in self.per_agent.items()},
                 constrained=self.constrained if constrained is None else constrained,
             )
         except ValueError as error:

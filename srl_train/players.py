@@ -29,8 +29,8 @@ from srl_train.player_names import (
 
 if TYPE_CHECKING:
     from srl_train.config.run import EnvironmentConfig, RunConfig
+    from srl_train.engines import Players
     from srl_train.loading import LoadedModel
-    from srl_train.run import Players
 
 USUAL = Sampling(max_new_tokens=32)
 """Sampling of models without a run."""
@@ -159,7 +159,9 @@ class Resolver:
             "kind": player.kind,
             "models": dict(player.sources),
             "sampling": asdict(settings.sampling),
-            "agent_sampling": {agent: asdict(own) for agent, own in settings.per_agent.items()},
+            "agent_sampling": {
+                agent: asdict(sampling) for agent, sampling in settings.per_agent.items()
+            },
             "constrained": settings.constrained,
             "dtype": settings.loading.dtype,
             "quantization": settings.loading.quantization,
@@ -188,12 +190,12 @@ def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
 def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any) -> None:
     """Raise ConfigError for an unknown player or a scripted policy reserved for evaluation."""
     offered = ", ".join([*sorted({*models, *names(env, holdout=False)}), "MODULE:CLASS"])
-    for agent, who in seats.items():
-        if who not in models and not is_scripted(who):
-            raise ConfigError(f"seats.{agent} must be one of {offered}, got {who!r}")
-        if who not in models and is_held_out(who):
+    for agent, player in seats.items():
+        if player not in models and not is_scripted(player):
+            raise ConfigError(f"seats.{agent} must be one of {offered}, got {player!r}")
+        if player not in models and is_held_out(player):
             raise ConfigError(
-                f"seats.{agent} is {who!r}, which is kept for evaluation (srl eval): to train, "
+                f"seats.{agent} is {player!r}, which is kept for evaluation (srl eval): to train, "
                 f"give one of {offered}"
             )
 
@@ -216,11 +218,11 @@ def build_sampling(config: RunConfig, matchmaking: Matchmaking) -> dict[str, Sam
             )
     sampling = {agent: models.sampling_of(agent).build() for agent in agents}
     for name in models.names:
-        own = {sampling[agent].temperature for agent in matchmaking.agents_of(name)}
-        if len(own) > 1 or own == {0.0}:
+        temperatures = {sampling[agent].temperature for agent in matchmaking.agents_of(name)}
+        if len(temperatures) > 1 or temperatures == {0.0}:
             raise ConfigError(
-                f"{name} samples at temperatures {sorted(own)}: a model that trains needs one "
-                "temperature above 0 for all its agents"
+                f"models.agent_sampling: {name} must have one temperature above 0 for all its "
+                f"agents, got {sorted(temperatures)}"
             )
     return sampling
 
@@ -244,7 +246,7 @@ def policies_by_seats(
     @lru_cache(maxsize=KEPT_SEATINGS)
     def build(pairs: tuple[tuple[str, str], ...]) -> dict[str, Policy]:
         seats, backends = dict(pairs), players.backends
-        adapters = {agent: who for agent, who in pairs if who in players.adapters}
+        adapters = {agent: player for agent, player in pairs if player in players.adapters}
         text_policies = {
             id(backend): TextPolicy(
                 backend,
@@ -256,19 +258,21 @@ def policies_by_seats(
             for backend in backends.values()
         }
         others = {}
-        for agent, who in pairs:
-            if who in players.chat_models:
-                others[agent] = PlayerSpec(who, "api", {who: config.models.frozen_models[who]})
-            elif who not in backends:
-                others[agent] = PlayerSpec(who, "scripted")
+        for agent, player in pairs:
+            if player in players.chat_models:
+                others[agent] = PlayerSpec(
+                    player, "api", {player: config.models.frozen_models[player]}
+                )
+            elif player not in backends:
+                others[agent] = PlayerSpec(player, "scripted")
         try:
             resolver = Resolver(settings, chat_models=dict(players.chat_models))
             built = resolver.by_agent(others, make_env)
         except PolicyError as error:
             raise ConfigError(f"seats: {error}") from error
         return {
-            agent: built[agent] if agent in built else text_policies[id(backends[who])]
-            for agent, who in seats.items()
+            agent: built[agent] if agent in built else text_policies[id(backends[player])]
+            for agent, player in seats.items()
         }
 
     return lambda seats: build(tuple(seats.items()))

@@ -44,9 +44,9 @@ def growth_is_due(run: Run, rounds: int) -> bool:
 
 def draw_opponents(run: Run, rng: np.random.Generator, groups: int) -> list[dict[str, str]]:
     """Draw one snapshot per pool for each group of episodes: pool to the snapshot's name."""
-    drawn = {name: own.draw(rng) for name, own in run.pools.items() if not own.draws_each_group}
+    drawn = {name: pool.draw(rng) for name, pool in run.pools.items() if not pool.draws_each_group}
     return [
-        {name: drawn[name] if name in drawn else own.draw(rng) for name, own in run.pools.items()}
+        {name: drawn[name] if name in drawn else pool.draw(rng) for name, pool in run.pools.items()}
         for _ in range(groups)
     ]
 
@@ -87,7 +87,7 @@ def _play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
                 policy_seeds * 2,
                 [{"episode": LONG_AFTER}] * 2 * count,
                 [{**run.seats, **learning}] * count + [{**run.seats, **swapped}] * count,
-                extra={"opponents": {name: own.seated for name, own in run.pools.items()}},
+                extra={"opponents": {name: other.seated for name, other in run.pools.items()}},
             )
             played = run.engine.play(games)
             run.check_failures(played)

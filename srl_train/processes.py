@@ -101,9 +101,9 @@ def share_of(items: Sequence[T]) -> Sequence[T]:
     return items[len(items) * place // number : len(items) * (place + 1) // number]
 
 
-def gather(own: Sequence[T]) -> list[T]:
+def gather(items: Sequence[T]) -> list[T]:
     """Return the picklable items of all processes, in the order of the processes."""
-    return [item for part in _gathered(list(own)) for item in part]
+    return [item for part in _gathered(list(items)) for item in part]
 
 
 def any_of(flag: bool) -> bool:
@@ -114,16 +114,16 @@ def any_of(flag: bool) -> bool:
 def mean_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
     """Return each metric's mean over the processes that have the metric."""
     columns: dict[str, list[float]] = {}
-    for own in _gathered(dict(metrics)):
-        for name, value in own.items():
+    for part in _gathered(dict(metrics)):
+        for name, value in part.items():
             columns.setdefault(name, []).append(value)
     return {name: sum(values) / len(values) for name, values in columns.items()}
 
 
-def check_same(what: str, own: Any) -> None:
+def check_same(what: str, value: Any) -> None:
     """Raise TrainingError if a value is not equal in all processes."""
-    for place, other in enumerate(_gathered(own)):
-        if other != own:
+    for place, other in enumerate(_gathered(value)):
+        if other != value:
             raise TrainingError(
                 f"{what} in process {index()} and in process {place} are not the same: give all "
                 "processes the same configuration, files and versions"
@@ -140,14 +140,14 @@ def _announced() -> int:
         raise TrainingError(f"WORLD_SIZE must be a whole number, got {text!r}") from None
 
 
-def _gathered(own: T) -> list[T]:
+def _gathered(value: T) -> list[T]:
     """Return the values of all processes, in the order of the processes."""
     if count() == 1:
-        return [own]
+        return [value]
     if not dist.is_initialized():
         raise TrainingError(
             f"WORLD_SIZE is {count()} and the processes were never joined: start with torchrun"
         )
     values: list[Any] = [None] * count()
-    dist.all_gather_object(values, own)
+    dist.all_gather_object(values, value)
     return values

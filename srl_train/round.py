@@ -1,7 +1,7 @@
 """One training round: play episodes, assign credit, update the models, record.
 
-`train_round` is the whole round. Schedules that overlap rounds call its parts in the same order:
-`plan_round`, `play`, `prepare`, `learn` and `finish`.
+`train_round` is the whole round. Its parts are `plan_round`, `play`, `prepare`, `learn` and
+`finish`. Schedules that overlap rounds call these parts in the same order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from srl_agents.evaluation.progress import LongWork
 from srl_train.credit import assign_credit
 from srl_train.errors import TrainingError
 from srl_train.fsdp import full
-from srl_train.learners.learner import Learned, Learner
+from srl_train.learners.learner import Learned
 from srl_train.metrics.round_warnings import (
     warn_of_equal_rewards,
     warn_of_failed_games,
@@ -32,12 +32,14 @@ from srl_train.metrics.round_warnings import (
 from srl_train.metrics_row import metrics_row
 from srl_train.plan import PlannedGames
 from srl_train.pools import draw_opponents, grow_pools, load_opponents
-from srl_train.run import Run, UpdateStats
+from srl_train.run import PlayedRound, Run, UpdateStats
 from srl_train.samples import TokenSample, UpdateBatch, complete_groups, samples_for
 from srl_train.scores import model_scores
 from srl_train.trajectory import Game
 from srl_train.updates import RoundContext, Tensors, not_finite, unchanged
 
+Weights = Mapping[str, Tensor]
+"""Parameter name to tensor."""
 Interruptible = Callable[[], AbstractContextManager[None]]
 """Context in which a signal may end the program at once, because the run's state is complete."""
 
@@ -50,33 +52,6 @@ class RoundResult:
     """Row of metrics.jsonl."""
     episodes: tuple[Episode, ...]
     """All episodes, including failed ones."""
-
-
-@dataclass(frozen=True)
-class PlayedRound:
-    """Complete episodes of a round, with credit assigned and samples built."""
-
-    number: int
-    episodes: tuple[Episode, ...]
-    """All episodes, including failed ones."""
-    kept: Sequence[Episode]
-    """Episodes of complete groups."""
-    left_out: Sequence[Episode]
-    """Failed episodes, and the other episodes of their groups."""
-    games: Sequence[Game]
-    """Trajectories of the kept episodes."""
-    samples: Mapping[str, Sequence[TokenSample]]
-    """Samples of each model."""
-    never_asked: Mapping[str, Mapping[str, int]]
-    """Per model and agent: episodes left out because the agent never acted in their group."""
-    scores: Mapping[str, float]
-    """Score of each model (srl_train.scores)."""
-    mode_state: Mapping[str, float]
-    """State of the mode after the round."""
-    warned: Sequence[str]
-    """New warnings."""
-    replayed_steps: int
-    """Environment steps of replays and branches for credit."""
 
 
 def train_round(run: Run, number: int, interruptible: Interruptible = nullcontext) -> RoundResult:
@@ -100,7 +75,17 @@ def train_round(run: Run, number: int, interruptible: Interruptible = nullcontex
 def learn_round(
     run: Run, number: int, episodes: Sequence[Episode], rollout_seconds: float
 ) -> RoundResult:
-    """Train on all episodes of a round; raises as `train_round`."""
+    """Train on the episodes of a round that was already played.
+
+    Args:
+        run: The run; its models and state change.
+        number: Round number, from 0.
+        episodes: All episodes of the round, including failed ones, group after group.
+        rollout_seconds: Time that playing took, for the metrics row.
+
+    Raises:
+        TrainingError: As `train_round`.
+    """
     began = time.perf_counter()
     played = prepare(run, number, episodes)
     updates = learn(run, played, run.learners)
@@ -116,55 +101,66 @@ class RoundPlan:
     """Episodes to play in a round, group after group."""
 
     number: int
+    """Round number, from 0."""
     games: PlannedGames
+    """Seeds, reset options and agents of the episodes."""
     opponents: Sequence[Mapping[str, str]]
     """Per episode: opponent pool to the snapshot that plays its agents."""
 
     def part(self, numbers: Sequence[int]) -> PlannedGames:
-        """Return the episodes with these numbers, which have the same opponents."""
+        """Return the episodes with these numbers, which must have the same opponents."""
         opponents = self.opponents[numbers[0]]
         extra = {"round": self.number, **({"opponents": dict(opponents)} if opponents else {})}
         return self.games.part(numbers, extra=extra)
 
 
 def plan_round(run: Run, number: int) -> RoundPlan:
-    """Draw the seeds, agents and opponents of a round's episodes."""
+    """Draw the seeds, agents and opponents of a round's episodes.
+
+    Opponent pools first receive the snapshots that are due before the round.
+    """
     rollout, seed = run.config.rollout, run.config.seed
+    groups, size = rollout.groups_per_round, rollout.per_start
     rng = seeding.generator(seed, "round", number)
-    env_seeds, policy_seeds = seeding.of_games(rng, rollout.episodes, rollout.per_start)
-    first = number * rollout.groups_per_round
-    seatings = run.matchmaking.seatings(range(first, first + rollout.groups_per_round))
+    env_seeds, policy_seeds = seeding.of_games(rng, rollout.episodes, size)
+    seatings = run.matchmaking.seatings(range(number * groups, (number + 1) * groups))
+    # All episodes of a group have the number of its first episode: environments with stages depend
+    # on the number, and episodes that are compared must have the same rules.
+    options = [
+        {"episode": number * rollout.episodes + group * size}
+        for group in range(groups)
+        for _ in range(size)
+    ]
     grow_pools(run, number)
-    rng = seeding.generator(seed, "opponents", number)
-    drawn = draw_opponents(run, rng, rollout.groups_per_round)
+    drawn = draw_opponents(run, seeding.generator(seed, "opponents", number), groups)
     games = PlannedGames(
         env_seeds,
         policy_seeds,
-        # A group is in one phase of a staged environment, so that its episodes share their rules.
-        [
-            {"episode": number * len(env_seeds) + index - index % rollout.per_start}
-            for index in range(len(env_seeds))
-        ],
-        [seats for seats in seatings for _ in range(rollout.per_start)],
+        options,
+        [agents for agents in seatings for _ in range(size)],
         record_states=run.config.records_states,
         make_game=run.credit.make_game(run),
     )
-    opponents = [opponents for opponents in drawn for _ in range(rollout.per_start)]
-    return RoundPlan(number, games, opponents)
+    return RoundPlan(number, games, [opponents for opponents in drawn for _ in range(size)])
 
 
 def play(run: Run, plan: RoundPlan, numbers: Iterable[int] | None = None) -> list[Episode]:
-    """Play episodes of the plan, by default all of them, and return them in order.
+    """Play the planned episodes and return them in order.
 
-    Episodes with the same opponents are played concurrently, because a pool loads one snapshot at
-    a time.
+    A pool plays one snapshot at a time, so only episodes with the same opponents are played
+    concurrently.
+
+    Args:
+        run: The run.
+        plan: The planned episodes.
+        numbers: Numbers of the episodes to play; None plays all.
     """
     numbers = range(len(plan.games)) if numbers is None else list(numbers)
-    same_opponents: dict[tuple[str, ...], list[int]] = {}
+    by_opponents: dict[tuple[str, ...], list[int]] = {}
     for number in numbers:
-        same_opponents.setdefault(tuple(plan.opponents[number].values()), []).append(number)
+        by_opponents.setdefault(tuple(plan.opponents[number].values()), []).append(number)
     episodes: dict[int, Episode] = {}
-    for members in same_opponents.values():
+    for members in by_opponents.values():
         load_opponents(run, plan.opponents[members[0]])
         episodes |= zip(members, run.engine.play(plan.part(members)), strict=True)
     return [episodes[number] for number in numbers]
@@ -179,13 +175,18 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
     Rounds must be prepared in order, because each one advances the states of the credit scheme, the
     mode, the pools and the totals.
 
+    Args:
+        run: The run.
+        number: Round number, from 0.
+        episodes: All episodes of the round, including failed ones, group after group.
+
     Raises:
         TrainingError: If more than `max_failed_fraction` of the episodes failed. Nothing has
             changed in that case.
     """
     rollout = run.config.rollout
-    kept, left_out = complete_groups(episodes, rollout.per_start)
     run.check_failures(episodes)
+    kept, left_out = complete_groups(episodes, rollout.per_start)
     games, replayed_steps = run.credit.replay(run, number, kept, [run.game(e) for e in kept])
     games, run.credit_state = assign_credit(
         games, rollout.per_start, run.credit.scheme, run.agent_roles(), run.credit_state
@@ -195,6 +196,8 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
     for model in run.learners:
         samples[model], never_asked[model] = _samples_of(run, model, kept, games, number)
     run.end_round(kept)
+    warned = warn_of_failed_games(run, episodes, len(left_out))
+    warned += warn_of_unreadable_answers(run, kept)
     return PlayedRound(
         number,
         tuple(episodes),
@@ -203,29 +206,26 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
         games,
         samples,
         never_asked,
-        model_scores(kept, run.learners, run.roles),
-        dict(run.mode_state),
-        [
-            *warn_of_failed_games(run, episodes, len(left_out)),
-            *warn_of_unreadable_answers(run, kept),
-        ],
-        replayed_steps,
+        scores=model_scores(kept, run.learners, run.roles),
+        mode_state=dict(run.mode_state),
+        warned=warned,
+        replayed_steps=replayed_steps,
     )
 
 
 def _samples_of(
     run: Run, model: str, kept: Sequence[Episode], games: Sequence[Game], number: int
 ) -> tuple[list[TokenSample], dict[str, int]]:
-    """Return the model's samples, and per agent the episodes left out because it never acted."""
-    agents = run.agents_of(model)
+    """Return the model's samples, and agent to the number of episodes left out (`samples_for`)."""
+    rollout, agents = run.config.rollout, run.agents_of(model)
     if run.credit.samples is not None:
         return run.credit.samples(model, kept, number), dict.fromkeys(agents, 0)
-    pairs = list(zip(kept, games, strict=True))
+    played: dict[str, list[Game]] = {agent: [] for agent in agents}
+    for episode, game in zip(kept, games, strict=True):
+        for agent in episode.agents_of(model):
+            played[agent].append(game)
     return samples_for(
-        {agent: [game for e, game in pairs if e.seats[agent] == model] for agent in agents},
-        group_size=run.config.rollout.group_size,
-        discount=run.config.rollout.discount,
-        round_number=number,
+        played, group_size=rollout.group_size, discount=rollout.discount, round_number=number
     )
 
 
@@ -233,37 +233,47 @@ def _samples_of(
 
 
 def learn(run: Run, played: PlayedRound, models: Collection[str]) -> dict[str, UpdateStats]:
-    """Add the round's samples to the buffers, and update models as often as a buffer is full."""
+    """Add the round's samples to the buffers, and update models as often as a buffer is full.
+
+    Args:
+        run: The run.
+        played: The round.
+        models: Models to update.
+
+    Returns:
+        Model to the statistics of its updates.
+    """
     for model in models:
         run.buffers[model].add(played.samples[model])
-    updates = {model: UpdateStats() for model in models}
-    first: dict[str, dict[str, Tensor]] = {}  # weights before a model's first update
+    stats = {model: UpdateStats() for model in models}
     context = RoundContext(played.number, 0, played.scores)
-    index = 0
-    while batches := _full_batches(run, played.number, models):
-        first = {**update_models(run, batches, context, index, updates), **first}
-        index += 1
-    for model, update in updates.items():
-        if index > 1 and model in first:  # after one update, its weight change is the round's
-            update.weight_change = distance(first[model], run.learners[model].weights())
+    start: dict[str, Weights] = {}  # weights before a model's first update
+    updates = 0
+    while True:
+        taken = {m: run.buffers[m].take(run.versions[m], played.number) for m in models}
+        batches = {model: batch for model, batch in taken.items() if batch is not None}
+        if not batches:
+            break
+        start = {**update_models(run, batches, context, updates, stats), **start}
+        updates += 1
+    if updates > 1:  # after one update, its weight change is the round's
+        for model, weights in start.items():
+            if model in stats:
+                stats[model].weight_change = distance(weights, run.learners[model].weights())
+    for model, update in stats.items():
         update.version = run.versions[model]
         update.dropped = run.buffers[model].dropped.copy()
-    return updates
-
-
-def _full_batches(run: Run, number: int, models: Collection[str]) -> dict[str, UpdateBatch]:
-    taken = {model: run.buffers[model].take(run.versions[model], number) for model in models}
-    return {model: batch for model, batch in taken.items() if batch is not None}
+    return stats
 
 
 def update_models(
     run: Run,
     batches: Mapping[str, UpdateBatch],
     context: RoundContext,
-    update_index: int,
+    index: int,
     stats: Mapping[str, UpdateStats],
-) -> dict[str, dict[str, Tensor]]:
-    """Update the models in `batches` together; the strategy may exchange gradients or weights.
+) -> dict[str, Weights]:
+    """Update models together: train on the batches, exchange weights, publish what changed.
 
     A strategy that exchanges gradients or weights receives all models, including models without
     samples. An update counts, and is published, only if the weights changed.
@@ -272,84 +282,94 @@ def update_models(
         run: The run.
         batches: Model to the samples of its update.
         context: Round and scores.
-        update_index: Number of the update within the round, for the random streams.
+        index: Number of the update within the round, for the random streams.
         stats: Model to the statistics that the update is added to.
 
     Returns:
-        Copies of the weights before the update.
+        Model to a copy of its weights before the update, for all models that could change.
+
+    Raises:
+        TrainingError: If weights are not finite.
     """
-    strategy, learners, each = run.strategy, run.learners, run.engine.each
-    context = context._replace(samples={m: len(own.samples) for m, own in batches.items()})
-    alone = strategy.on_weights is unchanged and strategy.on_gradients is unchanged
-    models = batches if alone else learners
-    before = {
-        model: {name: own.clone() for name, own in learners[model].weights().items()}
+    strategy, learners = run.strategy, run.learners
+    independent = strategy.on_gradients is unchanged and strategy.on_weights is unchanged
+    models = list(batches if independent else learners)
+    context = context._replace(samples={m: len(batch.samples) for m, batch in batches.items()})
+    before: dict[str, Weights] = {
+        model: {name: tensor.clone() for name, tensor in learners[model].weights().items()}
         for model in models
     }
     traffic = strategy.traffic(run.strategy_state)
-    tasks = {}
-    for model, batch in batches.items():
-        place = list(learners).index(model)
-        seed = seeding.of_update(run.config.seed, context.round, place, update_index)
-        tasks[model] = batch.samples, seed, run.versions[model]
-    if strategy.on_gradients is unchanged:
-        learned = each(lambda model: learners[model].learn(*tasks[model]), tasks)
-    else:
-        learned = _learn_together(run, tasks, context)
-    for model, own in learned.items():
-        _warn_of_skipped_steps(model, own, context)
-        stats[model].steps_left_out += len(own.left_out)
-        stats[model].add(batches[model], own.metrics)
-    after = each(lambda model: learners[model].weights(), models)
+
+    for model, learned in _train(run, batches, context, index).items():
+        stats[model].add(batches[model], learned.metrics)
+        stats[model].steps_left_out += len(learned.left_out)
+        _warn_of_skipped_steps(model, learned, context)
+
+    after = run.engine.each(lambda model: learners[model].weights(), models)
     _check_finite(after, "after the update")
     merged, run.strategy_state = strategy.on_weights(before, after, run.strategy_state, context)
     _check_finite(merged, "after the update strategy")
     for model, weights in merged.items():
         if weights is not None and weights is not after[model]:
             learners[model].set_weights(weights)
+
     for model in models:
         stats[model].weight_change = distance(before[model], learners[model].weights())
         if stats[model].weight_change > 0:
-            run.versions[model] += 1
             stats[model].updates += 1
+            run.versions[model] += 1
             publish = partial(run.publish, model)
             run.players.publisher.publish_update(model, run.versions[model], publish)
+
     for model, (sent, received) in strategy.traffic(run.strategy_state).items():
         stats[model].sent += sent - traffic[model][0]
         stats[model].received += received - traffic[model][1]
     return before
 
 
-def _learn_together(
-    run: Run, tasks: Mapping[str, tuple[Sequence[TokenSample], int, int]], context: RoundContext
+def _train(
+    run: Run, batches: Mapping[str, UpdateBatch], context: RoundContext, index: int
 ) -> dict[str, Learned]:
-    """Update the models of `tasks` (samples, seed, version) with one strategy call per step."""
+    """Run all optimizer steps of one update of the models in `batches`."""
     learners, each = run.learners, run.engine.each
+    tasks = {}
+    for model, batch in batches.items():
+        place = list(learners).index(model)
+        seed = seeding.of_update(run.config.seed, context.round, place, index)
+        tasks[model] = batch.samples, seed, run.versions[model]
+    if run.strategy.on_gradients is unchanged:
+        return each(lambda model: learners[model].learn(*tasks[model]), tasks)
+
     steps = each(lambda model: learners[model].begin_update(*tasks[model]), tasks)
     skipped: dict[str, list[tuple[int, str]]] = {model: [] for model in tasks}
     work = LongWork("updating the models")
     for step in range(max(steps.values())):
         work.at(f"step {step} of {max(steps.values())}")
         active = [model for model in tasks if step < steps[model]]
-        computed = each(lambda model: learners[model].compute_gradients(), active)
-        gradients: dict[str, Mapping[str, Tensor] | None] = {**dict.fromkeys(learners), **computed}
-        for model, gradient in computed.items():
-            broken = not_finite(gradient)
-            if broken is not None:  # a strategy would spread NaN to other models
-                gradients[model] = None
-                skipped[model].append((step, broken))
-        combined, run.strategy_state = run.strategy.on_gradients(
-            gradients,
-            run.strategy_state,
-            context._replace(step=step),
-        )
-        each(partial(_apply, learners, combined), combined)
+        for model, parameter in _step_together(run, active, context._replace(step=step)).items():
+            skipped[model].append((step, parameter))
     metrics = each(lambda model: learners[model].end_update(), tasks)
     return {model: Learned(metrics[model], skipped[model]) for model in tasks}
 
 
-def _apply(learners: Mapping[str, Learner], gradients: Tensors, model: str) -> None:
-    learners[model].apply_gradients(gradients[model])
+def _step_together(run: Run, active: Collection[str], context: RoundContext) -> dict[str, str]:
+    """Take one optimizer step of all models, with the gradients that the strategy returns.
+
+    Only `active` models compute a gradient. Returns the models whose gradient was not finite and
+    therefore withheld from the strategy, each with the name of a parameter.
+    """
+    learners, each = run.learners, run.engine.each
+    computed = each(lambda model: learners[model].compute_gradients(), active)
+    broken = {}
+    for model, gradient in computed.items():
+        parameter = not_finite(gradient)
+        if parameter is not None:
+            broken[model] = parameter
+    gradients = {model: None if model in broken else computed.get(model) for model in learners}
+    combined, run.strategy_state = run.strategy.on_gradients(gradients, run.strategy_state, context)
+    each(lambda model: learners[model].apply_gradients(combined[model]), combined)
+    return broken
 
 
 def _warn_of_skipped_steps(model: str, learned: Learned, context: RoundContext) -> None:
@@ -365,8 +385,8 @@ def _warn_of_skipped_steps(model: str, learned: Learned, context: RoundContext) 
 
 def _check_finite(weights: Tensors, when: str) -> None:
     """Raise TrainingError for weights that are not finite, before other models receive them."""
-    for model, own in weights.items():
-        name = None if own is None else not_finite(own)
+    for model, tensors in weights.items():
+        name = None if tensors is None else not_finite(tensors)
         if name is not None:
             raise TrainingError(
                 f"the weights of {model} are not finite {when} ({name!r}): lower "
@@ -374,7 +394,7 @@ def _check_finite(weights: Tensors, when: str) -> None:
             )
 
 
-def distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float:
+def distance(before: Weights, after: Weights) -> float:
     """Return the L2 norm of the difference over all parameters."""
     squares = [full(((after[n] - t).float() ** 2).sum()) for n, t in before.items()]
     return float(torch.stack(squares).sum().sqrt())
@@ -389,7 +409,14 @@ def finish(
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
 ) -> RoundResult:
-    """Return the round's metrics row and episodes."""
+    """Build the round's metrics row.
+
+    Args:
+        run: The run.
+        played: The round.
+        updates: Model to the statistics of its updates.
+        seconds: Time of the parts "rollout" and "train".
+    """
     row = metrics_row(run, played, updates, seconds)
     equal = warn_of_equal_rewards(run, played.number, played.samples, updates)
     if warned := [*played.warned, *equal]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from srl_agents.episode import Episode
 from srl_agents.evaluation.episode_stats import cooperation_rate
@@ -16,51 +16,16 @@ from srl_agents.rollout import SpeaksFirst
 from srl_envs.text import TextView
 from srl_train.config.run import RunConfig
 from srl_train.credit import AgentRoles, Credit
+from srl_train.engines import Engine, Players
 from srl_train.errors import ConfigError, TrainingError
 from srl_train.learners.learner import Learner
 from srl_train.modes import Mode, ModeState
 from srl_train.opponent_pool import OpponentPool
-from srl_train.publisher import WeightPublisher
-from srl_train.samples import SampleBuffer, UpdateBatch
+from srl_train.samples import SampleBuffer, TokenSample, UpdateBatch
 from srl_train.trajectory import Game, shaped_game
 from srl_train.updates import UpdateStrategy
 
-if TYPE_CHECKING:
-    from srl_train.engines import Engine
-
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ModelText:
-    """Conversion of a model's conversations to tokens."""
-
-    name: str
-    """Name of the backend."""
-    chat: Any
-    """Chat format of the model (srl_agents.llm.chat_format.ChatFormat)."""
-    positions: int | None
-    """Longest context in tokens, if the model has a limit."""
-
-
-@dataclass(frozen=True)
-class Players:
-    """Models that take part in a run."""
-
-    backends: Mapping[str, Any]
-    """Sampling backend of each model, frozen model and pool."""
-    modules: Mapping[str, Any]
-    """Module that the learner of each model trains."""
-    pools: Mapping[str, OpponentPool]
-    publisher: WeightPublisher
-    adapters: frozenset[str]
-    """Names in `backends` that are adapters of their backend's model."""
-    texts: Mapping[str, ModelText]
-    """Conversion of the conversations of each name in `backends`."""
-    close: Callable[[], None]
-    """Function that ends the servers or actors of the run."""
-    chat_models: Mapping[str, Any] = field(default_factory=dict)
-    """Frozen models behind an API, by name."""
 
 
 @dataclass
@@ -119,6 +84,34 @@ class UpdateStats:
         self.staleness += batch.staleness
         self.age += batch.age
         self.metrics = dict(metrics)
+
+
+@dataclass(frozen=True)
+class PlayedRound:
+    """Complete episodes of a round, with credit assigned and samples built."""
+
+    number: int
+    episodes: tuple[Episode, ...]
+    """All episodes, including failed ones."""
+    kept: Sequence[Episode]
+    """Episodes of complete groups."""
+    left_out: Sequence[Episode]
+    """Failed episodes, and the other episodes of their groups."""
+    games: Sequence[Game]
+    """Trajectories of the kept episodes."""
+    samples: Mapping[str, Sequence[TokenSample]]
+    """Samples of each model."""
+    never_asked: Mapping[str, Mapping[str, int]]
+    """Model to agent to the number of episodes left out, because the agent never acted in one of
+    their group."""
+    scores: Mapping[str, float]
+    """Score of each model (srl_train.scores)."""
+    mode_state: Mapping[str, float]
+    """State of the mode after the round."""
+    warned: Sequence[str]
+    """New warnings."""
+    replayed_steps: int
+    """Environment steps of replays and branches for credit."""
 
 
 @dataclass

@@ -57,6 +57,16 @@ class TokenSample:
     """Joint state at the truncation, if recorded."""
 
 
+@dataclass(frozen=True)
+class JointState:
+    """Shape of the environment's joint state."""
+
+    agents: tuple[str, ...]
+    """All agents, in the environment's order."""
+    size: int
+    """Number of elements of the environment's state()."""
+
+
 def per_token(sample: TokenSample, values: Sequence[float]) -> list[float]:
     """Spread one value per answer over the completion tokens: 0 outside of answers."""
     spread = [0.0] * len(sample.completion_ids)
@@ -260,7 +270,7 @@ class SampleBuffer:
             waiting.setdefault(_agent(group), []).append(number)
         chosen = []
         for _ in range(count):
-            agents = [agent for agent, own in waiting.items() if own]
+            agents = [agent for agent, numbers in waiting.items() if numbers]
             next_up = min(agents, key=lambda agent: self._taken[agent])
             chosen.append(waiting[next_up].pop(0))
             self._taken[next_up] += 1

@@ -20,11 +20,11 @@ def roles_of(env: object) -> dict[str, str]:
     within its team if there are teams.
     """
     inner = getattr(env, "unwrapped", env)
-    own: Mapping[str, str] = getattr(inner, "roles", None) or {}
+    given: Mapping[str, str] = getattr(inner, "roles", None) or {}
     teams: Mapping[str, str] = getattr(inner, "teams", None) or {}
     agents: Sequence[str] = inner.possible_agents  # type: ignore[attr-defined]
     return {
-        agent: own.get(agent) or f"{teams.get(agent, '')} {re.sub(r'[0-9]+$', '', agent)}".strip()
+        agent: given.get(agent) or f"{teams.get(agent, '')} {re.sub(r'[0-9]+$', '', agent)}".strip()
         for agent in agents
     }
 
@@ -56,10 +56,10 @@ def model_scores(
         for agent, value in returns.items():
             alike.setdefault(roles[agent], []).append(value)
         means = {role: math.fsum(values) / len(values) for role, values in alike.items()}
-        own: dict[str, list[float]] = {}
+        by_model: dict[str, list[float]] = {}
         for agent, value in returns.items():
-            own.setdefault(episode.seats[agent], []).append(value - means[roles[agent]])
-        for model, values in own.items():
+            by_model.setdefault(episode.seats[agent], []).append(value - means[roles[agent]])
+        for model, values in by_model.items():
             found = math.fsum(values) / len(values)
             excess.setdefault(model, {}).setdefault(episode.seed, []).append(found)
     return {
@@ -70,13 +70,12 @@ def model_scores(
 
 def _in_standard_errors(starts: Sequence[Sequence[float]], nothing: float) -> float:
     """Return the mean divided by its standard error, for numbers grouped by start."""
-    every = [value for own in starts for value in own]
+    every = [value for values in starts for value in values]
+    means = [math.fsum(values) / len(values) for values in starts]
     mean = math.fsum(every) / len(every)
     if len(every) < 2 or abs(mean) <= nothing:
         return 0.0
-    error = max(
-        _standard_error(every), _standard_error([math.fsum(own) / len(own) for own in starts])
-    )
+    error = max(_standard_error(every), _standard_error(means))
     if error <= abs(mean) / CERTAIN:
         return math.copysign(CERTAIN, mean)
     return mean / error

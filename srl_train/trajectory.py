@@ -26,8 +26,8 @@ class Trajectory:
     shaped: tuple[float, ...]
     """Training reward of each step."""
     advantages: tuple[float, ...] | None = None
-    """Advantage of each step. None leaves advantages to the learner: GRPO compares the episode
-    returns of a group, PPO has a critic."""
+    """Advantage of each step. None leaves advantages to the learner; GRPO compares the episode
+    returns of a group."""
     gains: tuple[float, ...] | None = None
     """Gain of each step over other actions, from replays of the episode."""
     seed: int = 0
@@ -65,7 +65,7 @@ def shaped_game(
         TrainingError: If a raw reward is not finite.
     """
     steps = {agent: episode.steps_of(agent) for agent in agents}
-    raw = {agent: [step.reward for step in own] for agent, own in steps.items()}
+    raw = {agent: [step.reward for step in taken] for agent, taken in steps.items()}
     for agent, rewards in raw.items():
         for turn, reward in enumerate(rewards):
             if not math.isfinite(reward):
@@ -78,10 +78,10 @@ def shaped_game(
     return {
         agent: Trajectory(
             agent,
-            own,
+            taken,
             tuple(
                 reward - parse_penalty if step.decision.parse_failure is not None else reward
-                for reward, step in zip(shaped[agent], own, strict=True)
+                for reward, step in zip(shaped[agent], taken, strict=True)
             ),
             seed=episode.seed,
             environment=environment,
@@ -92,5 +92,5 @@ def shaped_game(
                 if any(step.agent == agent for step in turn)
             ),
         )
-        for agent, own in steps.items()
+        for agent, taken in steps.items()
     }  # fmt: skip

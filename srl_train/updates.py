@@ -169,7 +169,10 @@ def members_of(models: Collection[str], groups: Groups) -> list[list[str]]:
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
     """Return the name of the first tensor with NaN or infinity, or None."""
-    return next((n for n, own in tensors.items() if not fsdp.full(own.isfinite().all())), None)
+    for name, tensor in tensors.items():
+        if not fsdp.full(tensor.isfinite().all()):
+            return name
+    return None
 
 
 @torch.no_grad()
@@ -205,12 +208,12 @@ def copied(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str
 
 def _placed(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Move values to the devices of `like`, sharded where `like` is sharded."""
-    return {name: fsdp.like(own.to(like[name].device), like[name]) for name, own in values.items()}
+    return {n: fsdp.like(value.to(like[n].device), like[n]) for n, value in values.items()}
 
 
 def _size(tensors: Mapping[str, Tensor]) -> int:
     """Return the size of the tensors in bytes."""
-    return sum(own.numel() * own.element_size() for own in tensors.values())
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
 
 
 # The strategies.
@@ -246,8 +249,7 @@ def synchronized(groups: Groups = ()) -> UpdateStrategy:
     def on_gradients(gradients: Tensors, state: Any, context: RoundContext) -> tuple[Tensors, Any]:
         applied = dict(gradients)
         for group in members_of(gradients, groups):
-            own = {model: gradients[model] for model in group}
-            having = {model: found for model, found in own.items() if found is not None}
+            having = {m: found for m in group if (found := gradients[m]) is not None}
             if not having:
                 continue
             check_compatible(having)
@@ -354,15 +356,15 @@ def federated(
         }
 
     def numbered(state: Any) -> list[tuple[str, list[str]]]:
-        return [(str(n), own) for n, own in enumerate(members_of(state["models"], groups))]
+        return [(str(n), members) for n, members in enumerate(members_of(state["models"], groups))]
 
     def first_common(before: Tensors, state: Any) -> dict[str, Any]:
         """Return the mean of the initial weights by group."""
         found = {}
         for key, group in numbered(state):
-            own = {m: tensors for m in group if (tensors := before.get(m)) is not None}
-            check_compatible(own)
-            found[key] = weighted_mean(own, dict.fromkeys(own, 1.0))
+            initial = {m: tensors for m in group if (tensors := before.get(m)) is not None}
+            check_compatible(initial)
+            found[key] = weighted_mean(initial, dict.fromkeys(initial, 1.0))
         return found
 
     def on_weights(
@@ -378,7 +380,7 @@ def federated(
         common, optimizers = dict(state["common"]), dict(state["server"])
         traffic = {model: list(known) for model, known in state["traffic"].items()}
         for key, group in numbered(state):
-            present = {m: own for m in group if (own := after.get(m)) is not None}
+            present = {m: tensors for m in group if (tensors := after.get(m)) is not None}
             weights = {m: float(samples[m]) for m in sorted(present) if samples[m]}
             if not weights:
                 continue
@@ -388,11 +390,11 @@ def federated(
                 start = _placed(common[key], like=present[min(present)])
                 new, optimizers[key] = server_step(server, start, new, optimizers.get(key))
                 common[key] = new
-            for model, own in present.items():
-                result[model] = copied(_mixed(new, own, mix), like=own)
+            for model, tensors in present.items():
+                result[model] = copied(_mixed(new, tensors, mix), like=tensors)
                 if len(present) > 1 and mix > 0.0:
-                    traffic[model][0] += _size(own) if model in weights else 0
-                    traffic[model][1] += _size(own)
+                    traffic[model][0] += _size(tensors) if model in weights else 0
+                    traffic[model][1] += _size(tensors)
         return result, {
             **state,
             "rounds": 0,
@@ -412,11 +414,11 @@ def federated(
 
 @torch.no_grad()
 def _mixed(
-    mean: Mapping[str, Tensor], own: Mapping[str, Tensor], mix: float
+    mean: Mapping[str, Tensor], weights: Mapping[str, Tensor], mix: float
 ) -> Mapping[str, Tensor]:
-    if mix == 1.0:  # own may be NaN, and 0 * NaN is NaN
+    if mix == 1.0:  # `weights` may contain NaN, and 0 * NaN is NaN
         return mean
-    return {name: mix * value + (1.0 - mix) * own[name].to(value) for name, value in mean.items()}
+    return {n: mix * value + (1.0 - mix) * weights[n].to(value) for n, value in mean.items()}
 
 
 def server_step(
@@ -433,7 +435,7 @@ def server_step(
     `common` are the weights after the last average, `mean` is the weighted mean of the models now,
     and `state` is the optimizer's, or None. Returns the new common weights and the new state.
     """
-    parameters = {name: Parameter(own.clone()) for name, own in common.items()}
+    parameters = {name: Parameter(value.clone()) for name, value in common.items()}
     optimizer = torch.optim.SGD(
         parameters.values(),
         lr=server.rate,
@@ -441,12 +443,13 @@ def server_step(
         nesterov=server.name == "diloco",
     )
     if state is not None:
-        own = copy.deepcopy(dict(state))  # the step below changes tensors in place
-        optimizer.load_state_dict(fsdp.optimizer_state_like(own, optimizer))
+        saved = copy.deepcopy(dict(state))  # the step below changes tensors in place
+        optimizer.load_state_dict(fsdp.optimizer_state_like(saved, optimizer))
     for name, value in mean.items():
         parameters[name].grad = common[name] - value
     optimizer.step()
-    return {name: own.detach() for name, own in parameters.items()}, optimizer.state_dict()
+    moved = {name: parameter.detach() for name, parameter in parameters.items()}
+    return moved, optimizer.state_dict()
 
 
 STRATEGIES = PluginTable(

@@ -26,14 +26,13 @@ from srl_train.build import Parts, check_shares
 from srl_train.config.engine import RayEngineConfig
 from srl_train.config.run import RunConfig
 from srl_train.config.stages import StageConfig
-from srl_train.engines import Engine, RolloutSettings
+from srl_train.engines import Engine, Players, RolloutSettings
 from srl_train.errors import ConfigError
 from srl_train.learners.learner import Learner, StageLearner
 from srl_train.opponent_pool import OpponentPool
 from srl_train.plan import PlannedGames
 from srl_train.player_names import TINY
 from srl_train.publisher import WeightPublisher
-from srl_train.run import Players
 
 if TYPE_CHECKING:
     from srl_extensions.cluster.actors import Cluster

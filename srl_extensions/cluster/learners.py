@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
@@ -17,8 +18,7 @@ from srl_extensions.cluster.players import fetched
 from srl_train import fsdp, processes
 from srl_train.config.run import RunConfig
 from srl_train.config.stages import StageConfig
-from srl_train.learners import build_stage_learner
-from srl_train.learners.learner import StageLearner, restore, state_of, without_critic
+from srl_train.learners.learner import Learned, StageLearner, model_weights, restore, state_of
 from srl_train.loading import learning_models
 from srl_train.local import build_learners
 from srl_train.players import build_sampling, matchmaking_of
@@ -114,13 +114,13 @@ class LearnerWorker:
 
     def _open_stage(self, section: StageConfig, planned_steps: int) -> None:
         self._close_stage()
-        self._stage = build_stage_learner(
-            section,
+        self._stage = resolve_name(section.LEARNER)(
             self._learner.name,
             self._module,
             self._backend.tokenizer,
-            planned_steps,
-            self._config.seed,
+            section,
+            planned_steps=planned_steps,
+            seed=self._config.seed,
         )
         self._stage_settings = {"section": section, "planned_steps": planned_steps}
 
@@ -275,8 +275,8 @@ class RemoteStageLearner(RemoteLearner):
             self._call("worker", "close_stage", changes=True)
 
     def weights(self) -> dict[str, Tensor]:
-        """Return the weights without a critic, which stages do not train."""
-        return without_critic(self._learner.weights())
+        """Return the weights of the model itself, which stages train."""
+        return model_weights(self._learner.weights())
 
     def _call(self, *call: Any, changes: bool = False, saves: bool = False) -> Any:
         return self._learner._call(*call, changes=changes, saves=saves)

@@ -18,14 +18,13 @@ from torch import Tensor
 from srl_agents.episode import Episode, ModelVersion
 from srl_agents.llm.backends.chat_backend import Usage
 from srl_train.config.run import RunConfig
-from srl_train.engines import Engine, RolloutSettings
-from srl_train.learners.learner import without_critic
+from srl_train.engines import Engine, ModelText, RolloutSettings
+from srl_train.learners.learner import model_weights
 from srl_train.loading import build_backends
 from srl_train.modes import MODES
 from srl_train.plan import PlannedGames
 from srl_train.players import build_sampling, matchmaking_of, policies_by_seats
 from srl_train.publisher import WeightPublisher
-from srl_train.run import ModelText
 
 if TYPE_CHECKING:
     from srl_extensions.cluster.actors import Actor
@@ -188,7 +187,7 @@ class RayPublisher(WeightPublisher):
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
         """Sample new episodes of `name` from these weights."""
-        self._pool.publish(name, "publish", version, self._put(without_critic(tensors)))
+        self._pool.publish(name, "publish", version, self._put(model_weights(tensors)))
 
 
 class PlayerSampler:

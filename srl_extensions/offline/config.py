@@ -36,6 +36,7 @@ class SftConfig(OfflineConfig):
     """Supervised learning from episodes, by TRL's SFTTrainer (docs/training/offline.md)."""
 
     where: ClassVar[str] = "sft"
+    LEARNER: ClassVar = "srl_extensions.offline.learners:SftLearner"
 
     answer_weight: NotNegative = 1.0
     """Weight of the mean loss on answers (behavior cloning)."""
@@ -63,6 +64,7 @@ class DpoConfig(OfflineConfig):
         "label_smoothing": ("loss is 'robust'", lambda own: own.loss == "robust"),
     }
     where: ClassVar[str] = "dpo"
+    LEARNER: ClassVar = "srl_extensions.offline.learners:DpoLearner"
 
     learning_rate: Positive = 1e-3
     """Learning rate of AdamW, suited to the embedded model; large models require 1e-6 (full) to

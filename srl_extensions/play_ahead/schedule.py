@@ -29,7 +29,6 @@ from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
 from srl_train.pools import growth_is_due, load_opponents
 from srl_train.round import (
-    PlayedRound,
     RoundPlan,
     RoundResult,
     finish,
@@ -37,7 +36,7 @@ from srl_train.round import (
     plan_round,
     prepare,
 )
-from srl_train.run import UpdateStats
+from srl_train.run import PlayedRound, UpdateStats
 from srl_train.schedule import ScheduleContext
 
 

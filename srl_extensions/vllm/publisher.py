@@ -28,7 +28,7 @@ from srl_extensions.vllm.backend import check_vocabulary
 from srl_extensions.vllm.client import VLLMClient
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.routing import MAX_WAIT
-from srl_train.learners.learner import without_critic
+from srl_train.learners.learner import model_weights
 from srl_train.learners.lora import ADAPTER
 from srl_train.loading import weights_digest
 from srl_train.publisher import WeightPublisher
@@ -136,7 +136,7 @@ class ServedPublisher(WeightPublisher):
             BackendError: If log-probabilities differ or no server loads the weights in time. An
                 adapter's version before continues to answer; a whole model's was replaced.
         """
-        weights = {n: t.detach() for n, t in without_critic(tensors).items()}
+        weights = {n: t.detach() for n, t in model_weights(tensors).items()}
         adapter, sampler = name if self._adapters else None, self._samplers[name]
         new = ModelVersion(sampler.name, version, adapter, weights_digest(weights))
         if self.current(name) == new:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from srl_agents.llm.backends.registry import BACKENDS
-from srl_train.config.section import Deferred, Section, chosen_by, shown
-from srl_train.errors import ConfigError
+from srl_train.config.section import Listed, Section, chosen_by
 
 if TYPE_CHECKING:
     from srl_train.config.run import RunConfig
@@ -71,22 +69,5 @@ class TransformersBackendConfig(BackendSection):
 SECTION = TransformersBackendConfig
 
 
-class _Backends(Deferred):
-    """Annotation of the section `backend`, whose classes are the SECTION of modules in BACKENDS."""
-
-    def kinds(self) -> list[type[Section]]:
-        modules = [BACKENDS.load(name) for name in BACKENDS]
-        return [module.SECTION for module in modules if hasattr(module, "SECTION")]
-
-    def kind_of(self, tree: Mapping[str, Any]) -> type[Section]:
-        name = tree.get("name", "transformers")
-        module = BACKENDS.load(name) if isinstance(name, str) and name in BACKENDS else None
-        kind: type[Section] | None = getattr(module, "SECTION", None)
-        if kind is None:
-            allowed = ", ".join(one.model_fields["name"].default for one in self.kinds())
-            raise ConfigError(f"name: must be one of {allowed}, got {shown(name)}")
-        return kind
-
-
-BackendConfig = Annotated[BackendSection, _Backends(), chosen_by("name", "transformers")]
+BackendConfig = Annotated[BackendSection, Listed(BACKENDS), chosen_by("name", "transformers")]
 """Section of any backend in BACKENDS; its module is imported when a configuration names it."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from srl_train.config.run import RunConfig
 
 FACTS = {
-    "critic": "a critic assigns the advantages",
+    "own_advantages": "the learner computes the advantages",
     "credit": "a credit scheme assigns the advantages",
     "leaders": "leaders act before the other agents",
     "branches": "samples are answers to one situation, in branches of an episode",
@@ -35,7 +35,7 @@ FACTS = {
     "pools": "past weights play next to the current ones",
     "group_opponents": "each group of episodes has opponents of its own",
     "averaged": "models receive averaged parameters",
-    "own_units": "values of a critic are in units of the model's own returns",
+    "own_units": "parameters are in units of the model's own returns",
     "offline": "models learn from data before the rounds",
     "reference": "a reference adapter is loaded",
     "reference_twice": "DPO loads a reference adapter of its own",
@@ -63,15 +63,17 @@ def _any_algorithm(test: Callable[[Any], object]) -> Callable[[RunConfig], objec
     return lambda config: any(test(own) for own in config.learned_by.values())
 
 
-def _averages_running_critics(config: RunConfig) -> bool:
-    """Return True if a model with a running value normalization is averaged with another one."""
+def _averages_own_units(config: RunConfig) -> bool:
+    """Return True if a model with parameters in its own units is averaged with another one."""
     groups = getattr(config.updates, "groups", ()) or [tuple(config.learned_by)]
     averaged = [config.learned_by[name] for group in groups if len(group) > 1 for name in group]
-    return any(getattr(own, "value_normalisation", "") == "running" for own in averaged)
+    return any(own.own_units for own in averaged)
 
 
 PARTS = (
-    Part("algorithm.name ppo", _any_algorithm(lambda o: o.name == "ppo"), "critic", "credit"),
+    Part(
+        "algorithm.name ppo", _any_algorithm(lambda o: o.OWN_ADVANTAGES), "own_advantages", "credit"
+    ),
     Part(
         "sampling with top_p or top_k",
         lambda c: any(
@@ -88,7 +90,7 @@ PARTS = (
     ),
     Part(
         "algorithm.value_normalisation running",
-        _averages_running_critics,
+        _averages_own_units,
         "own_units",
         "averaged",
     ),
@@ -100,7 +102,7 @@ PARTS = (
         "rollout.branching",
         lambda c: c.rollout.branching,
         "branches",
-        "credit critic leaders cluster overlap leftovers processes",
+        "credit own_advantages leaders cluster overlap leftovers processes",
     ),
     Part("engine.name ray", lambda c: c.engine.name == "ray", "cluster", "processes objects"),
     Part(
@@ -131,7 +133,7 @@ PARTS = (
         "parallel fsdp",
         lambda c: c.parallel == "fsdp",
         "sharded",
-        "adapters pools offline critic moving api",
+        "adapters pools offline own_advantages moving api",
     ),
     Part("models.adapters", lambda c: c.models.adapters, "adapters", "objects"),
     Part("models.quantization", lambda c: c.models.quantization, "quantized"),

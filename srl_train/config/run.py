@@ -13,7 +13,7 @@ from srl_train.config import capabilities
 from srl_train.config.backend import BackendConfig, TransformersBackendConfig
 from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS
 from srl_train.config.engine import EngineConfig, LocalEngineConfig
-from srl_train.config.learning.learners import AlgorithmConfig, GrpoConfig, PpoConfig
+from srl_train.config.learning.learners import AlgorithmConfig, GrpoConfig, SurrogateConfig
 from srl_train.config.learning.presets import PRESETS, PresetName, filled_in
 from srl_train.config.learning.updates import AsynchronousConfig, FederatedConfig, UpdatesConfig
 from srl_train.config.logging import LoggingConfig
@@ -192,12 +192,12 @@ class RunConfig(Section):
             )
         return super().replaced(**changes)
 
-    def algorithm_of(self, model: str) -> GrpoConfig | PpoConfig:
+    def algorithm_of(self, model: str) -> SurrogateConfig:
         """Return the algorithm section of a model."""
         return self.algorithms.get(model, self.algorithm)
 
     @property
-    def learned_by(self) -> dict[str, GrpoConfig | PpoConfig]:
+    def learned_by(self) -> dict[str, SurrogateConfig]:
         """Mapping from model to algorithm section."""
         return {model: self.algorithm_of(model) for model in self.models.names}
 
@@ -209,9 +209,8 @@ class RunConfig(Section):
 
     @property
     def records_states(self) -> bool:
-        """True if the critic of a model requires the joint state of each step."""
-        algorithms = self.learned_by.values()
-        return any(isinstance(one, PpoConfig) and one.critic == "central" for one in algorithms)
+        """True if the learner of a model reads the joint state before each step."""
+        return any(section.reads_states for section in self.learned_by.values())
 
     @property
     def sample_budget(self) -> Mapping[str, int]:
@@ -255,7 +254,8 @@ class RunConfig(Section):
 
     def _check_credit(self) -> None:
         name = self.credit.name
-        scales = {one.scale_rewards for one in self.learned_by.values() if one.name == "grpo"}
+        sections = self.learned_by.values()
+        scales = {own.scale_rewards for own in sections if isinstance(own, GrpoConfig)}
         if name != "per_agent" and (len(scales) > 1 or "batch" in scales):
             raise ConfigError(
                 f"algorithm.scale_rewards: must be 'group' or 'none', equal for all models, where "

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import CoreSchema, core_schema
 
+from srl_envs.tables import PluginTable
 from srl_envs.untrusted import printable
 from srl_train.errors import ConfigError
 
@@ -108,6 +109,33 @@ class Deferred:
     def __get_pydantic_json_schema__(self, _: Any, handler: Any) -> dict[str, Any]:
         definition = handler.generate_json_schema.generate_inner
         return {"oneOf": [definition(kind.__pydantic_core_schema__) for kind in self.kinds()]}
+
+
+class Listed(Deferred):
+    """Annotation of a section with one class per entry of a table, selected by the field `name`.
+
+    Args:
+        table: Table of modules. The `SECTION` of a module is its class; modules without one are
+            skipped.
+    """
+
+    def __init__(self, table: PluginTable[Any]) -> None:
+        self._table = table
+
+    def kinds(self) -> list[type[Section]]:
+        """Return all classes that the section may have."""
+        modules = [self._table.load(name) for name in self._table]
+        return [module.SECTION for module in modules if hasattr(module, "SECTION")]
+
+    def kind_of(self, tree: Mapping[str, Any]) -> type[Section]:
+        """Return the class that a mapping's `name` selects; raises ConfigError for other names."""
+        name = tree["name"]
+        listed = self._table.load(name) if isinstance(name, str) and name in self._table else None
+        kind: type[Section] | None = getattr(listed, "SECTION", None)
+        if kind is None:
+            allowed = ", ".join(one.model_fields["name"].default for one in self.kinds())
+            raise ConfigError(f"name: must be one of {allowed}, got {shown(name)}")
+        return kind
 
 
 def chosen_by(choice: str, default: str) -> BeforeValidator:

@@ -12,10 +12,7 @@ STAGES = ("sft", "dpo")
 
 
 class StageConfig(OptimizerConfig):
-    """Base class of the section of a stage.
-
-    `where` is the section's field in RunConfig. The learner of a model is ALGORITHMS[where].
-    """
+    """Base class of the section of a stage; `where` is its field in RunConfig."""
 
     RUNNER: ClassVar[str]
     """`module:class` that runs the stage (see `Trainer.train_stages`)."""

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from srl_train.samples import TokenSample
 
 
-CRITIC = "critic."
-"""Prefix of the critic's parameters among a model's names."""
+LEARNER_ONLY = "critic."
+"""Prefix of the names of parameters that only a learner has, next to those of its model."""
 
 
-def without_critic(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the parameters of the policy, without those of its critic."""
-    return {name: own for name, own in weights.items() if not name.startswith(CRITIC)}
+def model_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the parameters of the model, without those that only its learner has."""
+    return {name: tensor for name, tensor in weights.items() if not name.startswith(LEARNER_ONLY)}
 
 
 class Learned(NamedTuple):

@@ -57,9 +57,9 @@ def answer_log_probs(
     for `temperature` and contains the PreTrainedModel `unwrapped`. The probability of a token that
     was chosen among some ids is normalized over these ids.
     """
-    rows = input_ids.new_tensor([row for row, own in enumerate(choices) for _ in own])
-    places = input_ids.new_tensor([place for own in choices for place, _ in own])
-    allowed = [ids for own in choices for _, ids in own]
+    rows = input_ids.new_tensor([row for row, chosen in enumerate(choices) for _ in chosen])
+    places = input_ids.new_tensor([place for chosen in choices for place, _ in chosen])
+    allowed = [ids for chosen in choices for _, ids in chosen]
     columns = places + input_ids.size(1) - length
     targets = input_ids[rows, columns]
     inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}

@@ -20,7 +20,6 @@ from srl_train import processes
 from srl_train.config.learning.learners import GrpoConfig, SurrogateConfig
 from srl_train.config.section import shown
 from srl_train.errors import ConfigError, TrainingError
-from srl_train.learners.critics import JointState
 from srl_train.learners.logprobs import (
     Choices,
     Divergence,
@@ -32,7 +31,7 @@ from srl_train.learners.logprobs import (
 from srl_train.learners.lora import ADAPTER
 from srl_train.learners.trl_stepped import SteppedLearner, common_arguments, isolated_randomness
 from srl_train.learners.upstream_warnings import quiet_upstream
-from srl_train.samples import TokenSample, per_token
+from srl_train.samples import JointState, TokenSample, per_token
 
 REFERENCE = "ref"
 """TRL's name for the copy of the adapter that serves as the reference model."""
@@ -84,9 +83,10 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         self.choices = inputs["choices"]
         if "sampler_weights" in inputs:
-            own: Tensor = inputs["advantages"]  # every corrected loss is linear in the advantages
-            own = own[:, None] if own.dim() == 1 else own
-            inputs = {**inputs, "advantages": own * inputs["sampler_weights"]}
+            # Every loss that supports a correction is linear in the advantages.
+            advantages: Tensor = inputs["advantages"]
+            advantages = advantages[:, None] if advantages.dim() == 1 else advantages
+            inputs = {**inputs, "advantages": advantages * inputs["sampler_weights"]}
         loss: Tensor = super()._compute_loss(model, inputs)
         if self.version is not None:
             mask = inputs["completion_mask"] * inputs["tool_mask"]
@@ -171,7 +171,8 @@ class PlayedLearner(SteppedLearner):
 
     `group_size` consecutive samples are compared. `planned_updates` is the length of the schedule.
     `max_divergence` limits the mean difference in log-probability from another sampling engine;
-    None if this process samples. Only critics use `discount` (per turn) and `joint`.
+    None if this process samples. Subclasses use `discount` (per step) and `joint`, the shape of
+    the samples' states, if the environment has a joint state and the section reads it.
     """
 
     _config: SurrogateConfig
@@ -302,11 +303,11 @@ class PlayedLearner(SteppedLearner):
             return {}
         unwrapped = trainer.accelerator.unwrap_model
         if trainer.ref_model is not None:
-            held, names = unwrapped(trainer.ref_model), {name: name for name in self._names}
+            module, names = unwrapped(trainer.ref_model), {name: name for name in self._names}
         else:
-            held = unwrapped(trainer.model)
+            module = unwrapped(trainer.model)
             names = {n: n.replace(f".{ADAPTER}.", f".{REFERENCE}.") for n in self._names}
-        return {name: held.get_parameter(there).detach() for name, there in names.items()}
+        return {name: module.get_parameter(there).detach() for name, there in names.items()}
 
     def _inputs(self) -> Any:
         return [{"prompt": "-", "sample": sample} for sample in self._samples]
@@ -356,11 +357,11 @@ def _episode_return(
 _STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False}
 
 
-def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOConfig:
+def grpo_arguments(arguments: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOConfig:
     """Build TRL's GRPOConfig.
 
     Args:
-        own: Arguments that the learner sets.
+        arguments: Arguments that the learner sets.
         options: The `trl` section of the configuration.
 
     Raises:
@@ -374,6 +375,6 @@ def grpo_arguments(own: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOCo
             first = error.errors(include_url=False)[0]
             raise ConfigError(f"trl.{name}: {first['msg']}, got {shown(first['input'])}") from None
     try:
-        return GRPOConfig(**{**own, **options})
+        return GRPOConfig(**{**arguments, **options})
     except (TypeError, ValueError) as error:
         raise ConfigError(f"trl: {error}") from error

@@ -143,9 +143,9 @@ class SteppedLearner(Learner):
             parameter.grad = None
         if processes.count() == 1:
             return gradients
-        # DDP and FSDP average the gradients of the model itself, not those of a critic.
-        critic = {n: own for n, own in gradients.items() if n not in self._names}
-        return {**gradients, **trainer.accelerator.reduce(critic, "mean")}
+        # DDP and FSDP average only the gradients of the model itself.
+        others = {n: gradient for n, gradient in gradients.items() if n not in self._names}
+        return {**gradients, **trainer.accelerator.reduce(others, "mean")}
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         if gradients is None:
@@ -194,15 +194,15 @@ class SteppedLearner(Learner):
         Only the main process writes. All processes must call this method if the model is sharded.
         """
         model = self._trainer.accelerator.unwrap_model(self._trainer.model)
-        own: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         if hasattr(model, "peft_config"):
             # PEFT would query the hub to find out whether embeddings were resized.
-            own |= {"selected_adapters": ["default"], "save_embedding_layers": False}
+            arguments |= {"selected_adapters": ["default"], "save_embedding_layers": False}
         if fsdp.is_sharded(model):
-            own["state_dict"] = fsdp.whole_state_dict(model)
+            arguments["state_dict"] = fsdp.whole_state_dict(model)
         if processes.is_main():
             with no_bars():
-                model.save_pretrained(folder, **own)
+                model.save_pretrained(folder, **arguments)
             self._trainer.processing_class.save_pretrained(folder)
 
     def optimizer_state(self) -> dict[str, Any]:

@@ -12,12 +12,12 @@ import torch
 from safetensors.torch import save_file
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from srl_extensions.ppo.config import PpoConfig
+from srl_extensions.ppo.trl_ppo import PpoLearner
 from srl_train import checkpoints as checkpoint
 from srl_train import fsdp, processes
 from srl_train.config import yaml_file
-from srl_train.config.learning.learners import PpoConfig
 from srl_train.errors import TrainingError
-from srl_train.learners.trl_ppo import PpoLearner
 from srl_train.trainer import Trainer
 from tests.srl_train.learners.reference.grpo import (
     END,

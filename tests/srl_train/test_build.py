@@ -30,7 +30,7 @@ WRONG = [
     (
         {"models__count": 1, "models__agent_sampling": {"agent_1": {"temperature": 0.5}}},
         ConfigError,
-        "one temperature above 0",
+        "models.agent_sampling: model_0",
     ),
     (
         {"mode": {"name": "hierarchical", "leader": "nobody"}},

@@ -111,7 +111,7 @@ def test_rotation_balances_unequal_agents(short_run):
         (
             {"matchmaking": {"name": "uniform"},
              "models": {"count": 3, "agent_sampling": {"agent_0": {"temperature": 0.5}}}},
-            "model_0 samples at temperatures",
+            "models.agent_sampling: model_0",
         ),
     ],
 )  # fmt: skip

@@ -8,8 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from srl_train.config.bounds import MOST_PASSES
-from srl_train.config.section import Section, chosen_by, nearest
+from srl_train.config.section import Listed, Section, chosen_by, nearest
 from srl_train.errors import ConfigError
+from srl_train.learners import ALGORITHMS
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -60,6 +61,8 @@ class OptimizerConfig(Section):
     }
     where: ClassVar[str]
     """The section's name in a configuration."""
+    LEARNER: ClassVar[str]
+    """`module:class` of the learner, a srl_train.learners.learner.Learner."""
 
     learning_rate: Positive = 3e-3
     """Learning rate of AdamW. The default suits the embedded tiny model; large models require 1e-6
@@ -98,7 +101,11 @@ class SurrogateConfig(OptimizerConfig):
         "reference_every": ("reference is 'moving'", lambda s: s.reference == "moving"),
     }
     where: ClassVar[str] = "algorithm"
+    OWN_ADVANTAGES: ClassVar[bool] = False
+    """True if the learner computes the advantages from rewards, instead of a credit scheme."""
 
+    name: str
+    """Name of the algorithm in ALGORITHMS."""
     minibatches: Count = 1
     """Number of optimizer steps per pass over an update's samples, a divisor of
     rollout.group_size."""
@@ -132,6 +139,16 @@ class SurrogateConfig(OptimizerConfig):
     ] = {}
     """Additional options of TRL's GRPOConfig by name, such as `epsilon_high: 0.28`."""
 
+    @property
+    def reads_states(self) -> bool:
+        """True if the learner reads the joint state before each step."""
+        return False
+
+    @property
+    def own_units(self) -> bool:
+        """True if parameters are in units of the model's returns, so that models differ in them."""
+        return False
+
     @field_validator("trl", mode="before")
     @classmethod
     def _name_nearest(cls, options: Any) -> Any:
@@ -160,6 +177,8 @@ class SurrogateConfig(OptimizerConfig):
 class GrpoConfig(SurrogateConfig):
     """Group relative policy optimization (Shao et al. 2024), by TRL's GRPOTrainer."""
 
+    LEARNER: ClassVar = "srl_train.learners.trl_grpo:GrpoLearner"
+
     name: Literal["grpo"] = "grpo"
     """Algorithm of the models in training: `grpo`, or `ppo` (docs/training/ppo.md)."""
     scale_rewards: Literal["group", "batch", "none"] = "group"
@@ -167,38 +186,7 @@ class GrpoConfig(SurrogateConfig):
     Credit schemes other than per_agent require `group` or `none`."""
 
 
-class PpoConfig(SurrogateConfig):
-    """Proximal policy optimisation (Schulman et al. 2017): a critic in place of the group."""
+SECTION = GrpoConfig
 
-    name: Literal["ppo"] = "ppo"
-    """What models learn by (docs/training/ppo.md)."""
-    minibatches: Count = 2
-    """Parts an update's samples are split into, one optimizer step each; a divisor of
-    rollout.group_size."""
-    num_iterations: Count = 2
-    """Passes over each update's samples (PPO's epochs)."""
-    critic: Literal["shared", "separate", "central"] = "separate"
-    """A value head on the policy's backbone, on a backbone of its own, or a critic that sees the
-    joint state (MAPPO's)."""
-    gae_lambda: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Lambda of the advantages, per turn: 0 trusts the critic, 1 the rewards alone."""
-    normalize_advantages: Literal["group", "update", "none"] = "group"
-    """An update's advantages get mean 0 and deviation 1: over the same turn in the same group, or
-    over all; or neither is done."""
-    value_coefficient: NotNegative = 0.05
-    """Weight of the value loss."""
-    value_normalisation: Literal["none", "running"] = "none"
-    """What the critic learns: returns as they are, or their distance from the running mean of all
-    updates' returns in running standard deviations (MAPPO's)."""
-    value_clip: Positive | None = None
-    """How far a value may move in one update before its loss is cut off, in units of return, or of
-    its deviation with value_normalisation; null sets no bound."""
-    value_learning_rate: Positive | None = None
-    """Of the critic's own parameters; null takes the policy's."""
-    entropy_coef: NotNegative = 0.0
-    """Weight of the entropy bonus: the mean entropy per answer token, in nats."""
-
-
-AlgorithmConfig = Annotated[
-    GrpoConfig | PpoConfig, Field(discriminator="name"), chosen_by("name", "grpo")
-]
+AlgorithmConfig = Annotated[SurrogateConfig, Listed(ALGORITHMS), chosen_by("name", "grpo")]
+"""The section of an algorithm in ALGORITHMS; its module is imported when it is named."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pkgutil import resolve_name
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -23,21 +24,7 @@ PresetName = Literal[
 ]
 Tree = Mapping[str, Any]
 
-_YU: Tree = {
-    "name": "ppo",
-    "value_normalisation": "running",
-    "normalize_advantages": "update",
-    "gae_lambda": 0.95,
-    "num_iterations": 5,
-    "minibatches": 1,
-    "value_coefficient": 1.0,
-    "value_clip": 0.2,
-    "entropy_coef": 0.01,
-}
-"""PPO settings recommended by Yu et al. 2022, sec. 5 and the tables of the appendix."""
-
-
-PRESETS: Mapping[str, Mapping[str, Tree]] = {
+PRESETS: Mapping[str, Mapping[str, Tree] | str] = {
     # Shao et al. 2024, eq. 3. TRL's default multiplies the divergence by a differentiable ratio.
     "grpo": {"algorithm": {"loss": "grpo", "beta": 0.04, "trl": {"use_bias_correction_kl": False}}},
     # Liu et al. 2025 (Understanding R1-Zero-like training), sec. 3.2.
@@ -66,12 +53,16 @@ PRESETS: Mapping[str, Mapping[str, Tree]] = {
     "magrpo": {"algorithm": {"scale_rewards": "none"}, "credit": {"name": "team_joint"}},
     # Zhao et al. 2025 (Stronger-MAS), sec. 4, with the mode's rewards.
     "at_grpo": {"rollout": {"branching": True}},
-    # Yu et al. 2022, sec. 5, with a squared error for the values.
-    "mappo": {"algorithm": {**_YU, "critic": "central"}},
-    # de Witt et al. 2020, with the settings of mappo: the IPPO of Yu et al. 2022.
-    "ippo": {"algorithm": {**_YU, "critic": "separate"}},
+    "mappo": "srl_extensions.ppo.config:MAPPO",
+    "ippo": "srl_extensions.ppo.config:IPPO",
 }
-"""Preset to its settings that differ from the defaults, by section."""
+"""Preset to its settings that differ from the defaults, by section, or to their `module:name`."""
+
+
+def settings_of(preset: str) -> Mapping[str, Tree]:
+    """Return the settings of a preset by section."""
+    settings = PRESETS[preset]
+    return resolve_name(settings) if isinstance(settings, str) else settings
 
 
 def filled_in(tree: Tree) -> dict[str, Any]:
@@ -82,7 +73,7 @@ def filled_in(tree: Tree) -> dict[str, Any]:
     Raises:
         ConfigError: If the algorithm or credit scheme of `tree` is not that of the preset.
     """
-    preset, found = PRESETS[tree["preset"]], dict(tree)
+    preset, found = settings_of(tree["preset"]), dict(tree)
     for section, usual in (("algorithm", "grpo"), ("credit", "per_agent"), ("rollout", None)):
         settings = {**({"name": usual} if usual else {}), **preset.get(section, {})}
         given = tree.get(section, {})

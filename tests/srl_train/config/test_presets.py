@@ -7,7 +7,7 @@ import pytest
 
 import srl_train
 from srl_train.config.learning.learners import GrpoConfig
-from srl_train.config.learning.presets import PRESETS, PresetName
+from srl_train.config.learning.presets import PresetName, settings_of
 from srl_train.config.run import RunConfig
 from srl_train.config.yaml_file import from_tree, to_tree
 from srl_train.errors import ConfigError
@@ -18,7 +18,7 @@ DOCS = Path(srl_train.__file__).parents[1] / "docs"
 @pytest.mark.parametrize("name", get_args(PresetName))
 def test_presets_set_their_values_and_survive_a_round_trip(name):
     config = RunConfig(preset=name)
-    for section, settings in PRESETS[name].items():
+    for section, settings in settings_of(name).items():
         assert settings.items() <= getattr(config, section).model_dump().items()
     assert from_tree(to_tree(config)) == config
     assert config != RunConfig()

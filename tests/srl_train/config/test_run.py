@@ -10,8 +10,9 @@ import yaml
 from pydantic import ValidationError
 
 from srl_agents.llm.sampling import Sampling
+from srl_extensions.ppo.config import PpoConfig
 from srl_train.config import run as run_module
-from srl_train.config.learning.learners import GrpoConfig, PpoConfig
+from srl_train.config.learning.learners import GrpoConfig
 from srl_train.config.learning.updates import FederatedConfig
 from srl_train.config.models import AdapterConfig, ModelsConfig, SamplingConfig
 from srl_train.config.run import RunConfig

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from srl_agents.episode import AgentStep, Decision, End, Episode, ModelVersion, Tokens
-from srl_train.returns import generalized_advantages
+from srl_extensions.ppo.values import generalized_advantages
 from srl_train.samples import TokenSample, per_token, sample_of, samples_for
 from srl_train.trajectory import shaped_game
 

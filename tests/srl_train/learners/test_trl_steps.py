@@ -9,6 +9,7 @@ import torch
 
 from srl_train.errors import TrainingError
 from srl_train.learners.trl_stepped import isolated_randomness
+from tests.srl_extensions.ppo.reference import adapter_model, played, ppo_learner
 from tests.srl_train.learners.reference.grpo import (
     advantages,
     double,
@@ -18,7 +19,6 @@ from tests.srl_train.learners.reference.grpo import (
     small_model,
     some_samples,
 )
-from tests.srl_train.learners.reference.ppo import adapter_model, played, ppo_learner
 from tests.srl_train.learners.small_learner import (
     EXACT,
     copied,

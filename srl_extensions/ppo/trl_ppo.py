@@ -15,31 +15,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from srl_train import processes
-from srl_train.config.learning.learners import PpoConfig
-from srl_train.errors import TrainingError
-from srl_train.learners.critics import (
+from srl_extensions.ppo.config import PpoConfig
+from srl_extensions.ppo.critics import (
     CRITICS,
     CentralCritic,
     Critic,
-    JointState,
     backbone_of,
     joint_states,
     last_hidden,
     total_length,
     with_closings,
 )
-from srl_train.learners.learner import CRITIC
-from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner, on_tokens
-from srl_train.learners.trl_stepped import isolated_randomness
-from srl_train.returns import (
-    Floats,
+from srl_extensions.ppo.values import (
     ValueScale,
     explained_variance,
     generalized_advantages,
     standardized,
 )
-from srl_train.samples import TokenSample, per_token
+from srl_train import processes
+from srl_train.errors import ConfigError, TrainingError
+from srl_train.learners.learner import LEARNER_ONLY
+from srl_train.learners.trl_grpo import PlayedGRPOTrainer, PlayedLearner, on_tokens
+from srl_train.learners.trl_stepped import isolated_randomness
+from srl_train.returns import Floats
+from srl_train.samples import JointState, TokenSample, per_token
 
 
 class PlayedPPOTrainer(PlayedGRPOTrainer):
@@ -69,8 +68,8 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         super().create_optimizer(model)
         rate = self.settings.value_learning_rate
         parameters = [p for p in self.critic.parameters() if p.requires_grad]
-        own = {} if rate is None else {"lr": rate}
-        self.optimizer.add_param_group({"params": parameters, "weight_decay": 0.0, **own})
+        options = {} if rate is None else {"lr": rate}
+        self.optimizer.add_param_group({"params": parameters, "weight_decay": 0.0, **options})
         return self.optimizer
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -157,7 +156,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         if self.scale is not None:
             self.scale.update(all_returns)
             returns = [self.scale.normalize(row) for row in returns]
-        flat, own = _whole(np.concatenate(advantages))
+        flat, share = _whole(np.concatenate(advantages))
         if self.settings.normalize_advantages == "group":
             kinds = [(one.group, turn) for one in samples for turn in range(len(one.turns))]
             flat = standardized(flat, processes.gather(kinds))
@@ -166,7 +165,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         # Like TRL's token mean: an optimizer step has, on average, this share of the actions, and
         # gradients are averaged over processes.
         weight = self.settings.minibatches * processes.count() / len(flat)
-        flat = flat[own]
+        flat = flat[share]
 
         targets = torch.zeros(places.shape)
         weights = torch.zeros(places.shape)
@@ -225,6 +224,11 @@ class PpoLearner(PlayedLearner):
         seed: int = 0,
         **settings: Any,
     ) -> None:
+        if config.critic == "central" and joint is None:
+            raise ConfigError(
+                "algorithm.critic must be 'shared' or 'separate', got 'central': the environment "
+                "has no state()"
+            )
         with isolated_randomness(seed):  # averaging requires equal starts
             critic = CRITICS[config.critic](model, joint)
         critic.to(next(model.parameters()).device)
@@ -233,11 +237,11 @@ class PpoLearner(PlayedLearner):
             critic=critic,
             settings=config,
             discount=discount,
-            seats=joint.seats if joint else (),
+            seats=joint.agents if joint else (),
         )
         super().__init__(name, model, tokenizer, config, seed=seed, **settings)
         self._critic = {n: p for n, p in critic.named_parameters() if p.requires_grad}
-        self._parameters |= {f"{CRITIC}{n}": p for n, p in self._critic.items()}
+        self._parameters |= {f"{LEARNER_ONLY}{n}": p for n, p in self._critic.items()}
 
     def _own_arguments(self) -> dict[str, Any]:
         return {"entropy_coef": self._config.entropy_coef}
@@ -269,10 +273,10 @@ class PpoLearner(PlayedLearner):
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
         if gradients is not None:
-            own = _critics(gradients)
-            norm = torch.nn.utils.get_total_norm(list(own.values()))
+            critic = _critics(gradients)
+            norm = torch.nn.utils.get_total_norm(list(critic.values()))
             scale = min(1.0, self._config.max_grad_norm / (float(norm) + 1e-6))
-            gradients = {**gradients, **{n: g * scale for n, g in own.items()}}
+            gradients = {**gradients, **{n: g * scale for n, g in critic.items()}}
         super().apply_gradients(gradients)
 
     def counters(self) -> dict[str, Any]:
@@ -285,12 +289,12 @@ class PpoLearner(PlayedLearner):
             self._trainer.scale.load_state(counters["value_scale"])
 
 
-def _whole(own: Floats) -> tuple[Floats, slice]:
+def _whole(values: Floats) -> tuple[Floats, slice]:
     """Return the numbers of all processes and the slice of this process."""
-    parts = processes.gather([own])
+    parts = processes.gather([values])
     start = sum(len(part) for part in parts[: processes.index()])
-    return np.concatenate(parts), slice(start, start + len(own))
+    return np.concatenate(parts), slice(start, start + len(values))
 
 
 def _critics(gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: own for name, own in gradients.items() if name.startswith(CRITIC)}
+    return {name: gradient for name, gradient in gradients.items() if name.startswith(LEARNER_ONLY)}

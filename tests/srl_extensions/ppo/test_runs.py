@@ -109,7 +109,5 @@ def test_a_central_critic_needs_a_state(short_run):
             raise NotImplementedError("this environment has no joint state")
 
     config = short_run(**PPO, algorithm__critic="central")
-    with pytest.raises(
-        ConfigError, match=r"algorithm.critic: got 'central', and .* has no state\(\)"
-    ):
+    with pytest.raises(ConfigError, match=r"algorithm\.critic"):
         build_run(config, lambda: Secretive(variant="pair", max_cycles=2))

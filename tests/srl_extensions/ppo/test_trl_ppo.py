@@ -7,16 +7,16 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from srl_extensions.ppo.critics import CRITICS, joint_states
 from srl_train.errors import TrainingError
-from srl_train.learners.critics import CRITICS, joint_states
-from tests.srl_train.learners.reference.grpo import log_probs, relative_error, small_model
-from tests.srl_train.learners.reference.ppo import (
+from tests.srl_extensions.ppo.reference import (
     AGENTS,
     Reference,
     adapter_model,
     played,
     ppo_learner,
 )
+from tests.srl_train.learners.reference.grpo import log_probs, relative_error, small_model
 from tests.srl_train.learners.small_learner import (
     EXACT,
     copied,

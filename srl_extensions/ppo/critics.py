@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,20 +21,10 @@ from torch import Tensor, nn
 
 from srl_agents.llm.backends.huggingface.loading import shared_states
 from srl_train.errors import TrainingError
-from srl_train.samples import TokenSample
+from srl_train.samples import JointState, TokenSample
 
 UNITS = 64
 """Width of the central critic's two hidden layers, as in Yu et al. 2022."""
-
-
-@dataclass(frozen=True)
-class JointState:
-    """Shape of the input of a central critic."""
-
-    seats: Sequence[str]
-    """All agents, in the environment's order."""
-    size: int
-    """Length of the environment's state()."""
 
 
 class SharedCritic(nn.Module):
@@ -89,7 +78,7 @@ class CentralCritic(nn.Module):
         super().__init__()
         assert joint is not None, "a central critic requires a JointState"
         layers: list[nn.Module] = []
-        width = joint.size + len(joint.seats)
+        width = joint.size + len(joint.agents)
         for _ in range(2):
             layer = nn.Linear(width, UNITS)
             nn.init.orthogonal_(layer.weight, gain=2**0.5)

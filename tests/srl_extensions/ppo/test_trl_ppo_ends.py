@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 import torch
 
+from srl_extensions.ppo.critics import CRITICS
 from srl_train.errors import TrainingError
-from srl_train.learners.critics import CRITICS
+from tests.srl_extensions.ppo.reference import Reference, played, ppo_learner
 from tests.srl_train.learners.reference.grpo import relative_error
-from tests.srl_train.learners.reference.ppo import Reference, played, ppo_learner
 from tests.srl_train.learners.small_learner import EXACT, first_gradients, update
 
 LAST = (0.7, -0.2, 0.1)

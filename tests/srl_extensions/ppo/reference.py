@@ -10,11 +10,11 @@ import itertools
 
 import torch
 
-from srl_train.config.learning.learners import PpoConfig
+from srl_extensions.ppo.config import PpoConfig
+from srl_extensions.ppo.trl_ppo import PpoLearner
 from srl_train.config.models import AdapterConfig
-from srl_train.learners.critics import JointState
 from srl_train.learners.lora import adapter_models
-from srl_train.learners.trl_ppo import PpoLearner
+from srl_train.samples import JointState
 from tests.srl_train.learners.reference.grpo import (
     END,
     log_probs,

@@ -1,0 +1,1 @@
+"""PPO: advantages from a critic, with three kinds of critics."""
