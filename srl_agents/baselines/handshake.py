@@ -83,12 +83,14 @@ class Handshake:
 
     def know(self, mean_KK: Floats, count_KK: Floats, noise: float) -> None:
         """Set mean and number of the own rewards by (own action, partner's action), and their
-        standard deviation `noise`."""
+        standard deviation `noise`.
+        """
         self._mean_KK, self._count_KK, self._noise = mean_KK, count_KK, noise
 
     def _begin(self, own: Sequence[int], expected: Sequence[int] | None, then: _Phase) -> None:
         """Start a phase of own and expected actions (None accepts bits), ended by a call of
-        `then` with the partner's actions."""
+        `then` with the partner's actions.
+        """
         self._own, self._expected, self._then = tuple(own), expected, then
         self._heard: list[int] = []
 
@@ -168,7 +170,8 @@ def in_question(
     leader_KK: Floats, follower_KK: Floats, agreement: Agreement, error: float
 ) -> list[Cell]:
     """Return the joint actions that may be as good as the agreement, if rewards are off by
-    `error`."""
+    `error`.
+    """
     _, sure_2 = maximin(np.stack([leader_KK, follower_KK.T]))
     value_J2 = np.stack([leader_KK.ravel(), follower_KK.ravel()], axis=1) + error
     agreed_12 = np.array([[agreement.row, agreement.column]]) - error

@@ -66,7 +66,8 @@ class PayoffTable:
 
     def error(self) -> Floats:
         """Return standard errors of `mean`; that of an unseen joint action is the standard
-        deviation of all rewards."""
+        deviation of all rewards.
+        """
         seen = self.noise()[:, None, None] / np.sqrt(np.maximum(self.count, 1.0))
         rounds = np.maximum(self.count.sum(axis=(1, 2)), 1.0)
         square = self._squares.sum(axis=(1, 2)) / rounds
@@ -143,7 +144,8 @@ class PartnerModel:
 
     def replies(self) -> Floats:
         """Return the distribution of the partner's action per situation, if it is no learner:
-        (N, C, K)."""
+        (N, C, K).
+        """
         return self._mixed([_mean(counts) for counts in self._counts()])
 
     def doubt(self, rounds: int) -> Floats:

@@ -284,7 +284,8 @@ _START_WITHOUT_SYSTEM = [("user", f"{_RULES}\n\n{_WORDS}")]
 
 def _opening(render: Render) -> tuple[bool, tuple[str, str, str]]:
     """Return (True if there is a system role, texts before, between and after the first rules and
-    user message)."""
+    user message).
+    """
     try:
         text = render(_START)
         rendered = render([*_START, ("assistant", _ANSWER), ("user", _MORE)])

@@ -143,7 +143,8 @@ class Bernoulli(MemoryOne):
 
 class TitForTat(MemoryOne):
     """Policy that cooperates, then repeats the last action of the opponents' majority (after
-    Axelrod 1984)."""
+    Axelrod 1984).
+    """
 
     def __init__(self, reader: SituationReader | None = None) -> None:
         super().__init__("tit_for_tat", STRATEGIES["tit_for_tat"], reader)

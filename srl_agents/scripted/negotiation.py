@@ -120,7 +120,8 @@ class Negotiator(PerAgentPolicy):
 
 class Reciprocator(Negotiator):
     """Negotiator that concedes as much as the other agents did (absolute tit for tat of the same
-    paper)."""
+    paper).
+    """
 
     def __init__(self, rules: NegotiationRules, rounds: int) -> None:
         super().__init__(rules, rounds, beta=0.0, name="reciprocator")

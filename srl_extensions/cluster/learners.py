@@ -18,7 +18,7 @@ from srl_extensions.cluster.players import fetched
 from srl_train import fsdp, processes
 from srl_train.config.run import RunConfig
 from srl_train.config.stages import StageConfig
-from srl_train.learners.learner import Learned, StageLearner, model_weights, restore, state_of
+from srl_train.learners.learner import StageLearner, model_weights, restore, state_of
 from srl_train.loading import learning_models
 from srl_train.local import build_learners
 from srl_train.players import build_sampling, matchmaking_of

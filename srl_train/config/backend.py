@@ -36,7 +36,8 @@ class BackendSection(Section):
     @property
     def divergence_limit(self) -> float | None:
         """Mean absolute difference in log-probability between sampler and learner at which training
-        stops, or None if both are one module."""
+        stops, or None if both are one module.
+        """
         return None
 
     @property

@@ -24,7 +24,8 @@ class StageConfig(OptimizerConfig):
 
     def check_group_size(self, size: int) -> None:
         """Raise ConfigError if the stage's episodes do not form groups of `size`, which is
-        rollout.group_size."""
+        rollout.group_size.
+        """
 
 
 Sft = Annotated[StageConfig, Deferred("srl_extensions.offline.config:SftConfig")]

@@ -25,7 +25,6 @@ ADAPTER = "default"
 
 def share(base: Any) -> Any:
     """Return a new module tree over the tensors of `base`, including quantization states."""
-
     tensors = [*base.parameters(), *base.buffers(), *shared_states(base)]
     return copy.deepcopy(base, {id(one): one for one in tensors})
 

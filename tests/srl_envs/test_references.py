@@ -112,8 +112,7 @@ def test_long_games_and_large_seeds_do_not_count_as_size():
 
 def test_trusted_record_may_name_code_and_files(tmp_path, monkeypatch):
     (tmp_path / "my_motions.py").write_text(
-        "from srl_envs.tasks.debate import RuleJudge\n\n"
-        "def judge():\n    return RuleJudge()\n"
+        "from srl_envs.tasks.debate import RuleJudge\n\ndef judge():\n    return RuleJudge()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     topics = tmp_path / "topics.jsonl"
