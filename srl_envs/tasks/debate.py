@@ -344,7 +344,7 @@ def _spoken(text: str | ParseFailure) -> str:
 
 def _judge(judge: Judge | str) -> Judge:
     """Return the judge of an argument; raise EnvConfigError if it is none."""
-    if judge == "rules":
+    if isinstance(judge, str) and judge == "rules":
         return RuleJudge()
     made = loading.code(judge, "judge")() if isinstance(judge, str) and ":" in judge else judge
     if isinstance(made, str) or not callable(getattr(made, "judge", None)):
