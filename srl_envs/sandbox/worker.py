@@ -305,7 +305,8 @@ class Pool:
         """Wait for `count` workers and lend them; a lost worker is replaced later."""
         if os.getpid() != self._owner:
             raise SandboxError(
-                "this sandbox belongs to the process that made it: make one in each process"
+                f"the sandbox belongs to process {self._owner}, not {os.getpid()}: create one in "
+                "each process"
             )
         with ExitStack() as lent:
             # Only one thread at a time collects workers; otherwise two could wait for each other.
