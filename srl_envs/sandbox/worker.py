@@ -134,7 +134,7 @@ class Running:
             self._read(ready)
 
     def _pump(self, writing: int | None = None) -> None:
-        """Wait for output, the end, or until `writing` is writable, and read what is ready."""
+        """Wait for output, for the end, or for `writing` to be writable, and read the output."""
         control = self.worker.control
         left = max(0.0, self._until - time.monotonic())
         ready = _ready((*self._open, control.fileno()), left, writing)

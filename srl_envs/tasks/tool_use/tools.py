@@ -330,7 +330,7 @@ def _after_spaces(text: str, place: int) -> int:
 
 
 def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
-    """Return the calls in JSON values, each of which is a call or a list of calls."""
+    """Return the calls in JSON values: each value is a call or a list of calls."""
     calls: list[ToolCall] = []
     for message in messages:
         if not message and isinstance(message, list):

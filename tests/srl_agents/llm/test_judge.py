@@ -3,8 +3,7 @@
 import pytest
 
 from srl_agents.llm.judge import ASKED, RULES, LLMJudge, named
-from srl_envs.tasks.debate import parallel_env
-from srl_envs.tasks.debate import CON, PRO, TIE, Debate, Speech
+from srl_envs.tasks.debate import CON, PRO, TIE, Debate, Speech, parallel_env
 from tests.fakes import ScriptedBackend
 
 DEBATE = Debate("Tea is best.", (Speech(PRO, 1, "It warms."), Speech(CON, 1, "Coffee wakes.")))
