@@ -19,7 +19,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from srl_envs.sandbox.guest import serialization, zygote
@@ -121,7 +122,10 @@ class Sandbox:
         given = stdin.encode(errors="surrogatepass")
         seconds = self.limits.wall if wall is None else number_between("wall", wall, 0.01)
         try:
-            with self._pool.lend() as [worker], Running(worker, request, given, seconds) as run:
+            with (
+                self._pool.lend() as [worker],
+                closing(Running(worker, request, given, seconds)) as run,
+            ):
                 return _run_calls(run, written)
         except WorkerLostError:
             return _lost(len(calls))
@@ -158,9 +162,19 @@ class Sandbox:
         test = _request(trial, name="trial", elsewhere=sorted(functions))
         wall = self.limits.wall
         try:
-            with self._pool.lend(2) as [one, other]:
-                tested = Running(one, program, b"", wall)
-                return _judged(tested, lambda: Running(other, test, b"", wall), functions)
+            with (
+                self._pool.lend(2) as [one, other],
+                closing(Running(one, program, b"", wall)) as tested,
+            ):
+                outcome = _next_outcome(tested, LOADING_FAILURES)
+                if outcome.verdict is SandboxVerdict.OK:
+                    with closing(Running(other, test, b"", wall)) as testing:
+                        outcome = _tried(tested, testing, functions)
+                        testing.stop()
+                        testing.finish()
+                tested.stop()
+                tested.finish()
+                return _record(tested, outcome)
         except WorkerLostError:
             return _lost(0)
 
@@ -220,22 +234,6 @@ def _run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:
     if missing:
         outcomes += [last, *[CallOutcome(SandboxVerdict.NOT_RUN)] * (missing - 1)]
     return _record(running, last, outcomes)
-
-
-def _judged(
-    program: Running, start_trial: Callable[[], Running], functions: Collection[str]
-) -> ProgramRun:
-    """Run a test on a program that is being loaded, end both processes, and return the record."""
-    with program:
-        outcome = _next_outcome(program, LOADING_FAILURES)
-        if outcome.verdict is SandboxVerdict.OK:
-            with start_trial() as trial:
-                outcome = _tried(program, trial, functions)
-                trial.stop()
-                trial.finish()
-        program.stop()
-        program.finish()
-    return _record(program, outcome)
 
 
 def _tried(program: Running, trial: Running, functions: Collection[str]) -> CallOutcome:

@@ -9,6 +9,7 @@ modes and times.
 from __future__ import annotations
 
 import errno
+import functools
 import os
 from importlib import import_module
 from typing import Any
@@ -58,6 +59,7 @@ _SOCKET_TYPE = 0xF  # mask without the flags for closing and blocking
 _WRITING = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | (os.O_TMPFILE & ~os.O_DIRECTORY)
 
 
+@functools.cache
 def compiled(files: str) -> bytes:
     """Return the compiled filter for this machine.
 

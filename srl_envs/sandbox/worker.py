@@ -22,9 +22,10 @@ import threading
 import time
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from srl_envs.sandbox import seccomp
 from srl_envs.sandbox.guest import runner, zygote
@@ -64,17 +65,7 @@ class WorkerLostError(SandboxError):
 
 
 class Running:
-    """State of one run: its output so far, and its end.
-
-    Args:
-        worker: Worker without another run.
-        request: Request as in srl_envs.sandbox.guest.runner.
-        stdin: Standard input.
-        wall: Time limit in seconds.
-
-    Raises:
-        WorkerLostError: The worker ended or does not answer; also raised by all methods.
-    """
+    """State of one run: its output so far, and its end; methods may raise WorkerLostError."""
 
     def __init__(self, worker: Worker, request: bytes, stdin: bytes, wall: float) -> None:
         self.worker = worker
@@ -97,17 +88,11 @@ class Running:
             os.set_blocking(calls, False)
             socket.send_fds(worker.control, [struct.pack("=d", wall)], theirs)
         except OSError as error:
-            self._close()
+            self.close()
             raise WorkerLostError("the worker is gone") from error
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
-
-    def __enter__(self) -> Running:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
 
     def line(self) -> bytes | None:
         """Wait for the next line of results and return it, or None after the last line."""
@@ -149,7 +134,7 @@ class Running:
             self._read(ready)
 
     def _pump(self, writing: int | None = None) -> None:
-        """Wait for output, the end, or until `writing` is writable, and read what is ready."""
+        """Wait for output, for the end, or for `writing` to be writable, and read the output."""
         control = self.worker.control
         left = max(0.0, self._until - time.monotonic())
         ready = _ready((*self._open, control.fileno()), left, writing)
@@ -185,7 +170,8 @@ class Running:
                     self.flooded = name
                     self.stop()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close all descriptors of the run."""
         self.hang_up()
         for descriptor in self._open:
             os.close(descriptor)
@@ -203,7 +189,7 @@ class Worker:
         self, limits: Limits, filters: Mapping[str, bytes], without: Collection[str]
     ) -> None:
         self.limits, self.owner = limits, os.getpid()
-        self._folder = tempfile.mkdtemp(prefix="srl-sandbox-")
+        folder = tempfile.mkdtemp(prefix="srl-sandbox-")
         try:
             self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             # The interpreter of a virtual environment would reveal its path.
@@ -221,13 +207,19 @@ class Worker:
                     pass_fds=[theirs.fileno(), code],
                     start_new_session=True,
                 )
+            settings = {
+                "limits": asdict(self.limits),
+                "folder": folder,
+                "filters": {files: program.hex() for files, program in filters.items()},
+                "without": sorted(without),
+            }
             try:
-                self.protections = self._greet(filters, without)
+                self.protections = self._protections(settings)
             except BaseException:
                 self.close()
                 raise
         finally:
-            os.rmdir(self._folder)  # Only the worker sees its mounts.
+            os.rmdir(folder)  # Only the worker sees its mounts.
 
     def close(self) -> None:
         """End the worker and all its processes."""
@@ -247,14 +239,8 @@ class Worker:
         output = self._process.stderr.read(10_000) or b""
         return (output.decode(errors="replace").strip().splitlines() or [""])[-1]
 
-    def _greet(self, filters: Mapping[str, bytes], without: Collection[str]) -> Protections:
+    def _protections(self, settings: Mapping[str, Any]) -> Protections:
         """Send the settings to the worker, and return the protections that it reports."""
-        settings = {
-            "limits": asdict(self.limits),
-            "folder": self._folder,
-            "filters": {files: program.hex() for files, program in filters.items()},
-            "without": sorted(without),
-        }
         self.control.settimeout(START)
         try:
             self.control.send(json.dumps(settings).encode())
@@ -319,7 +305,8 @@ class Pool:
         """Wait for `count` workers and lend them; a lost worker is replaced later."""
         if os.getpid() != self._owner:
             raise SandboxError(
-                "this sandbox belongs to the process that made it: make one in each process"
+                f"the sandbox belongs to process {self._owner}, not {os.getpid()}: create one in "
+                "each process"
             )
         with ExitStack() as lent:
             # Only one thread at a time collects workers; otherwise two could wait for each other.
@@ -355,7 +342,12 @@ class Pool:
 
     def _started(self) -> Worker:
         """Start a worker, check its level, run an empty program, and return the worker."""
-        filters, missing = ({}, "") if "seccomp" in self._without else _filters()
+        filters, missing = {}, ""
+        if "seccomp" not in self._without:
+            try:
+                filters = {files: seccomp.compiled(files) for files in seccomp.FILES}
+            except ImportError as error:
+                missing = str(error)
         worker = Worker(self._limits, filters, self._without)
         if missing:
             refused = {**worker.protections.refused, "seccomp": missing}
@@ -369,7 +361,7 @@ class Pool:
         self._workers.append(worker)
         failure = ""
         try:
-            with Running(worker, runner.NOTHING, b"", self._limits.wall) as running:
+            with closing(Running(worker, runner.NOTHING, b"", self._limits.wall)) as running:
                 running.hang_up()
                 running.finish()
             if running.status or running.received != runner.DONE:
@@ -380,15 +372,6 @@ class Pool:
             self._drop(worker)
             raise SandboxError(f"an empty program could not be run: {failure.splitlines()[-1]}")
         return worker
-
-
-@functools.cache
-def _filters() -> tuple[dict[str, bytes], str]:
-    """Return the compiled filters by seccomp.FILES, and the reason if there are none."""
-    try:
-        return {files: seccomp.compiled(files) for files in seccomp.FILES}, ""
-    except ImportError as error:
-        return {}, str(error)
 
 
 def _close_all(workers: list[Worker]) -> None:

@@ -73,7 +73,7 @@ class Problem:
     def __post_init__(self) -> None:
         if not self.question.strip() or len(self.question) > QUESTION_LENGTH:
             raise EnvConfigError(
-                f"a question may have 1 to {QUESTION_LENGTH} characters, got "
+                f"question must have 1 to {QUESTION_LENGTH} characters, got "
                 f"{len(self.question)}: {self.question:.60}"
             )
 

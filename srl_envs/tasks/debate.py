@@ -308,7 +308,7 @@ def _motion(row: Any) -> str:
     motion = row.get("motion", row.get("topic")) if isinstance(row, Mapping) else row
     if not isinstance(motion, str) or not motion.strip() or len(motion) > LONGEST:
         raise EnvConfigError(
-            f"a motion is a text of up to {LONGEST} characters, got {motion!r:.80}"
+            f"motion must be a text of 1 to {LONGEST} characters, got {motion!r:.80}"
         )
     return " ".join(motion.split())
 
@@ -344,7 +344,7 @@ def _spoken(text: str | ParseFailure) -> str:
 
 def _judge(judge: Judge | str) -> Judge:
     """Return the judge of an argument; raise EnvConfigError if it is none."""
-    if judge == "rules":
+    if isinstance(judge, str) and judge == "rules":
         return RuleJudge()
     made = loading.code(judge, "judge")() if isinstance(judge, str) and ":" in judge else judge
     if isinstance(made, str) or not callable(getattr(made, "judge", None)):

@@ -35,7 +35,7 @@ class FreeTextGame(RoundGame):
     No text raises an exception. Observations, by `obs_mode`: "llm" is `{"observation": vector,
     "text": text for the agent}`, "dict" is `{"observation": vector}`, and "vector" is the float32
     vector alone. An agent terminates when it has finished; all others are truncated after
-    `max_cycles` turns. Raises EnvConfigError for wrong arguments and EnvError for wrong use.
+    `max_cycles` turns. Invalid arguments raise EnvConfigError, invalid calls EnvError.
 
     Subclasses pass `low` and `high` of an agent's vector, and define `begin`, `take`, `prompt`,
     `numbers` and `make_view`. They may use `played` (turns so far, including this one), `rounds`
@@ -48,7 +48,12 @@ class FreeTextGame(RoundGame):
     """Agent -> its last text and reward."""
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        """Return the outcome of each agent's text; `over` is True in the last turn."""
+        """Update the state with a turn, and return the outcome of each agent.
+
+        Args:
+            answers: Text of each active agent, possibly empty or unreadable.
+            over: True in the last turn of the episode.
+        """
         raise NotImplementedError
 
     def prompt(self, agent: str) -> str:
@@ -69,9 +74,9 @@ class FreeTextGame(RoundGame):
         agents = list(self.agents)
         for agent in agents:
             if not self.action_spaces[agent].contains(actions[agent]):
-                said = f"{actions[agent]!r:.80}"
                 raise EnvError(
-                    f"action {said} of {agent} must be a text of at most {ANSWER_LENGTH} characters"
+                    f"action of {agent} must be a text of at most {ANSWER_LENGTH} characters, got "
+                    f"{actions[agent]!r:.80}"
                 )
         self.played += 1
         over = self.played >= self.rounds
@@ -120,9 +125,12 @@ class FreeTextGame(RoundGame):
 
 @dataclass(frozen=True)
 class FreeTextView:
-    """Text view of a FreeTextGame."""
+    """Text view of a FreeTextGame.
 
-    said: str | Mapping[str, str]
+    `parse` returns a text unchanged unless it is unreadable, and never raises.
+    """
+
+    instructions: str | Mapping[str, str]
     """Rules, for every agent or by agent, with the form of an answer."""
     read: Callable[[str], str | ParseFailure] | None = None
     """Check of an answer that is not empty, such as `Task.read`."""
@@ -131,22 +139,19 @@ class FreeTextView:
     parse_penalty: float = 0.1
 
     def rules(self, agent: str) -> str:
-        """Return the instructions."""
-        return self.said if isinstance(self.said, str) else self.said[agent]
+        every = self.instructions
+        return every if isinstance(every, str) else every[agent]
 
     def describe(self, agent: str, observation: Any) -> str:
-        """Return the text of an observation."""
         if isinstance(observation, Mapping) and "text" in observation:
             return str(observation["text"])
         numbers = observation["observation"] if isinstance(observation, Mapping) else observation
         return f"{ONLY_IN_WORDS} {' '.join(f'{number:g}' for number in numbers)}"
 
     def answers(self, agent: str) -> tuple[str, ...]:
-        """Return no answers: they cannot be listed."""
-        return ()
+        return ()  # Free texts cannot be listed.
 
     def parse(self, agent: str, answer: str) -> str | ParseFailure:
-        """Return the text unless it is unreadable; never raise."""
         text = readable_text(answer)
         if self.read is None or isinstance(text, ParseFailure):
             return text

@@ -115,13 +115,13 @@ def load_problems(path: str | Path) -> tuple[Problem, ...]:
     """
     problems = tuple(loading.read_rows(path, "problems", _loaded_problem))
     if not problems:
-        raise EnvConfigError(f"{path} holds no problem: give lines of {LAYOUTS}")
+        raise EnvConfigError(f"{path} contains no problem: its lines must be {LAYOUTS}")
     return problems
 
 
 def _loaded_problem(row: Any, number: int) -> Problem:
     if not isinstance(row, dict) or not {"question", "problem"} & set(row):
-        raise EnvConfigError(f"{row!r:.40} has neither layout: give lines of {LAYOUTS}")
+        raise EnvConfigError(f"{row!r:.40} has neither layout: a line must be {LAYOUTS}")
     if "question" in row:
         question, family, level = loading.text_of(row, "question"), "GSM8K", None
         _, mark, answer = loading.text_of(row, "answer").rpartition(MARK)
@@ -132,8 +132,8 @@ def _loaded_problem(row: Any, number: int) -> Problem:
         answer = str(row.get("answer", boxes[-1] if boxes else ""))
         level = re.fullmatch(r"Level ([1-5])", str(row.get("level", "")))
     if not answer.strip():
-        raise EnvConfigError(f"it has no final answer: give lines of {LAYOUTS}")
-    difficulty = int(level[1]) if level else 1  # a few of MATH's are 'Level ?'
+        raise EnvConfigError(f"the final answer is missing: a line must be {LAYOUTS}")
+    difficulty = int(level[1]) if level else 1  # MATH contains a few "Level ?".
     info = {"family": family, "line": number}
     return Problem(question.strip(), answer.strip(), difficulty, info=info)
 
@@ -156,9 +156,7 @@ def parallel_env(
         EnvConfigError: An argument is invalid.
     """
     if path is not None and families is not None:
-        raise EnvConfigError(
-            f"families are generated and path is a file, got {families!r} and {path!r}: give one"
-        )
+        raise EnvConfigError(f"families and path exclude each other, got {families!r} and {path!r}")
     problems = None if path is None else load_problems(loading.place(path, "path"))
     return TaskEnv(Mathematics(families, problems), **settings)
 

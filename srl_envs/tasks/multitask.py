@@ -277,8 +277,8 @@ def _made(environments: Any, **shared: Any) -> dict[str, Any]:
             raise EnvConfigError(f"environments.{label}.options must be a mapping, got {options!r}")
         if both := set(shared) & set(options):
             raise EnvConfigError(
-                f"environments.{label}.options.{min(both)} is the same for all: give it next to "
-                "environments"
+                f"environments.{label}.options must not contain {min(both)}, which is an argument "
+                "of multitask_v0"
             )
         if str(name).partition(":")[0] == "multitask_v0":
             raise EnvConfigError(f"environments.{label} must not be multitask_v0 itself")

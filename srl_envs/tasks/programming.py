@@ -208,9 +208,7 @@ def parallel_env(
         SandboxError: The level of protection is not available.
     """
     if path is not None and families is not None:
-        raise EnvConfigError(
-            f"families are generated and path is a file, got {families!r} and {path!r}: give one"
-        )
+        raise EnvConfigError(f"families and path exclude each other, got {families!r} and {path!r}")
     seconds = loading.at_most(number_between("wall", wall, 0.01), MOST_RECORDED_WALL, "wall")
     minimum = check_choice("sandbox_minimum", sandbox_minimum, LEVELS)
     if loading.is_closed():  # The options are from an untrusted record.
@@ -246,14 +244,14 @@ def load_problems(path: str | Path) -> tuple[Problem, ...]:
         else:
             _logger.warning("%s, line %d is left out: %s", path, number, found)
     if not problems:
-        raise EnvConfigError(f"{path} holds no problem: give lines of {LAYOUTS}")
+        raise EnvConfigError(f"{path} contains no problem: its lines must be {LAYOUTS}")
     return tuple(problems)
 
 
 def _problem(row: Any, number: int) -> Problem | str:
     """Return the problem of a row, or the reason why it cannot be judged."""
     if not isinstance(row, dict) or not {"entry_point", "test_list"} & set(row):
-        raise EnvConfigError(f"{row!r:.40} is of neither layout: give lines of {LAYOUTS}")
+        raise EnvConfigError(f"{row!r:.40} has neither layout: a line must be {LAYOUTS}")
     made = _human_eval(row) if "entry_point" in row else _mbpp(row)
     if isinstance(made, str):
         return made
@@ -324,7 +322,7 @@ def _lines(row: Mapping[str, Any], name: str) -> list[str]:
     value = row.get(name) or []
     lines = [value] if isinstance(value, str) else value
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise EnvConfigError(f"{name} must be texts, got {value!r:.40}")
+        raise EnvConfigError(f"{name} must be a text or a list of texts, got {value!r:.40}")
     return lines
 
 

@@ -145,12 +145,6 @@ class Place:
         kernel.mount("tmpfs", WORK, "tmpfs", flags, size)
         os.chdir(WORK)
 
-    def make_rules(self) -> None:
-        """Create the Landlock ruleset of all runs, if Landlock is active."""
-        if self.landlock:
-            readable, writable = (["/"], [WRITABLE]) if self.namespaces else (self.readable, [])
-            self.rules = kernel.file_rules(self.landlock, readable, writable)
-
     def check_unprivileged_reading(self) -> None:
         """Become the unassigned user; raise OSError if that user cannot read the libraries."""
         become(self.user)

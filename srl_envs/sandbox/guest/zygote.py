@@ -16,7 +16,7 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.machinery import PathFinder
 from typing import Any
 
@@ -69,7 +69,10 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
         refused["namespaces"] = _attempted(lambda: _enter_and_fork(place))
         if not refused["namespaces"]:
             place.enter()
-    place.make_rules()
+    if place.landlock:
+        in_root = ["/"], [confinement.WRITABLE]
+        readable, writable = in_root if place.namespaces else (place.readable, [])
+        place.rules = kernel.file_rules(place.landlock, readable, writable)
     # The import system lists its folders now, because a run may be unable to list them.
     PathFinder.find_spec("no module has this name")
     if place.filters:
@@ -148,26 +151,20 @@ def _watch(control: socket.socket, child: int, wall: float) -> int:
 
 def _sweep() -> None:
     """Kill and reap the remaining descendants of a run, for up to SWEEP seconds."""
-    until = time.monotonic() + SWEEP
+    own, until = os.getpid(), time.monotonic() + SWEEP
     while time.monotonic() < until:
         try:
             found, _ = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return
         if found == 0:
-            for orphan in _children():
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(orphan, signal.SIGKILL)
+            for name in filter(str.isdigit, os.listdir("/proc")):
+                with contextlib.suppress(OSError, IndexError):  # The process may have ended.
+                    with open(f"/proc/{name}/stat", "rb") as file:
+                        parent = int(file.read().rpartition(b")")[2].split()[1])
+                    if parent == own:
+                        os.kill(int(name), signal.SIGKILL)
             time.sleep(0.001)
-
-
-def _children() -> Iterator[int]:
-    """Yield the ids of the children of this process."""
-    own = os.getpid()
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
-            if int(file.read().rpartition(b")")[2].split()[1]) == own:
-                yield int(name)
 
 
 def _attempted(step: Callable[[], None]) -> str:

@@ -109,5 +109,5 @@ def _words(text: str) -> list[str]:
 
 def _document(row: Any, number: int) -> SearchDocument:
     if not isinstance(row, Mapping):
-        raise EnvConfigError(f"a document must be an object, got {row!r:.40}")
+        raise EnvConfigError(f"document must be an object, got {row!r:.40}")
     return SearchDocument(text_of(row, "title"), text_of(row, "text"))

@@ -139,7 +139,7 @@ class ToolRegistry:
         self.tools: dict[str, Tool] = {}
         for tool in tools:
             if tool.name in self.tools:
-                raise EnvConfigError(f"there are two tools named {tool.name!r}: rename one")
+                raise EnvConfigError(f"tools must have different names, got {tool.name!r} twice")
             self.tools[tool.name] = tool
             _validator(json.dumps(tool.parameters))
 
@@ -203,7 +203,7 @@ def _validator(parameters: str) -> Any:
     try:
         jsonschema.Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as error:
-        raise EnvConfigError(f"a tool's parameters are no JSON schema: {error.message}") from error
+        raise EnvConfigError(f"parameters must be a JSON schema: {error.message}") from error
     return jsonschema.Draft202012Validator(schema)
 
 
@@ -246,17 +246,17 @@ def function_schema(function: Callable[..., Any], name: str | None = None) -> di
     docstring = inspect.getdoc(function) or ""
     description = re.split(r"^\w[\w ]*:[ \t]*$", docstring, maxsplit=1, flags=re.M)[0].strip()
     if not description:
-        raise EnvConfigError(f"tool {name} has no docstring: describe the tool in one")
+        raise EnvConfigError(f"tool {name} must have a docstring, its description")
     section = _ARGUMENTS.search(docstring)
     described = dict(_ARGUMENT.findall(section.group(1))) if section else {}
     hints = get_type_hints(function)
     properties, required = {}, []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise EnvConfigError(f"tool {name} takes {parameter}: give every argument a name")
+            raise EnvConfigError(f"tool {name} must have named arguments only, got {parameter}")
         if parameter.name not in hints or parameter.name not in described:
             raise EnvConfigError(
-                f"tool {name}: argument {parameter.name!r} needs a type hint and a line under "
+                f"tool {name}: argument {parameter.name!r} must have a type hint and a line under "
                 "'Args:' in the docstring"
             )
         try:
@@ -330,7 +330,7 @@ def _after_spaces(text: str, place: int) -> int:
 
 
 def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
-    """Return the calls in JSON values, each of which is a call or a list of calls."""
+    """Return the calls in JSON values: each value is a call or a list of calls."""
     calls: list[ToolCall] = []
     for message in messages:
         if not message and isinstance(message, list):

@@ -127,7 +127,7 @@ def test_reset_option_sets_the_motion():
         ({"judge": "no_such_module:make"}, "no_such_module"),
         ({"judge": 3}, "method judge"),
         ({"topics": []}, "topics"),
-        ({"topics": [3]}, "a motion is a text"),
+        ({"topics": [3]}, "motion must be a text"),
     ],
 )
 def test_wrong_arguments(options, said):

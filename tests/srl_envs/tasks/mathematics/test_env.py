@@ -150,8 +150,8 @@ def test_load_problems_reads_both_layouts(tmp_path):
         ("{", "line 2: not JSON"),
         ("[1]", "line 2: [1] has neither layout"),
         ({"text": "x"}, "line 2: {'text': 'x'} has neither layout"),
-        ({"question": "x", "answer": "42"}, "line 2: it has no final answer"),
-        ({"problem": "x" * 20_000, "solution": "\\boxed{1}"}, "line 2: a question may have"),
+        ({"question": "x", "answer": "42"}, "line 2: the final answer is missing"),
+        ({"problem": "x" * 20_000, "solution": "\\boxed{1}"}, "line 2: question must have"),
     ],
 )
 def test_load_problems_names_the_invalid_line(tmp_path, row, said):
@@ -162,7 +162,7 @@ def test_load_problems_names_the_invalid_line(tmp_path, row, said):
 def test_wrong_arguments(tmp_path):
     with pytest.raises(EnvConfigError, match="families must be some of"):
         make("math_v0", families=["geometry"])
-    with pytest.raises(EnvConfigError, match="give one"):
+    with pytest.raises(EnvConfigError, match="families and path"):
         make("math_v0", families="algebra", path="x.jsonl")
-    with pytest.raises(EnvConfigError, match="holds no problem"):
+    with pytest.raises(EnvConfigError, match="contains no problem"):
         make("math_v0", path=in_file(tmp_path, ""))

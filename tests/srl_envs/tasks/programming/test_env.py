@@ -200,7 +200,7 @@ def test_cheating_programs_pass_no_test_and_read_none(level, tmp_path, layout):
         ("{", "line 1"),
         ('{"question": "?"}', "neither layout"),
         ('{"text": "?", "code": "def f(): pass", "test_list": []}', "test_list must be"),
-        ("", "holds no problem"),
+        ("", "contains no problem"),
     ],
 )
 def test_load_problems_refuses_other_layouts(tmp_path, line, problem):
@@ -208,5 +208,5 @@ def test_load_problems_refuses_other_layouts(tmp_path, line, problem):
     path.write_text(line)
     with pytest.raises(EnvConfigError, match=problem):
         load_problems(path)
-    with pytest.raises(EnvConfigError, match="give one"):
+    with pytest.raises(EnvConfigError, match="families and path"):
         code_v0.parallel_env(families="lists", path=path)

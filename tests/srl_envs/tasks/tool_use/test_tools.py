@@ -74,10 +74,13 @@ def unhinted(x):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Tool.of(lambda: 1), "no docstring"),
+        (lambda: Tool.of(lambda: 1), "a docstring"),
         (lambda: Tool.of(unhinted), "type hint"),
-        (lambda: ToolRegistry([Tool.of(repeat), Tool.of(repeat)]), "two tools named 'repeat'"),
-        (lambda: ToolRegistry([Tool("x", "x", {"type": "nothing"}, repeat)]), "no JSON schema"),
+        (lambda: ToolRegistry([Tool.of(repeat), Tool.of(repeat)]), "different names, got 'repeat'"),
+        (
+            lambda: ToolRegistry([Tool("x", "x", {"type": "nothing"}, repeat)]),
+            "a JSON schema",
+        ),
     ],
 )
 def test_invalid_tools_are_refused(make, said):
