@@ -62,7 +62,7 @@ def of_pass(row: Mapping[str, Any]) -> dict[str, float]:
 def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
     """Return the metrics of an evaluation by name, such as `eval/reward`.
 
-    Evaluations after a stage have names such as `eval/after_sft/reward`.
+    Names of evaluations after a stage are such as `eval/after_sft/reward`.
     """
     section = f"eval/{when}" if when.startswith("after_") else "eval"
     whole = dict(measured)
