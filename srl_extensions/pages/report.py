@@ -161,7 +161,7 @@ def _size_cards(run: RecordedRun) -> list[Card]:
     seconds = number_at(run.summary, "seconds")
     rounds = [
         ("Failed episodes", f"{failed:.0f} of {played:.0f}", "excluded from training"),
-        ("Rounds", str(len(run.rows)), f"{number(seconds)} s in total"),
+        ("Rounds", str(len(run.rows)), f"{number(seconds)} s in total" if seconds > 0 else ""),
     ]
     return [*([("Passes over the data", passes, "")] if passes else ()),
             *(rounds if run.rows else ())]  # fmt: skip
