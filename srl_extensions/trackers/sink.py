@@ -1,7 +1,4 @@
-"""Sink that sends the metrics of a run to all configured trackers.
-
-Each tracker has its own thread. A resumed run continues the runs in the trackers.
-"""
+"""Sink that sends the metrics of a run to all configured trackers, each in its own thread."""
 
 from __future__ import annotations
 
@@ -56,12 +53,6 @@ def check(config: RunConfig) -> None:
 
 def open_sink(context: SinkContext) -> TrackerSink | None:
     """Open the configured trackers, and log those rows of a resumed run that they lack.
-
-    Args:
-        context: Configuration, folder and position of the run.
-
-    Returns:
-        The sink, or None if no trackers are configured.
 
     Raises:
         TrackerError: If a tracker cannot be opened, or trackers.json is damaged.
@@ -181,7 +172,6 @@ class TrackerThread:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._closing = False
         self._lost = 0
-        """Number of records that could not be logged."""
         try:
             self.run = self._pool.submit(LIBRARIES[name], opening).result()
         except Exception as error:
