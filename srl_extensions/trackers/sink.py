@@ -204,11 +204,11 @@ class TrackerThread:
         self.last[kind] = step
         self._save()
 
-    def _count_lost(self, future: Future[None]) -> None:
+    def _count_lost(self, future: Future[Any]) -> None:
         failed = self._has_failed(future)  # This may cancel other records, which are counted, too.
         self._lost += failed
 
-    def _has_failed(self, future: Future[None]) -> bool:
+    def _has_failed(self, future: Future[Any]) -> bool:
         if future.cancelled():
             return True
         error = future.exception()
