@@ -103,14 +103,9 @@ def _split(word: str) -> tuple[str | None, Path]:
 
 
 def methods_of(runs: Sequence[tuple[str | None, str, RecordedRun]]) -> dict[str, list[RecordedRun]]:
-    """Group runs by method.
+    """Return the runs of each method, from the method (or None), label and run of each run.
 
-    Args:
-        runs: For each run its method, or None if the command line names no method; a label; and the
-            run. Runs without a method are one method if they differ only in the seed.
-
-    Returns:
-        Mapping from method to runs.
+    Runs without a method are one method if they differ only in the seed.
     """
     found: dict[str, list[RecordedRun]] = {}
     for method, _, own in runs:
@@ -119,7 +114,7 @@ def methods_of(runs: Sequence[tuple[str | None, str, RecordedRun]]) -> dict[str,
     alike: dict[str, list[tuple[str, RecordedRun]]] = {}
     for method, label, own in runs:
         if method is None:
-            # A run without a configuration is a method of its own.
+            # A run without a configuration is a separate method.
             same = {key: value for key, value in own.config.items() if key != "seed"}
             alike.setdefault(json.dumps(same, default=str) if same else label, []).append(
                 (label, own)
@@ -137,14 +132,11 @@ def methods_of(runs: Sequence[tuple[str | None, str, RecordedRun]]) -> dict[str,
 
 
 def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, bool, dict[str, Scores]]:
-    """Return the scores of the runs of each method.
+    """Return a description of the scores, True if they are normalized, and the scores by method.
 
     A score is the mean raw reward per agent and step: of the evaluation after training if all runs
     have one, else of the last tenth of the rounds. Scores are normalized, with uniform play at 0
     and the optimum at 1, if both are known for all environments.
-
-    Returns:
-        Description of the scores, True if they are normalized, and the scores by method and task.
 
     Raises:
         RunFolderError: If a run has no reward, a method has a seed twice in one environment,

@@ -61,13 +61,8 @@ def results(
 def returns_by_start(games: Sequence[PairGame], players: Sequence[str], two_sided: bool) -> Floats:
     """Return the mean return of the row's player with the column's player.
 
-    Args:
-        games: Games of `play_cross`.
-        players: Names of the players in the order of rows and columns.
-        two_sided: True if each game counts for both orders of its players.
-
-    Returns:
-        Means over places, shape (row, column, start); NaN if all games failed.
+    The means are over places, in an array of shape (row, column, start), with NaN if all games
+    failed. A game of a two-sided arena counts for both orders of its players.
     """
     index = {name: number for number, name in enumerate(players)}
     size = len(players), len(players), 1 + max(game.start for game in games)
@@ -130,17 +125,9 @@ def gaps(
 ) -> list[dict[str, Any]]:
     """Return self-play minus cross-play of the seeds of each method.
 
-    The gap measures zero-shot coordination (Hu et al. 2020, "Other-Play").
-
-    Args:
-        returns_RCE: Returns, shape (row, column, start), as of `returns_by_start`.
-        players: Names of the players in the order of rows and columns.
-        groups: Player to group.
-        seed: Seed of the bootstrap over seeds and starts.
-
-    Returns:
-        An entry per group with at least two players and a complete game of each pair. The 95 %
-        interval is None for two players.
+    The gap measures zero-shot coordination (Hu et al. 2020, "Other-Play"). There is an entry for
+    each group with at least two players and a complete game of each pair. The 95 % interval, by
+    bootstrap over seeds and starts, is None for two players.
     """
     found = []
     for group in dict.fromkeys(groups.values()):

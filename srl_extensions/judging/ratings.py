@@ -19,8 +19,8 @@ SPREAD = 1.96
 WINNERS, RETURNS = "winners", "returns with the same partners"
 """Quantities by which the players of a match are compared."""
 NEUTRAL = 0.01
-"""Probability that a worse mutant replaces the resident, in place of the limit 0 of strong
-selection. A value above 0 makes every player reachable."""
+"""Probability that a worse mutant replaces the resident. Its limit for strong selection is 0; a
+value above 0 makes every player reachable."""
 
 
 def matches_of(games: Sequence[PairGame], two_sided: bool) -> tuple[str, list[dict[str, float]]]:
@@ -29,10 +29,6 @@ def matches_of(games: Sequence[PairGame], two_sided: bool) -> tuple[str, list[di
     If the games name winners, each game between two different players is a match. Otherwise a match
     compares the returns of all players that had the same place, partner and start. Failed games
     and self-play are excluded.
-
-    Args:
-        games: Games of `play_cross`.
-        two_sided: True if the partner's agents are the arena's other place.
 
     Returns:
         The compared quantity (WINNERS or RETURNS), and for each match the score by player. The

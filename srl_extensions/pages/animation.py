@@ -1,4 +1,4 @@
-"""Page with every frame and every turn's text of a replayed episode."""
+"""Animation of a replayed episode: a page with the frame and the texts of each turn."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ def write_html(
     *,
     view: TextView | None = None,
 ) -> Path:
-    """Write a page that plays the frames next to the text of each turn, and return its path.
+    """Write a page that shows the frames as an animation, with the texts of each turn.
 
     Args:
-        episode: The episode.
-        frames: Pictures of the start and of every turn, of shape (height, width, 3), uint8.
+        episode: Replayed episode.
+        frames: Pictures of the start and of each turn, uint8 arrays of shape (height, width, 3).
         path: File to write.
         seconds: Time for which a frame is shown.
-        view: Text of observations and actions.
+        view: Text view of the environment; without it, observations and actions are numbers.
+
+    Returns:
+        `path`.
 
     Raises:
         ImportError: If Pillow is not installed.
@@ -45,4 +48,4 @@ def write_html(
         return file.getvalue()
 
     shown = animation(episode, view, map(png, frames), seconds)
-    return write_page(Document(episode.environment, "a replayed episode", [shown]), path)
+    return write_page(Document(episode.environment, "replayed episode", [shown]), path)

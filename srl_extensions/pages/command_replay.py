@@ -1,4 +1,4 @@
-"""`srl replay`: play a recorded episode again, to verify or to animate it."""
+"""`srl replay`: replay a recorded episode, to verify the record or to write an animation."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
         "episodes", metavar="EPISODES", type=Path,
-        help="a file of RUN/episodes or of `srl play --record`, or a run's folder for its newest",
+        help="file of RUN/episodes or of `srl play --record`; a run's folder for its newest file",
     )  # fmt: skip
-    parser.add_argument("--episode", type=int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument(
+        "--episode", type=int, default=0, metavar="N", help="episode in the file (default: 0)"
+    )
     parser.add_argument(
         "--out", type=Path, metavar="FILE",
-        help="the animation, a page: NAME.html (default: only check the record)",
+        help="animation to write, NAME.html (default: only verify the record)",
     )  # fmt: skip
     add_trust(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the episode again, and write the animation if one was requested."""
+    """Replay the episode, and write an animation if --out was given."""
     path, out = args.episodes, args.out
     if path.is_dir():
         path = max((path / "episodes").glob("round_*.jsonl"), default=path / "episodes")
     episodes = list(read_jsonl(path)) if path.is_file() else []
     if not episodes:
-        raise EpisodeError(f"no episodes in {path}: give a file of episodes, or a run's folder")
+        raise EpisodeError(f"no episodes in {path}: use a file of episodes, or a run's folder")
     if not 0 <= args.episode < len(episodes):
         most = len(episodes) - 1
         raise EpisodeError(f"--episode must be between 0 and {most}, got {args.episode}")
@@ -47,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         frames = replay(episode, env)
         if out is None:
             turns = sum(1 for _ in frames) - 1
-            tell(f"{path}, episode {args.episode}: {turns} turns played again as recorded")
+            tell(f"{path}, episode {args.episode}: {turns} turns replayed, as recorded")
             return 0
         view = getattr(env.unwrapped, "text_view", None)
         write_html(episode, frames, out, 1 / env.metadata.get("render_fps", 1), view=view)

@@ -11,10 +11,10 @@ from srl_train.cli.options import add_trust
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("run", metavar="RUN", type=Path, help="a folder of `srl train`")
+    parser.add_argument("run", metavar="RUN", type=Path, help="folder of a run")
     parser.add_argument(
         "--out", type=Path, metavar="FILE",
-        help="the page to write (default: report.html in the run's folder)",
+        help="report to write (default: report.html in the run's folder)",
     )  # fmt: skip
     add_trust(parser)
 

@@ -25,40 +25,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument(
         "folders", metavar="RUN|FOLDER", nargs="+", type=Path,
-        help="a folder of `srl train`, or one with several; it may be created later",
+        help="folder of a run, or of several runs; it may be created later",
     )  # fmt: skip
     parser.add_argument(
         "--host", default="127.0.0.1",
-        help="the address to serve at; any but a loopback address requires a token "
+        help="address to serve at; addresses other than loopback require a token "
         "(default: 127.0.0.1)",
     )  # fmt: skip
     parser.add_argument(
         "--port", type=int, default=PORT, help=f"0 selects a free port (default: {PORT})"
     )
-    names = "a host name that browsers may use, in addition to localhost and IP addresses"
+    names = "host name that browsers may use, in addition to localhost and IP addresses"
     add_list(parser, "--name", "HOST", names)
     add_trust(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until interrupted."""
+    """Serve the live page until interrupted."""
     with needed_by("`srl watch`"):
         from srl_extensions.pages.live_server import server
 
     token = os.environ.get(TOKEN_VARIABLE)
     if token is not None and (len(token) < SHORTEST_TOKEN or quote(token, safe="") != token):
         raise ConfigError(
-            f"{TOKEN_VARIABLE} has {len(token)} characters: give {SHORTEST_TOKEN} or more letters, "
-            "digits, - and _, or unset it"
+            f"{TOKEN_VARIABLE} must have at least {SHORTEST_TOKEN} letters, digits, - and _, got "
+            f"{len(token)} characters"
         )
     if token is None and not is_loopback(args.host):
         token = secrets.token_urlsafe(24)
     with _listening(args.host, args.port) as listener:
         for folder in args.folders:
             if not os.path.exists(folder):
-                tell(f"{folder} is not there yet: its runs appear once they begin")
+                tell(f"{folder} does not exist yet: its runs appear when they start")
         host = args.host
-        if host in ("0.0.0.0", "::"):  # These accept any address and are none.
+        if host in ("0.0.0.0", "::"):  # These listen at all addresses.
             host = args.name[0] if args.name else socket.gethostname()
         host = f"[{host}]" if ":" in host else host
         query = f"?token={token}" if token else ""
@@ -77,6 +77,6 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
         raise ConfigError(
-            f"cannot serve at {host}, port {port} ({error}): give --host or --port, such as "
-            "--port 0 for a free one"
+            f"cannot serve at --host {host} and --port {port} ({error}); --port 0 selects a free "
+            "port"
         ) from error

@@ -70,11 +70,12 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
         lines.append({"name": name, "about": about, "progress": done})
     newest_runs = list(runs.items())[-MOST_COMPARED:]
     compared = {name: one.record for name, one in newest_runs if one.record is not None}
+    charts = figures.figure(figures.side_by_side(compared))
     return Document(
         f"{len(runs)} runs" if len(runs) > 1 else "One run",
         folders,
         [Runs(lines[::-1])],
-        [PageSection("Comparison of the runs", figures.figure(figures.side_by_side(compared)))],
+        [PageSection("Comparison of the runs", charts)] if charts else [],
     )
 
 

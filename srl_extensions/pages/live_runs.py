@@ -1,6 +1,6 @@
-"""Run folders read for the live page, again when their files changed, and the search for new ones.
+"""Runs of the live page: search for run folders, and reading of files that changed.
 
-Nothing outside a root folder is read, even if a folder is swapped for a link during the read.
+Files outside a root folder are not read, even if a folder is replaced by a link during the read.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from srl_extensions.pages.run_folder import RecordedRun, load
 from srl_train.metrics.errors import MetricsError, RunFolderError
 
 MOST_ROWS, MOST_WARNED = 480, 30
-"""Number of rounds that are read of a run, evenly spread, and of others with warnings."""
+"""Limits of the evenly spread rounds that are read of a run, and of other rounds with warnings."""
 LONGEST_ROW, LONGEST_EPISODE = 2**20, 8 * 2**20
-"""Number of bytes of a row, and of the running episode."""
+"""Limits in bytes of a row, and of the running episode."""
 MARKS = ("config.yaml", "metrics.jsonl", "summary.json")
-"""Files by which the folder of a run is recognized."""
+"""Files of which a run folder contains at least one."""
 FILES = (*MARKS, "stages.jsonl", "playing.jsonl")
 DEEPEST, MOST_RUNS = 3, 100
-"""Number of levels below a given folder that are searched, and number of newest runs shown."""
+"""Limits of the searched levels below a given folder, and of the runs that are shown."""
 
 
 def open_beneath(path: Path, root: Path) -> BinaryIO:
     """Open a plain file below `root` for reading.
 
-    Links are resolved first. Then each component is opened from the descriptor of its parent and
-    may not be a link, so that a component swapped for a link in between is an error.
+    Links are resolved first. Then each component of the path is opened from the descriptor of its
+    parent and must not be a link, so that a component replaced by a link in between is an error.
 
     Args:
         path: Absolute path of a file.
@@ -44,7 +44,7 @@ def open_beneath(path: Path, root: Path) -> BinaryIO:
 
     Raises:
         RunFolderError: If `path` leads outside of `root` or is not a plain file.
-        OSError: If the system refuses to open a component.
+        OSError: If a component cannot be opened.
     """
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(root):
@@ -64,7 +64,7 @@ def open_beneath(path: Path, root: Path) -> BinaryIO:
 
 
 def thinned(file: BinaryIO) -> BinaryIO:
-    """Return a file with some of the lines: evenly spread ones, warnings and the newest lines."""
+    """Return a file in memory with evenly spread lines, lines with warnings and the last two."""
     kept: dict[int, bytes] = {}
     warned: dict[int, bytes] = {}
     newest: deque[tuple[int, bytes]] = deque(maxlen=2)  # The last line may be incomplete.
@@ -84,19 +84,25 @@ def thinned(file: BinaryIO) -> BinaryIO:
 
 
 class WatchedRun:
-    """Run folder below `root` that may grow. The folder may appear later and disappear."""
+    """Run in a folder below `root`, read again when its files change.
+
+    Args:
+        folder: Folder of the run, which may appear and disappear at any time.
+        root: Resolved folder. Nothing outside of `root` is read.
+    """
 
     def __init__(self, folder: Path, root: Path) -> None:
         self.folder = folder
         self.root = root
         self.version = 0
-        """Number of times that files were read."""
+        """Number of times that the files were read."""
         self.record: RecordedRun | None = None
-        """Run as far as its files are written, or None if `problems` says why there is none."""
+        """Run as far as its files are written; None if the files cannot be read."""
         self.playing: Episode | None = None
-        """Episode of playing.jsonl so far."""
+        """Episode in playing.jsonl so far, or None."""
         self.playing_ended = False
         self.problems: list[str] = []
+        """Errors of the last read."""
         self.written = 0.0
         """Time of the last modification of a file, in seconds since the epoch."""
         self._seen: object = None
@@ -130,7 +136,7 @@ class WatchedRun:
         return thinned(file) if path.name == "metrics.jsonl" else file
 
     def _read_playing(self) -> None:
-        """Read an episode without steps, and then a line per step of all agents."""
+        """Read playing.jsonl: a line with an episode without turns, then a line per turn."""
         with self._opened(self.folder / "playing.jsonl") as file:
             lines = file.read(LONGEST_EPISODE).decode("utf-8", "replace").split("\n")[:-1]
         if lines:
@@ -140,20 +146,20 @@ class WatchedRun:
 
 
 def holds_run(folder: Path) -> bool:
-    """Return whether the folder is the folder of a run; False if the folder is not readable."""
+    """Return True if the folder is a run folder that can be read."""
     return any(os.path.exists(folder / name) for name in MARKS)
 
 
 class RunFolders:
-    """Runs below several folders; a folder may also be a run itself."""
+    """Runs in several folders and below."""
 
     def __init__(self, given: Sequence[Path]) -> None:
         self.given = tuple(folder.absolute() for folder in given)
         self.runs: dict[str, WatchedRun] = {}
-        """Shown name to the run; the run that changed last is at the end."""
+        """Mapping from displayed name to run, in the order of the last change."""
 
     def look(self) -> None:
-        """Search for runs, and keep the MOST_RUNS that changed last."""
+        """Search for runs, and keep the MOST_RUNS runs that changed last in `runs`."""
         found: dict[str, tuple[float, Path, Path]] = {}
         for top in self.given:
             root = Path(os.path.realpath(top))
@@ -170,13 +176,13 @@ class RunFolders:
 
     @property
     def only_run(self) -> str:
-        """Name of the run if one run folder was given and nothing else, or ""."""
+        """Name of the only run if exactly one run folder was given, else ""."""
         names = [name for name, run in self.runs.items() if run.folder in self.given]
         return names[0] if len(names) == len(self.given) == 1 else ""
 
 
 def _runs_in(folder: Path, root: Path, deepest: int) -> Iterator[Path]:
-    """Yield the folder of each run at `folder` and below; links out of `root` are not followed."""
+    """Yield `folder` if it is a run folder, else run folders below, without links out of `root`."""
     if not Path(os.path.realpath(folder)).is_relative_to(root):
         return
     if holds_run(folder):
@@ -184,7 +190,7 @@ def _runs_in(folder: Path, root: Path, deepest: int) -> Iterator[Path]:
     elif deepest >= 0:
         try:
             inside = sorted(path for path in folder.iterdir() if path.name[0] != ".")
-        except OSError:  # no folder, or not readable
+        except OSError:  # Not a folder, or not readable.
             return
         for path in inside:
             yield from _runs_in(path, root, deepest - 1)

@@ -161,7 +161,7 @@ def _size_cards(run: RecordedRun) -> list[Card]:
     seconds = number_at(run.summary, "seconds")
     rounds = [
         ("Failed episodes", f"{failed:.0f} of {played:.0f}", "excluded from training"),
-        ("Rounds", str(len(run.rows)), f"{number(seconds)} s in total"),
+        ("Rounds", str(len(run.rows)), f"{number(seconds)} s in total" if seconds > 0 else ""),
     ]
     return [*([("Passes over the data", passes, "")] if passes else ()),
             *(rounds if run.rows else ())]  # fmt: skip
@@ -180,17 +180,10 @@ def sample_episode(
     trusted: bool,
     drawn: Callable[[Episode, TextView | None], Transcript] = transcript,
 ) -> Sequence[Block]:
-    """Return the transcript of an episode of a run.
+    """Return the transcript of an episode, as made by `drawn` with the environment's texts.
 
-    Args:
-        episode: Episode to show.
-        run: Run of the episode; its configuration has the options of the environment.
-        trusted: True to load code and files that the options name.
-        drawn: Function that makes the transcript from the episode and the environment's texts.
-
-    Returns:
-        The transcript. If the options name code and `trusted` is False, a note is first and the
-        transcript shows observations as numbers.
+    If the environment's options name code and `trusted` is False, the transcript has no texts, and
+    a note comes first.
     """
     try:
         view = view_of(episode, run.environment, run.options, trusted=trusted)

@@ -18,15 +18,16 @@ from srl_extensions.pages.document import Transcript
 
 SHOWN_TURNS, NEWEST_TURNS = 40, 2
 SHOWN_CHARACTERS = 1500
-"""Limit of one answer or observation."""
+"""Limit in characters of one answer or observation."""
 
 
 def view_of(
     episode: Episode, name: str, options: Mapping[str, Any], *, trusted: bool = False
 ) -> TextView | None:
-    """Return the text view of an episode's environment, or None if `name` is another environment.
+    """Return the text view of the environment `name`, or None if the episode does not match it.
 
-    Raises UntrustedError as srl_envs.registry.remake.
+    Raises:
+        UntrustedError: If the options name code or files, and `trusted` is False.
     """
     if registry.served_name(name) not in registry.names() and not trusted:
         return None
@@ -45,14 +46,14 @@ def view_of(
 
 
 def transcript(episode: Episode, view: TextView | None) -> Transcript:
-    """Return the episode's first turns. Without a view, observations are shown as numbers."""
+    """Return the first turns of the episode. Without a view, observations are shown as numbers."""
     shown = min(SHOWN_TURNS, len(episode.turns))
     found = _transcript(episode, view, dict.fromkeys(range(1, shown + 1)))
     return replace(found, left_out=len(episode.turns) - shown)
 
 
 def newest(episode: Episode, view: TextView | None) -> Transcript:
-    """Return the last turns of a running episode, the newest first."""
+    """Return the last turns of a running episode, newest first."""
     last = len(episode.turns)
     return _transcript(episode, view, dict.fromkeys(range(last, max(0, last - NEWEST_TURNS), -1)))
 
@@ -60,7 +61,7 @@ def newest(episode: Episode, view: TextView | None) -> Transcript:
 def animation(
     episode: Episode, view: TextView | None, frames: Iterable[bytes], seconds: float
 ) -> Transcript:
-    """Return the start and all turns of the episode, each with its frame (a PNG file)."""
+    """Return the start and all turns of the episode, each with its frame (bytes of a PNG file)."""
     return replace(_transcript(episode, view, dict(enumerate(frames))), seconds=seconds)
 
 
@@ -114,7 +115,7 @@ def _situation(step: AgentStep, view: TextView | None) -> str:
     if isinstance(step.observation, str):
         return step.observation
     if view is not None:
-        # A record may contain anything: observations that do not fit are shown raw.
+        # Recorded data may be invalid: observations that the view cannot describe are shown raw.
         with suppress(LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
             return view.describe(step.agent, step.observation)
     return _plain(step.observation)

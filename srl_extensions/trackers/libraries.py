@@ -18,9 +18,7 @@ class Opening:
 
     config: LoggingConfig
     folder: Path
-    """Folder of the run."""
     name: str
-    """Name of the run in the library."""
     settings: Mapping[str, int | float | str]
     """Settings of the run by dotted name, such as "algorithm.name", without secrets."""
     step: int
@@ -44,7 +42,7 @@ class TrackerRun:
     close: Callable[[bool], object]
     """Function that sends pending records and ends the run, as complete if its argument is True."""
     hides_from: int | None = None
-    """First step whose earlier records the library hides from now on, or None."""
+    """First step from which the library hides the records of before the resume, or None."""
     with_step: bool = False
     """True if `step` is logged as a metric."""
 

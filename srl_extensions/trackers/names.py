@@ -60,10 +60,7 @@ def of_pass(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics of an evaluation by name, such as `eval/reward`.
-
-    Evaluations after a stage have names such as `eval/after_sft/reward`.
-    """
+    """Return the metrics of an evaluation by name: `eval/reward`, or `eval/after_sft/reward`."""
     section = f"eval/{when}" if when.startswith("after_") else "eval"
     whole = dict(measured)
     models, agents = whole.pop("per_model"), whole.pop("per_agent", {})
@@ -79,10 +76,7 @@ def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
-    """Return the settings in a tree of mappings and lists by dotted name, without secrets.
-
-    `path` is the dotted name of the tree.
-    """
+    """Return the settings in a tree of mappings and lists by dotted name, without secrets."""
     if isinstance(tree, list | tuple) and any(isinstance(entry, Mapping) for entry in tree):
         tree = dict(enumerate(tree))
     if isinstance(tree, Mapping) and tree:

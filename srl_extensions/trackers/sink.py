@@ -1,7 +1,4 @@
-"""Sink that sends the metrics of a run to all configured trackers.
-
-Each tracker has its own thread. A resumed run continues the runs in the trackers.
-"""
+"""Sink that sends the metrics of a run to all configured trackers, each in its own thread."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib.util import find_spec
@@ -56,12 +53,6 @@ def check(config: RunConfig) -> None:
 
 def open_sink(context: SinkContext) -> TrackerSink | None:
     """Open the configured trackers, and log those rows of a resumed run that they lack.
-
-    Args:
-        context: Configuration, folder and position of the run.
-
-    Returns:
-        The sink, or None if no trackers are configured.
 
     Raises:
         TrackerError: If a tracker cannot be opened, or trackers.json is damaged.
@@ -179,9 +170,8 @@ class TrackerThread:
         self.last, self._submitted = dict(last), dict(last)
         self._name, self._save = name, save
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
-        self._closing = self._given_up = False
+        self._closing = False
         self._lost = 0
-        """Number of records that could not be logged."""
         try:
             self.run = self._pool.submit(LIBRARIES[name], opening).result()
         except Exception as error:
@@ -195,12 +185,13 @@ class TrackerThread:
         seen = self._submitted.get(kind, (self.run.hides_from or 0) - 1)
         if step > seen:
             self._submitted[kind] = step
-            self._pool.submit(self._log, numbers, kind, step)
+            done = self._pool.submit(self._logged, numbers, kind, step)
+            done.add_done_callback(self._count_lost)
 
     def close(self, finished: bool) -> None:
         """Log the pending records and end the run. After a failure, pending records are dropped."""
         self._closing = True
-        self._pool.submit(self._attempt, self.run.close, finished)
+        self._pool.submit(self.run.close, finished).add_done_callback(self._has_failed)
         self._pool.shutdown()
         if self._lost:
             _LOG.warning(
@@ -208,27 +199,26 @@ class TrackerThread:
                 self._name, self._lost,
             )  # fmt: skip
 
-    def _log(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        if self._attempt(self.run.log, numbers, step):
-            self.last[kind] = step
-            self._attempt(self._save)
-        else:
-            self._lost += 1
+    def _logged(self, numbers: Mapping[str, float], kind: str, step: int) -> None:
+        self.run.log(numbers, step)
+        self.last[kind] = step
+        self._save()
 
-    def _attempt(self, call: Callable[..., object], *arguments: object) -> bool:
-        """Return True if the call succeeds. After a failure while closing, nothing is called."""
-        if self._given_up:
-            return False
-        try:
-            call(*arguments)
-        except Exception as error:  # noqa: BLE001 - libraries raise errors of any class
-            self._given_up = self._closing
-            if not self._lost:
-                _LOG.warning(
-                    "%s failed to log a record, the run continues: %s", self._name, one_line(error)
-                )
-            return False
-        return True
+    def _count_lost(self, future: Future[Any]) -> None:
+        failed = self._has_failed(future)  # This may cancel other records, which are counted, too.
+        self._lost += failed
+
+    def _has_failed(self, future: Future[Any]) -> bool:
+        if future.cancelled():
+            return True
+        error = future.exception()
+        if error is not None and not self._lost:
+            _LOG.warning(
+                "%s failed to log a record, the run continues: %s", self._name, one_line(error)
+            )
+        if error is not None and self._closing:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        return error is not None
 
 
 def one_line(error: BaseException) -> str:

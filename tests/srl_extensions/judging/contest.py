@@ -1,4 +1,4 @@
-"""A contest of two for tests: whoever plays the greater number wins a point off the other."""
+"""Test environment: of two agents, the one with the greater number wins a point."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Contest(ParallelEnv):
 
 
 class Number(PerAgentPolicy):
-    """Plays a number from `low` on, drawn evenly from `spread` numbers."""
+    """Policy that draws uniformly from `low` to `low + spread - 1`."""
 
     def __init__(self, low: int, spread: int = 1):
         self.low, self.spread = low, spread
@@ -63,5 +63,5 @@ class Number(PerAgentPolicy):
 
 
 def players(**policies):
-    """Player -> agent -> policy."""
+    """Return the policy of each player for both agents."""
     return {name: {"left": one, "right": one} for name, one in policies.items()}

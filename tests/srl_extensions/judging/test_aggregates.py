@@ -14,7 +14,7 @@ OURS = {"a": [0.1, 0.5, 0.9], "b": [0.2, 0.4, 3.0], "c": [0.6, 0.7, 1.1]}
 THEIRS = {"a": [0.1, 0.4], "b": [0.3, 0.3], "c": [0.0, 2.0]}
 
 
-def test_by_hand():
+def test_aggregates_by_hand():
     # Of .1 .2 .4 .5 .6 .7 .9 1.1 3 two are cut off at either end.
     assert interquartile_mean(OURS, 0).value == pytest.approx((0.4 + 0.5 + 0.6 + 0.7 + 0.9) / 5)
     # By task .5, 1.2, .8.
@@ -33,7 +33,7 @@ def test_the_probability_of_improvement_by_hand():
     assert found + back == pytest.approx(1.0)
 
 
-def test_intervals_hold_the_value_and_come_from_the_seed():
+def test_intervals_contain_the_value_and_depend_on_the_seed():
     for statistic in (interquartile_mean, mean, median, optimality_gap):
         first, again = (statistic(OURS, 0) for _ in range(2))
         assert first == again

@@ -9,7 +9,7 @@ from tests.srl_extensions.pages.synthetic_runs import OPTIMUM, UNIFORM, config, 
 
 
 def written(folder, mode, seed, share, **more):
-    """Write a run with a final reward at this share between uniform play and the optimum."""
+    """Write a run whose final reward is this share of the way from uniform play to the optimum."""
     options = {"environment": {"name": "coop_compete_v0", "options": more}} if more else {}
     reward = UNIFORM + share * (OPTIMUM - UNIFORM)
     told = config(mode, seed, **options)

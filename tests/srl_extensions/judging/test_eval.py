@@ -19,7 +19,7 @@ FEW = ["--episodes", "2", "--scenario", PAVLOV]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, tiny_folder):
-    """Kind -> a run's folder: of two full models, of two adapters."""
+    """Return the folders of two runs, one with full models and one with adapters."""
     from srl_train.config.yaml_file import from_tree
 
     def train(name, **models):
@@ -55,7 +55,7 @@ def evaluated(words, tmp_path):
 
 
 def seated(record):
-    """Who sat in agent_0, episode by episode."""
+    """Return the policy of agent_0 in each episode."""
     return [episode["seats"]["agent_0"] for episode in record["scores"][0]["episodes"]]
 
 
@@ -90,7 +90,7 @@ def test_the_embedded_model_is_scored(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["full", "adapters"])
-def test_the_models_of_a_run_are_dealt_in_order(kind, trained, tmp_path):
+def test_models_of_a_run_are_assigned_in_order(kind, trained, tmp_path):
     record = evaluated([*FEW, "--policy", str(trained[kind])], tmp_path)
     assert seated(record) == ["model_0", "model_1"]
     assert record["focal"]["kind"] == "run" and record["focal"]["constrained"]
@@ -109,7 +109,7 @@ def test_a_model_of_a_run_plays_as_its_folder(kind, trained, tmp_path):
 
 
 def test_an_adapter_plays_with_its_weights(trained, tmp_path):
-    """Not as its base does: the adapter is made strong enough to show."""
+    """The adapter is changed so that its answers differ from those of the base model."""
     from safetensors.torch import load_file, save_file
 
     changed = tmp_path / "run"
@@ -118,8 +118,8 @@ def test_an_adapter_plays_with_its_weights(trained, tmp_path):
     save_file({name: tensor + 0.5 for name, tensor in load_file(weights).items()}, weights)
     adapters = trained["adapters"]
 
-    def returns(who):
-        words = ["--episodes", "4", "--scenario", PAVLOV, "--policy", who]
+    def returns(policy):
+        words = ["--episodes", "4", "--scenario", PAVLOV, "--policy", policy]
         return [e["returns"] for e in evaluated(words, tmp_path)["scores"][0]["episodes"]]
 
     stronger = returns(f"{changed}:model_1")
@@ -188,7 +188,7 @@ def test_a_model_behind_an_api_has_sampling(capsys):
 
 @pytest.mark.parametrize("flag", ["--out", "--record"])
 def test_scores_are_printed_before_files_are_written(flag, tmp_path, capsys, monkeypatch):
-    """The disk is full by the end."""
+    """The disk is full when files are written."""
 
     def full(file):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -199,7 +199,7 @@ def test_scores_are_printed_before_files_are_written(flag, tmp_path, capsys, mon
     printed = capsys.readouterr()
     assert f"{PAVLOV} *" in printed.out and "written" not in printed.out
     assert printed.err.startswith(f"srl: error: {flag}") and "No space left" in printed.err
-    assert flag == "--record" or not list(tmp_path.iterdir()), "nor is half of it left"
+    assert flag == "--record" or not list(tmp_path.iterdir()), "a part of the file is left"
 
 
 def test_any_policy_plays_the_background(trained, tmp_path, capsys):

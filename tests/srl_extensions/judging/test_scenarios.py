@@ -33,7 +33,7 @@ QUIET = Scenario(
 
 @dataclass
 class Named:
-    """Always plays one action, under a name of its own."""
+    """Policy that always chooses one action, with a name."""
 
     name: str
     action: int = 1
@@ -46,14 +46,14 @@ class Named:
 
 
 class Failing(Named):
-    """Its backend fails."""
+    """Policy whose backend raises an error."""
 
     def act(self, seen, states):
         raise BackendError("the machine is on fire")
 
 
 class Writer(Named):
-    """Writes the same to everyone; `uniform` cannot write."""
+    """Policy that always writes the same answer."""
 
     def act(self, seen, states):
         return [Decision("Answer: 4", text="Answer: 4") for _ in seen], list(states)
@@ -78,7 +78,7 @@ def test_the_seed_determines_the_games():
     assert [e.seed for e in one.episodes] == [e.seed for e in against_other.episodes]
 
 
-def test_episodes_say_who_played_what():
+def test_episodes_record_policies_and_scenario():
     [episode] = play_scenario(QUIET, [Named("a"), Named("b", 0)], episodes=1)
     assert episode.seats == {
         "agent_0": "a", "agent_1": "always_compete", "agent_2": "b", "agent_3": "a",
@@ -95,14 +95,14 @@ def test_episodes_say_who_played_what():
         ("abcd", ["abc", "dab", "cda", "bcd"]),
     ],
 )
-def test_policies_are_dealt_in_order(names, seated):
+def test_policies_are_assigned_in_order(names, seated):
     result = score(QUIET, [Named(name) for name in names], episodes=4)
     dealt = ["".join(e.seats[seat] for seat in QUIET.focal) for e in result.episodes]
     assert dealt == seated
     assert set(result.focal) == set(names)
 
 
-def test_failed_episodes_are_counted_and_left_out():
+def test_failed_episodes_are_counted_and_excluded():
     result = score(PAIR, [Failing("broken"), Named("whole")], episodes=6)
     assert result.failed == 3 and result.focal == ("broken", "whole")
     whole = [e for e in result.episodes if e.failure is None]
@@ -128,7 +128,7 @@ def test_arguments_out_of_range_are_refused(call, says):
 
 
 @pytest.mark.parametrize("focal", ["uniform", None, [Always(1), "uniform"], Always])
-def test_other_objects_are_no_policy(focal):
+def test_objects_without_policy_methods_are_refused(focal):
     with pytest.raises(PolicyError, match="focal must be a policy"):
         score(PAIR, focal, episodes=2)
 
@@ -154,7 +154,7 @@ def test_every_scenario_can_be_played_and_scored(name):
     json.dumps(result.as_record(), allow_nan=False)
 
 
-def test_the_page_runs_and_explains_every_key(capsys):
+def test_documentation_runs_and_explains_every_outcome(capsys):
     docs = Path(__file__).parents[3] / "docs"
     page = (docs / "environments" / "scenarios.md").read_text(encoding="utf-8")
     [code] = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)

@@ -21,7 +21,7 @@ DIGITS = scenario("math_v0.one_digit_unseen")
 
 @dataclass
 class Pupil:
-    """Adds and subtracts, and is wrong as often as not."""
+    """Policy that adds and subtracts, with a wrong answer in half of the cases."""
 
     name: str = "pupil"
     right: float = 0.5
@@ -41,7 +41,7 @@ class Pupil:
 
 
 class Broken(Pupil):
-    """Its backend fails."""
+    """Policy whose backend raises an error."""
 
     def act(self, seen, states):
         raise BackendError("the machine is on fire")
@@ -86,7 +86,7 @@ def test_shares_and_estimates_follow_the_counts():
 
 
 def test_intervals_are_over_problems():
-    """Whoever solves a problem always or never has learned nothing from more samples."""
+    """More samples do not narrow intervals if each problem is always or never solved."""
 
     class Certain(Pupil):
         def answer(self, told, rng):

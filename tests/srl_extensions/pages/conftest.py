@@ -1,4 +1,4 @@
-"""A browser, and the live page's server as a process of its own."""
+"""Fixtures: a browser, and the server of the live page in a separate process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
-    """`srl` with these arguments, its output in a pipe."""
+    """Start `srl` with these arguments and its output in a pipe."""
     return subprocess.Popen(
         [sys.executable, "-m", "srl_train.cli", *map(str, arguments)],
         cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -26,14 +26,14 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """End it, and close its pipe."""
+    """Terminate the process, and close its pipe."""
     process.terminate()
     process.communicate(timeout=60)
 
 
 @contextlib.contextmanager
 def watching(*arguments: object, port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """(address, process) of `srl watch`."""
+    """Yield the address and the process of `srl watch`."""
     process = start("watch", *arguments, "--port", port)
     try:
         told = ""
@@ -47,7 +47,7 @@ def watching(*arguments: object, port: int = 0) -> Iterator[tuple[str, subproces
 
 
 class Watched:
-    """A page, and everything that went wrong on it."""
+    """Browser page with its errors and requests."""
 
     def __init__(self, page) -> None:
         self.page = page
@@ -71,7 +71,7 @@ def browser():
 
 @pytest.fixture
 def open_page(browser):
-    """Opens a page of a size in a context of its own."""
+    """Return a function that opens an address in a new browser context."""
     with contextlib.ExitStack() as contexts:
 
         def opened(address: str, width: int = 1100, height: int = 900) -> Watched:

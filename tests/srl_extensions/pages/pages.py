@@ -1,4 +1,4 @@
-"""Pages read back: the document inside, and what a browser makes of it."""
+"""Helpers to read pages: the document in a file, and the page as a browser draws it."""
 
 import json
 import re
@@ -13,13 +13,13 @@ _DATA = re.compile(r'<script type="application/json" id="document">(.*?)</script
 
 
 def document(path: Path) -> dict:
-    """The document of a page."""
+    """Return the document in an HTML file."""
     [data] = _DATA.findall(path.read_text("utf-8"))
     return json.loads(data)
 
 
 def words(value: object) -> str:
-    """Every text of (a part of) a document, in order, spaces folded."""
+    """Return all texts of (a part of) a document in order, joined by single spaces."""
     return " ".join(" ".join(_texts(value)).split())
 
 
@@ -36,7 +36,7 @@ def _texts(value: object):
 
 
 def blocks(value: object, kind: str):
-    """Every block of a kind, wherever it stands."""
+    """Yield all blocks of a kind in (a part of) a document."""
     if isinstance(value, list):
         for entry in value:
             yield from blocks(entry, kind)
@@ -48,7 +48,7 @@ def blocks(value: object, kind: str):
 
 
 class Drawn(HTMLParser):
-    """The page as a browser has drawn it: its elements, attributes and text."""
+    """Parsed HTML: tags, attributes and text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Drawn(HTMLParser):
 
 
 def in_a_browser(path: Path, scratch: Path) -> tuple[Drawn, list[str]]:
-    """(what Chromium draws, what its console says), without any network."""
+    """Return the page as Chromium draws it, and the messages of its console."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no Chromium on this machine")

@@ -1,4 +1,4 @@
-"""Run folders as training leaves them, written in milliseconds."""
+"""Synthetic run folders, equal in form to those of training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNIFORM, OPTIMUM = 0.7625, 0.85
 
 
 def row(number: int, models: int = 4, rounds: int = 40, **environment: Any) -> dict[str, Any]:
-    """One round of a run that learns from uniform play towards the optimum."""
+    """Return the row of a round of a run that improves from uniform play towards the optimum."""
     noise = np.random.default_rng(number)
     learned = 1 - math.exp(-4 * number / rounds)
     raw = UNIFORM + (OPTIMUM - UNIFORM) * learned
@@ -46,7 +46,7 @@ def row(number: int, models: int = 4, rounds: int = 40, **environment: Any) -> d
 
 
 def stage_row(number: int, stage: str, done: int, models: int = 4) -> dict[str, Any]:
-    """One pass of a stage, whose loss falls from .6 by .2 a pass."""
+    """Return the row of a pass of a stage, whose loss falls by 0.2 per pass."""
     losses = [0.7 - 0.2 * done, 0.5 - 0.2 * done]
     return {
         "round": number,
@@ -90,7 +90,7 @@ def episode(
     failure: str | None = None,
     environment: str = "coop_compete_v0",
 ) -> Episode:
-    """Four seats; `answer` gives a seat's text, and every text but 'cooperate' is a failure."""
+    """Return an episode of four agents; answers other than 'cooperate' are parse failures."""
     seats = {f"agent_{i}": f"model_{i}@3" for i in range(4)}
 
     def step(turn: int, seat: int) -> AgentStep:
@@ -115,7 +115,7 @@ def episode(
 
 
 def config(mode: str = "cooperative", seed: int = 0, **more: Any) -> dict[str, Any]:
-    """The parsed config.yaml of such a run."""
+    """Return the configuration of a synthetic run."""
     return {
         "environment": {"name": "coop_compete_v0", "options": {"max_cycles": 16}},
         "models": {"count": 4, "base": "tiny"},
@@ -134,7 +134,7 @@ def write_run(
     stage_rows: Sequence[dict[str, Any]] = (),
     **summary: Any,
 ) -> Path:
-    """A finished run's folder."""
+    """Write the folder of a finished run."""
     rows = [row(number) for number in range(40)] if rows is None else rows
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump(told or config(), sort_keys=False))

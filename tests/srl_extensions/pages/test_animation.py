@@ -1,4 +1,4 @@
-"""Animations hold every frame and every word."""
+"""Animations contain all frames and texts."""
 
 import base64
 import io
@@ -46,13 +46,13 @@ def test_without_pillow_the_extra_is_named(tmp_path, monkeypatch):
     assert not (tmp_path / "game").exists()
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path):
+def test_unwritable_file_raises(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunFolderError, match="cannot write"):
         to_html(iter(some_frames()), tmp_path / "file" / "x")
 
 
-def test_a_page_holds_all_frames_and_words(tmp_path):
+def test_page_contains_all_frames_and_texts(tmp_path):
     view = registry.make("coop_compete_v0").text_view
     path = tmp_path / "game.html"
     write_html(an_episode("I think\ncooperate"), some_frames(), path, 0.5, view=view)

@@ -1,4 +1,4 @@
-"""Reports and comparisons: the documents in them, and the files they stand in."""
+"""Reports of runs: the documents and their HTML files."""
 
 import sys
 from dataclasses import replace
@@ -52,7 +52,7 @@ def test_a_report_shows_everything(tmp_path):
     assert "incomplete" not in page
 
 
-def test_seats_are_shown_in_the_words_of_the_environment(tmp_path):
+def test_observations_and_rules_are_shown_as_text(tmp_path):
     page = told_by(write_report(write_run(tmp_path / "run")))
     view = registry.make("coop_compete_v0", max_cycles=16).unwrapped.text_view
     step = episode().turns[1][0]
@@ -60,7 +60,7 @@ def test_seats_are_shown_in_the_words_of_the_environment(tmp_path):
     assert " ".join(view.rules("agent_0").split()) in page
 
 
-def test_no_text_leaves_its_cell(tmp_path):
+def test_html_in_texts_is_escaped(tmp_path):
     sample = episode(answer=lambda turn, seat: ATTACK, failure=f"BackendError: {ATTACK}")
     [first, *others] = sample.turns[0]
     first = replace(first, messages=((ATTACK, ATTACK),), observation=ATTACK)
@@ -72,7 +72,7 @@ def test_no_text_leaves_its_cell(tmp_path):
     assert len(list(blocks(document(path), "transcript"))) == 2
 
 
-def test_parse_failures_are_told_with_the_default_that_was_played():
+def test_transcript_shows_parse_failures():
     shown = transcript(
         episode(3, lambda turn, seat: "I pass" if (turn, seat) == (1, 2) else None), None
     )
@@ -83,7 +83,7 @@ def test_parse_failures_are_told_with_the_default_that_was_played():
 
 @pytest.fixture
 def judged(tmp_path, monkeypatch):
-    """A run of debates whose configuration names code, which leaves a file behind."""
+    """Yield a debate run whose configuration names code that creates a file."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "judge_of_others.py").write_text(
         "from pathlib import Path\n"
@@ -96,7 +96,7 @@ def judged(tmp_path, monkeypatch):
     sys.modules.pop("judge_of_others", None)
 
 
-def test_a_report_runs_no_code_that_the_run_names(judged, tmp_path):
+def test_report_runs_code_of_the_run_only_if_trusted(judged, tmp_path):
     text = told_by(write_report(judged))
     assert "shown as numbers: 'judge: judge_of_others:judge' is code" in text
     assert not (tmp_path / "ran").exists()
@@ -121,20 +121,20 @@ def test_failed_episodes_and_winners_are_shown(tmp_path):
         ("competitive", "not the objective of this mode"),
     ],
 )
-def test_the_way_to_the_optimum_is_told_where_it_is_gone(tmp_path, mode, said):
+def test_gap_to_the_optimum_is_shown_for_modes_that_train_for_it(tmp_path, mode, said):
     folder = write_run(tmp_path / "run", told=config(mode))
     text = told_by(write_report(folder))
     assert said in text and ("closed 97.7 %" in text) is (mode == "cooperative")
 
 
 @pytest.mark.parametrize("gone", ["metrics.jsonl", "summary.json", "config.yaml"])
-def test_a_partial_run_gets_a_partial_report(tmp_path, gone):
+def test_report_names_missing_files(tmp_path, gone):
     folder = write_run(tmp_path / "run")
     (folder / gone).rename(tmp_path / "away")
     assert "This report is incomplete" in told_by(write_report(folder))
 
 
-def test_a_run_of_stages_alone_has_a_report_of_its_own(tmp_path, capsys):
+def test_report_of_a_run_without_rounds(tmp_path, capsys):
     measured = {"raw_reward": 0.8, "standard_error": 0.002, "episodes": 64, "per_model": {}}
     folder = write_run(
         tmp_path / "run", rows=[], told=config(rounds=0, sft={"epochs": 2}, dpo={"epochs": 1}),
@@ -151,7 +151,7 @@ def test_a_run_of_stages_alone_has_a_report_of_its_own(tmp_path, capsys):
         "after sft 0.8123 0.002",
     ):
         assert said in page, said
-    # Nothing is told of rounds that were never meant to be played.
+    # The configuration plans no rounds.
     assert "incomplete" not in page and "Failed episodes" not in page
     assert sections(folder / "report.html") == [
         "Training on data", "Reward", "Models", "Sample episodes", "Configuration",

@@ -1,4 +1,4 @@
-"""The live page in a real browser, beside a real run."""
+"""Live page of a real run in a real browser."""
 
 import json
 import re
@@ -26,12 +26,12 @@ TRAINING = {
 
 
 def rounds_told(text):
-    """The number of rounds that are over, as the page has it."""
+    """Return the number of complete rounds in the text of the page."""
     found = re.search(r"round (\d+) of", text)
     return int(found[1]) if found else 0
 
 
-def test_a_run_is_watched_from_before_it_begins(tmp_path, open_page):
+def test_watching_a_run_before_during_and_after_a_server_restart(tmp_path, open_page):
     config, folder = tmp_path / "run.yaml", tmp_path / "runs" / "live"
     config.write_text(yaml.safe_dump(TRAINING))
     with watching(tmp_path / "runs") as (address, server):
@@ -62,7 +62,7 @@ def test_a_run_is_watched_from_before_it_begins(tmp_path, open_page):
 
 
 def seconds_behind(page, metrics):
-    """How long it takes from the end of the next round until the page shows it."""
+    """Return the seconds from the end of the next round until the page shows this round."""
     known = len(metrics.read_bytes().splitlines())
     while len(metrics.read_bytes().splitlines()) <= known:
         time.sleep(0.01)
@@ -74,7 +74,7 @@ def seconds_behind(page, metrics):
     return time.monotonic() - began
 
 
-def test_twenty_thousand_rounds_are_light_for_tab_and_server(tmp_path, open_page):
+def test_memory_with_twenty_thousand_rounds(tmp_path, open_page):
     """Tab and server need less than 200 MB each, and new rows appear."""
     folder = write_run(tmp_path / "run", rows=[row(n, rounds=20_000) for n in range(20_000)])
     with watching(folder) as (address, server):
@@ -90,7 +90,7 @@ def test_twenty_thousand_rounds_are_light_for_tab_and_server(tmp_path, open_page
 
 
 def memory_of_tab(page):
-    """Megabytes of the tab's JavaScript."""
+    """Return the size of the tab's JavaScript heap in megabytes."""
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable")
     found = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
@@ -116,7 +116,7 @@ def test_no_page_scrolls_sideways(tmp_path, open_page, size):
             assert watched.wrong == []
 
 
-def test_hostile_words_do_nothing(tmp_path, open_page):
+def test_hostile_text_on_the_live_page(tmp_path, open_page):
     huge = HOSTILE + "x" * 200_000 + "\u202e" * 100
     rows = [row(number) | {"warnings": [HOSTILE], "mode": HOSTILE} for number in range(3)]
     for one in rows:
@@ -142,7 +142,7 @@ def test_hostile_words_do_nothing(tmp_path, open_page):
         assert all(asked.startswith(address) for asked in watched.asked)
 
 
-def test_the_token_leaves_the_address(tmp_path, open_page, monkeypatch):
+def test_browser_exchanges_the_token_for_a_cookie(tmp_path, open_page, monkeypatch):
     monkeypatch.setenv("SRL_WATCH_TOKEN", "a-token-of-the-test")
     write_run(tmp_path / "runs" / "one")
     with watching(tmp_path / "runs") as (address, _):

@@ -1,4 +1,4 @@
-"""Run folders are read while they grow, in bounded memory, and nothing outside of their root."""
+"""Run folders of the live page: growing files, thinning, and links out of the root."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def root(tmp_path):
 
 
 def watched(folder):
-    """Return the run in the folder, read now."""
+    """Return the run in the folder after a first read."""
     run = WatchedRun(folder, folder.parent)
     run.refresh()
     return run
@@ -43,9 +43,7 @@ def test_links_out_of_the_root_and_pipes_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("swapped", ["", "run", "run/episodes", "run/episodes/file"])
-def test_a_component_swapped_for_a_link_during_the_read_gives_no_file_outside(
-    tmp_path, monkeypatch, swapped
-):
+def test_component_replaced_by_a_link_during_the_read_is_refused(tmp_path, monkeypatch, swapped):
     root, outside = tmp_path.resolve() / "root", tmp_path.resolve() / "outside"
     for top, content in ((root, "own"), (outside, "secret")):
         (top / "run" / "episodes").mkdir(parents=True)
@@ -64,7 +62,7 @@ def test_a_component_swapped_for_a_link_during_the_read_gives_no_file_outside(
         open_beneath(root / "run" / "episodes" / "file", root)
 
 
-def test_of_long_runs_some_rounds_are_read(root, monkeypatch):
+def test_long_runs_are_thinned(root, monkeypatch):
     monkeypatch.setattr(live_runs, "MOST_ROWS", 8)
     rows = [row(number) for number in range(21)]
     rows[5]["warnings"] = ["two games failed"]
@@ -85,7 +83,7 @@ def test_a_watched_run_equals_a_loaded_run(root):
     assert run.version == 1
 
 
-def test_rounds_are_read_as_they_end_and_again_if_the_run_was_resumed(root):
+def test_new_and_resumed_rounds_are_read(root):
     folder = write_run(root / "run", rows=[row(0), row(1)])
     run = watched(folder)
     for number, expected in ((2, [0, 1, 2]), (1, [0, 1])):
@@ -98,7 +96,7 @@ def test_rounds_are_read_as_they_end_and_again_if_the_run_was_resumed(root):
         assert run.record.rounds == expected
 
 
-def test_a_damaged_run_says_what_is_damaged(root):
+def test_live_page_names_the_damaged_line(root):
     folder = write_run(root / "run", rows=[row(0)])
     with (folder / "metrics.jsonl").open("a") as file:
         file.write(f"no json\n{json.dumps(row(2))}\n")
@@ -109,7 +107,7 @@ def test_a_damaged_run_says_what_is_damaged(root):
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "config.yaml", "summary.json"])
-def test_no_link_out_of_the_folder_is_followed(root, name):
+def test_links_out_of_the_folder_are_refused(root, name):
     elsewhere = write_run(root / "elsewhere" / "run")
     folder = write_run(root / "watched" / "run")
     (folder / name).rename(root / "away")
@@ -124,7 +122,7 @@ def test_no_link_out_of_the_folder_is_followed(root, name):
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "playing.jsonl", "config.yaml", "summary.json"])
 @pytest.mark.parametrize("kind", ["circle", "pipe", "folder", "endless"])
-def test_files_that_are_not_plain_files_are_not_read(root, name, kind):
+def test_special_files_are_refused(root, name, kind):
     folder = write_run(root / "run", rows=[row(0)])
     path = folder / name
     path.unlink(missing_ok=True)

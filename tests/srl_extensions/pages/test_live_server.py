@@ -60,12 +60,12 @@ def test_the_page_loads_its_own_scripts_and_nothing_else(client):
         "/document?run=two", "/document?run=../runs/one", "/document?run=/etc",
     ],
 )  # fmt: skip
-def test_what_is_not_served_is_not_found(client, path):
+def test_other_paths_are_not_found(client, path):
     assert client.get(path).status_code == 404
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
-def test_it_is_read_only(client, method):
+def test_server_is_read_only(client, method):
     assert client.request(method, "/").status_code == 405
 
 
@@ -83,7 +83,7 @@ def test_other_names_of_this_host_are_refused(runs, host, code):
     assert client.get("/", headers={"host": host}).status_code == code
 
 
-def test_the_token_opens_the_page_and_leaves_the_address(runs):
+def test_token_is_exchanged_for_a_cookie(runs):
     client = TestClient(server([runs], token=TOKEN).config.app, base_url="http://127.0.0.1")
     for path in ("/", "/assets/page.js", "/document", f"/document?token={TOKEN}", "/?token=x"):
         assert client.get(path).status_code == 401

@@ -1,4 +1,4 @@
-"""The page draws its document in a browser, runs nothing else and asks for nothing."""
+"""Pages in a browser: drawing, blocked scripts and no requests."""
 
 import base64
 import hashlib
@@ -44,7 +44,7 @@ def turn(number, steps, frame=None):
 
 
 def everywhere(text: str) -> Document:
-    """A document of all blocks, with the text in every place that takes one."""
+    """Return a document with all kinds of blocks and `text` in each text field."""
     line = Line(text, [0, 1, 2], [0.1, 0.5, float("nan")])
     step = dict.fromkeys(("agent", "player", "saw", "answer", "failure", "action", "reward"), text)
     step |= {"heard": [(text, text)], "asked": True}
@@ -68,7 +68,7 @@ def everywhere(text: str) -> Document:
 
 
 @pytest.mark.browser
-def test_hostile_text_stays_text_in_every_place(tmp_path):
+def test_hostile_text_is_never_markup(tmp_path):
     path = write_page(everywhere(HOSTILE), tmp_path / "page.html")
     harmless = write_page(everywhere("harmless words"), tmp_path / "harmless.html")
     drawn, said = in_a_browser(path, tmp_path / "browser")
@@ -82,7 +82,7 @@ def test_hostile_text_stays_text_in_every_place(tmp_path):
 
 
 @pytest.mark.browser
-def test_a_report_is_drawn_without_complaint(tmp_path):
+def test_report_is_drawn_without_console_messages(tmp_path):
     stages = [stage_row(0, "sft", 0), stage_row(1, "sft", 1)]
     path = write_report(write_run(tmp_path / "a", stage_rows=stages))
     drawn, said = in_a_browser(path, tmp_path / "browser")
@@ -93,7 +93,7 @@ def test_a_report_is_drawn_without_complaint(tmp_path):
 
 
 @pytest.mark.browser
-def test_lines_are_smoothed_and_named_with_their_last_value(tmp_path):
+def test_lines_are_smoothed_and_legends_have_the_last_value(tmp_path):
     values = [0.0, 1.0] * 20
     panels = [
         Panel("noisy", [Line("mean", range(40), values)]),
@@ -106,7 +106,7 @@ def test_lines_are_smoothed_and_named_with_their_last_value(tmp_path):
 
 
 @pytest.mark.browser
-def test_what_is_not_the_pages_own_is_not_run(tmp_path):
+def test_foreign_scripts_are_blocked(tmp_path):
     text = html(everywhere("x")).replace("<main>", "<main><script>console.log('ran')</script>")
     (tmp_path / "page.html").write_text(text)
     _, said = in_a_browser(tmp_path / "page.html", tmp_path / "browser")
@@ -114,7 +114,7 @@ def test_what_is_not_the_pages_own_is_not_run(tmp_path):
 
 
 @pytest.mark.browser
-def test_frames_are_played_and_stepped_through(tmp_path):
+def test_animation_controls(tmp_path):
     turns = [turn(number, [], b"%d" % number) for number in range(4)]
     text = html(Document("", "", [Transcript("", None, [], turns, 0, 0.001)]))
     clicks = """
@@ -145,7 +145,7 @@ def test_every_kind_of_block_has_a_drawing_function():
     assert drawn == {kind for kind in kinds if f'"kind":"{kind}"' in data}
 
 
-def test_the_policy_names_the_pages_own_scripts_and_styles_only():
+def test_content_security_policy_allows_only_the_assets():
     text = html(everywhere(HOSTILE))
     [policy] = re.findall(r'Content-Security-Policy" content="([^"]+)"', text)
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
@@ -158,7 +158,7 @@ def test_the_policy_names_the_pages_own_scripts_and_styles_only():
     assert "unsafe" not in policy and "http" not in policy
 
 
-def test_no_text_ends_the_element_that_holds_the_document():
+def test_json_cannot_end_its_script_element():
     data = to_json(everywhere(HOSTILE))
     assert not set(data) & set("<>&\u2028\x1b\u202e") and data.isascii()
     assert EVIL in json.loads(data)["title"]
@@ -166,7 +166,7 @@ def test_no_text_ends_the_element_that_holds_the_document():
     assert Drawn(html(everywhere(HOSTILE))).tags == Drawn(html(everywhere("x"))).tags
 
 
-def test_the_page_takes_nothing_from_elsewhere_and_holds_the_charts_licence():
+def test_page_makes_no_requests_and_has_the_license_of_uplot():
     text = html(everywhere("x"))
     assert "Copyright (c) 2022 Leon Sorokin" in text
     linked = set(re.findall(r'https?://[^\s"\'<)]+', text))

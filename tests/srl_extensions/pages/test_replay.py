@@ -1,4 +1,4 @@
-"""`srl replay`: a record is checked, and becomes an animation."""
+"""`srl replay`: verification of records, and animations."""
 
 import json
 
@@ -14,7 +14,7 @@ from tests.srl_extensions.pages.pages import blocks, document
 
 @pytest.fixture
 def record(tmp_path):
-    """Two games of five turns, where a run keeps its sample episodes."""
+    """Return a file of sample episodes with two episodes of five turns."""
 
     def game():
         return registry.make("coop_compete_pair_v0", max_cycles=5)
@@ -28,10 +28,10 @@ def record(tmp_path):
 
 def test_a_record_is_checked(record, capsys):
     assert cli.main(["replay", str(record), "--episode", "1"]) == 0
-    assert capsys.readouterr().out == f"{record}, episode 1: 5 turns played again as recorded\n"
+    assert capsys.readouterr().out == f"{record}, episode 1: 5 turns replayed, as recorded\n"
 
 
-def test_of_a_run_the_newest_episodes_are_taken(record, capsys):
+def test_replay_of_a_run_uses_its_newest_episodes(record, capsys):
     assert cli.main(["replay", str(record.parents[1])]) == 0
     assert f"{record}, episode 0" in capsys.readouterr().out
 
@@ -66,7 +66,7 @@ def test_a_tampered_record_is_refused_and_leaves_no_file(record, tmp_path, capsy
     assert not out.exists()
 
 
-def test_code_that_a_record_names_runs_where_it_is_trusted_only(record, capsys):
+def test_code_named_by_a_record_requires_trust(record, capsys):
     own = {"variant": "pair", "num_agents": 2, "max_cycles": 5}
     made = {"name": "srl_envs.games.coop_compete:parallel_env", "options": own}
     tamper(record, lambda episode: episode.update(made_as=made))
@@ -77,7 +77,7 @@ def test_code_that_a_record_names_runs_where_it_is_trusted_only(record, capsys):
     assert cli.main(["replay", str(record), "--trust"]) == 0
 
 
-def test_no_link_beside_the_file_is_followed(record, tmp_path):
+def test_output_replaces_a_link_instead_of_its_target(record, tmp_path):
     name = "game.html"
     mine, folder = tmp_path / "mine.txt", tmp_path / "of_others"
     mine.write_text("precious")

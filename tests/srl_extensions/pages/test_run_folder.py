@@ -1,4 +1,4 @@
-"""Complete parts of run folders are read; the headline has the part of the optimum learned."""
+"""Reader of run folders, and the headline of a run."""
 
 import os
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_a_missing_file_is_noted(tmp_path, gone, note):
     assert note in " ".join(load(folder).notes)
 
 
-def test_the_torn_last_line_of_a_running_run_is_left_out(tmp_path):
+def test_incomplete_last_row_is_ignored(tmp_path):
     folder = write_run(tmp_path / "run", rows=few(3))
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"round": 3, "env')
@@ -79,7 +79,7 @@ ROUND = '{{"round": {}, "environment": {{{}}}, "models": {{{}}}, "a": 1{}}}\n'
         ("stages.jsonl", '{"round": 0, "stage": "sft", "models": 3}\n', "line 1: models"),
     ],
 )
-def test_damage_is_told_in_one_line(tmp_path, name, content, says):
+def test_damaged_files_are_reported_in_one_line(tmp_path, name, content, says):
     folder = write_run(tmp_path / "run")
     (folder / name).write_text(content)
     with pytest.raises((RunFolderError, MetricsError), match=says) as told:
@@ -89,7 +89,7 @@ def test_damage_is_told_in_one_line(tmp_path, name, content, says):
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "stages.jsonl", "summary.json", "config.yaml"])
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
-def test_what_is_no_plain_file_is_not_read(tmp_path, name, make):
+def test_links_folders_and_pipes_are_refused(tmp_path, name, make):
     folder = write_run(tmp_path / "run", rows=[])
     (folder / name).unlink(missing_ok=True)
     make(folder / name)
@@ -123,7 +123,7 @@ def measured(reward, error=0.001):
         (measured(0.7937, None), measured(0.8437, None), "cooperative", "the optimum is 0.8500"),
     ],
 )
-def test_nothing_is_called_learned_where_nothing_was(tmp_path, before, after, mode, said):
+def test_headline_without_significant_gain(tmp_path, before, after, mode, said):
     evaluation = {"before": before, "after": after}
     folder = write_run(tmp_path / "run", rows=[], told=config(mode), evaluation=evaluation)
     told = " ".join(in_words(load(folder)))
@@ -131,7 +131,7 @@ def test_nothing_is_called_learned_where_nothing_was(tmp_path, before, after, mo
     assert "closed" not in told and "nan" not in told
 
 
-def test_the_headline_is_the_evaluations_where_there_are_some(tmp_path):
+def test_headline_uses_the_evaluations(tmp_path):
     run = load(write_run(tmp_path / "run"))
     assert (headline(run).before, headline(run).after) == (0.763, 0.848)
     assert in_words(run) == [

@@ -1,4 +1,4 @@
-"""Rows as a run passes them to trackers, and runs that fail and are resumed."""
+"""Rows that a run passes to trackers, and a run that fails and is resumed."""
 
 import time
 from contextlib import suppress
@@ -52,8 +52,7 @@ EVALUATION = {
 
 
 def cut_off(config, folder: Path, seconds: float = 0.0) -> None:
-    """A run that fails in its third round, its newest checkpoint being after the second, and goes
-    on so many seconds later."""
+    """Run until an error in the third round, and resume from the second round after `seconds`."""
     trainer = Trainer(config, folder)
     taken = trainer._recorder.round
 

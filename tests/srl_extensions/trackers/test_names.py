@@ -49,7 +49,7 @@ def test_a_pass_and_evaluations():
         ("x" * 300, "x" * 80),
     ],
 )
-def test_names_of_others(name, segment):
+def test_segments_are_valid_in_all_libraries(name, segment):
     assert names.segment(name) == segment
 
 
@@ -76,7 +76,7 @@ def test_settings_by_dotted_names_without_secrets():
         {"own": {"url": f"http://host/?key={SECRET}"}}, {"own": [f"http://me:{SECRET}@host"]},
     ],
 )  # fmt: skip
-def test_no_secret_is_among_the_settings_however_deep(tree):
+def test_secrets_at_any_depth_are_removed_from_settings(tree):
     assert SECRET not in str(names.of_settings(tree))
 
 
@@ -85,6 +85,6 @@ def test_no_secret_is_among_the_settings_however_deep(tree):
     [f"Authorization: Bearer {SECRET}", f"api_key: {SECRET}", f"{{'token': '{SECRET}'}}",
      f'{{"api_key":"{SECRET}"}}', f"HF_TOKEN={SECRET}&more", f"password: {SECRET}"],
 )  # fmt: skip
-def test_no_secret_is_in_what_is_told_of_an_error(words):
+def test_secrets_are_removed_from_error_messages(words):
     assert SECRET not in names.without_secrets(words)
     assert names.without_secrets("KeyError: 'reward'") == "KeyError: 'reward'"

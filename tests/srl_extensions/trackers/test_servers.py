@@ -1,4 +1,4 @@
-"""Runs as Trackio, Weights & Biases and MLflow record them, read back from their own files."""
+"""Runs in Trackio, Weights & Biases and MLflow, read from the files of these libraries."""
 
 import json
 import math
@@ -28,7 +28,7 @@ def on_this_machine(tmp_path, monkeypatch):
 
 
 def cut_off_with(tracker, short_run, tmp_path, **logging):
-    """The rows of a run that was cut off and went on."""
+    """Return the rows of a run that was interrupted and resumed."""
     logging = CUT | {"trackers": [tracker]} | logging
     config = short_run(rounds=4, checkpoints__every=2, logging=logging)
     # W&B calls the folders of an offline run's sittings by the second.
@@ -74,7 +74,7 @@ def trackio_logs(name, project="core-srl"):
 
 @pytest.fixture
 def trackio_here(tmp_path, monkeypatch):
-    """Trackio's database, which it finds once, when it is imported."""
+    """Set the folder of Trackio's database, which Trackio determines when imported."""
     import trackio
     from trackio import sqlite_storage, utils
 
@@ -93,7 +93,7 @@ def test_trackio(short_run, tmp_path, trackio_here):
     assert [log["step"] for log in logs if "eval/reward" in log] == [0, 4]
 
 
-def test_two_runs_of_one_name_in_trackio_stay_apart(tmp_path, trackio_here):
+def test_trackio_runs_of_the_same_name_are_separate(tmp_path, trackio_here):
     for number in range(2):
         trackers = TrackerSink(opening(tmp_path / str(number), trackers=["trackio"]), {}, 5)
         trackers.write(round_row(number))
@@ -103,7 +103,7 @@ def test_two_runs_of_one_name_in_trackio_stay_apart(tmp_path, trackio_here):
 
 
 def wandb_records(folder):
-    """What W&B wrote offline, in order: LevelDB's log format, with a header of its own."""
+    """Yield the records in W&B's offline files, which are LevelDB logs with another header."""
     from wandb.proto.wandb_internal_pb2 import Record
 
     for path in sorted(folder.glob("wandb/offline-run-*/*.wandb")):
@@ -122,7 +122,7 @@ def wandb_records(folder):
 
 
 def wait_for_exits(folder, count, seconds=30.0):
-    """Wait until W&B's own process has written the end of so many runs."""
+    """Wait until W&B's process has written the end of `count` runs."""
     until = time.monotonic() + seconds
     kinds = []
     while kinds.count("exit") < count and time.monotonic() < until:

@@ -20,7 +20,7 @@ from tests.srl_extensions.trackers.recorded import (
 
 
 class Kept:
-    """Remembers what it is handed, and fails where it is told to."""
+    """Tracker run that stores its records, and raises an error while `failing` is set."""
 
     hides_from = None
 
@@ -92,7 +92,7 @@ def test_a_failure_is_a_warning_and_is_counted(tmp_path, kept, caplog):
     assert json.loads((tmp_path / FILE).read_text())["wandb"]["last"] == {"train": 8}
 
 
-def test_what_waits_for_a_dead_server_is_given_up_at_the_end(tmp_path, kept, caplog):
+def test_pending_records_of_a_dead_server_are_dropped_at_the_end(tmp_path, kept, caplog):
     trackers = of(tmp_path)
     waiting, tries = threading.Event(), []
 
@@ -109,7 +109,7 @@ def test_what_waits_for_a_dead_server_is_given_up_at_the_end(tmp_path, kept, cap
     assert tries == [5] and "lacks 5" in caplog.text
 
 
-def test_a_run_cut_off_is_recorded_once(short_run, tmp_path, kept):
+def test_resumed_run_logs_each_step_once(short_run, tmp_path, kept):
     logging = {"trackers": ["wandb"], "evaluation_episodes": 2}
     cut_off(short_run(rounds=4, checkpoints__every=2, logging=logging), tmp_path / "run")
     first, second = kept
@@ -122,7 +122,7 @@ def test_a_run_cut_off_is_recorded_once(short_run, tmp_path, kept):
     assert second.got == [("train", 3), ("eval", 4), ("closed", True)]
 
 
-def test_one_that_cannot_be_opened_is_told_before_training(short_run, tmp_path, monkeypatch):
+def test_tracker_that_cannot_be_opened_raises_before_training(short_run, tmp_path, monkeypatch):
     def refused(opening):
         raise ValueError("no key for https://me:pw@host;\nlog in")
 
@@ -137,7 +137,7 @@ def test_one_that_cannot_be_opened_is_told_before_training(short_run, tmp_path, 
     assert not (tmp_path / "metrics.jsonl").exists()
 
 
-def test_a_missing_package_is_told_before_anything_is_loaded(monkeypatch, short_run, tmp_path):
+def test_missing_package_raises_before_training(monkeypatch, short_run, tmp_path):
     monkeypatch.setattr(sink, "find_spec", lambda name: None)
     trainer = Trainer(short_run(logging__trackers=["mlflow"]), tmp_path)
     with pytest.raises(TrackerError, match=r'pip install "core-srl\[mlflow\]"'):

@@ -16,7 +16,7 @@ def scalars(events, tag):
     return [(one.step, one.value) for one in events.Scalars(tag)]
 
 
-def test_a_run_cut_off_has_every_round_once(short_run, tmp_path):
+def test_resumed_run_has_each_round_once(short_run, tmp_path):
     logging = {"trackers": ["tensorboard"], "evaluation_episodes": 2, "episodes_every": 2}
     config = short_run(rounds=4, checkpoints__every=2, logging=logging)
     cut_off(config, tmp_path)
@@ -37,7 +37,7 @@ def test_a_run_cut_off_has_every_round_once(short_run, tmp_path):
     assert not (tmp_path / "trackers.json").exists()
 
 
-def test_a_folder_of_ones_own_is_not_shared_by_two_runs(tmp_path):
+def test_runs_do_not_share_a_configured_directory(tmp_path):
     where = {"trackers": ["tensorboard"], "directory": str(tmp_path / "all")}
     run = tensorboard_run(opening(tmp_path / "one", **where))
     run.log({"train/a": 1.0}, 0)
