@@ -20,7 +20,7 @@ from torch import Tensor
 from srl_agents import seeding
 from srl_agents.episode import Episode
 from srl_agents.evaluation.progress import LongWork
-from srl_train.credit import assign_credit
+from srl_train.credit import AgentRoles, assign_credit
 from srl_train.errors import TrainingError
 from srl_train.fsdp import full
 from srl_train.learners.learner import Learned
@@ -188,8 +188,9 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
     run.check_failures(episodes)
     kept, left_out = complete_groups(episodes, rollout.per_start)
     games, replayed_steps = run.credit.replay(run, number, kept, [run.game(e) for e in kept])
+    roles = AgentRoles(tuple(run.seats), run.teams, run.speaks_first)
     games, run.credit_state = assign_credit(
-        games, rollout.per_start, run.credit.scheme, run.agent_roles(), run.credit_state
+        games, rollout.per_start, run.credit.scheme, roles, run.credit_state
     )
     samples: dict[str, Sequence[TokenSample]] = {}
     never_asked: dict[str, Mapping[str, int]] = {}

@@ -17,10 +17,9 @@ from srl_train.modes import Rewards
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Steps of one agent in one episode; credit assignment adds the advantages."""
+    """Steps of one agent in one episode, with training rewards and advantages."""
 
     agent: str
-    """Name of the agent."""
     steps: tuple[AgentStep, ...]
     """All steps of the agent, with the environment's rewards."""
     shaped: tuple[float, ...]
@@ -57,12 +56,19 @@ def shaped_game(
     shape: Callable[[Rewards], Rewards],
     parse_penalty: float,
 ) -> Game:
-    """Return agent to its trajectory, with shaped rewards, for all agents of a complete episode.
+    """Return the trajectories of a complete episode, with shaped rewards.
 
-    `parse_penalty` is subtracted, after shaping, from the reward of an unparsable answer.
+    Args:
+        episode: The episode.
+        agents: All agents of the environment.
+        shape: Reward mode: raw rewards to training rewards, by agent and step.
+        parse_penalty: Amount to subtract from the training reward of an unparsable answer.
+
+    Returns:
+        Agent to its trajectory.
 
     Raises:
-        TrainingError: If a raw reward is not finite.
+        TrainingError: A raw reward is not finite.
     """
     steps = {agent: episode.steps_of(agent) for agent in agents}
     raw = {agent: [step.reward for step in taken] for agent, taken in steps.items()}

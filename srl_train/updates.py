@@ -72,15 +72,6 @@ def unchanged(*arguments: Any) -> tuple[Any, Any]:
     return tensors, state
 
 
-def any_models(parameters: Parameters) -> None:
-    """Accept every set of models: the `check` of a strategy that averages nothing."""
-
-
-def no_traffic(state: Any) -> Traffic:
-    """Count no traffic: the default `traffic`."""
-    return {}
-
-
 class UpdateStrategy(NamedTuple):
     """Functions of one strategy; most need `init` and one of the others."""
 
@@ -91,9 +82,9 @@ class UpdateStrategy(NamedTuple):
     on_weights: Callable[[Tensors, Tensors, Any, RoundContext], tuple[Tensors, Any]] = unchanged
     """(weights before the update, weights after it, state, context) -> (new weights, state), for
     all models, including models without an update."""
-    check: Callable[[Parameters], None] = any_models
+    check: Callable[[Parameters], None] = lambda parameters: None
     """Raise UpdateError, before training starts, for models that the strategy cannot update."""
-    traffic: Callable[[Any], Traffic] = no_traffic
+    traffic: Callable[[Any], Traffic] = lambda state: {}
     """State -> bytes that the models would have exchanged over a network."""
 
 

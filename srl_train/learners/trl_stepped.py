@@ -175,7 +175,7 @@ class SteppedLearner(Learner):
         return {name: parameter.detach() for name, parameter in self._parameters.items()}
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
-        fsdp.let_go(self._trainer.model)
+        fsdp.reshard_all(self._trainer.model)
         with torch.no_grad():
             for name, value in weights.items():
                 self._parameters[name].copy_(fsdp.like(value, self._parameters[name]))
