@@ -101,9 +101,7 @@ class RoundPlan:
     """Episodes to play in a round, group after group."""
 
     number: int
-    """Round number, from 0."""
     games: PlannedGames
-    """Seeds, reset options and agents of the episodes."""
     opponents: Sequence[Mapping[str, str]]
     """Per episode: opponent pool to the snapshot that plays its agents."""
 
@@ -412,11 +410,7 @@ def finish(
 ) -> RoundResult:
     """Build the round's metrics row.
 
-    Args:
-        run: The run.
-        played: The round.
-        updates: Model to the statistics of its updates.
-        seconds: Time of the parts "rollout" and "train".
+    `updates` are statistics by model; `seconds` are the times of "rollout" and "train".
     """
     row = metrics_row(run, played, updates, seconds)
     equal = warn_of_equal_rewards(run, played.number, played.samples, updates)

@@ -11,36 +11,37 @@ from srl_train.config.learning.learners import Count, NotNegative, Positive, Sur
 
 
 class PpoConfig(SurrogateConfig):
-    """Proximal policy optimisation (Schulman et al. 2017): a critic in place of the group."""
+    """Proximal policy optimization (Schulman et al. 2017): advantages from a critic."""
 
     LEARNER: ClassVar = "srl_extensions.ppo.trl_ppo:PpoLearner"
     OWN_ADVANTAGES: ClassVar = True
 
     name: Literal["ppo"] = "ppo"
-    """What models learn by (docs/training/ppo.md)."""
+    """Learning algorithm (docs/training/ppo.md)."""
     minibatches: Count = 2
-    """Parts an update's samples are split into, one optimizer step each; a divisor of
+    """Number of parts of an update's samples, with one optimizer step each; a divisor of
     rollout.group_size."""
     num_iterations: Count = 2
-    """Passes over each update's samples (PPO's epochs)."""
+    """Number of passes over the samples of an update (PPO's epochs)."""
     critic: Literal["shared", "separate", "central"] = "separate"
-    """A value head on the policy's backbone, on a backbone of its own, or a critic that sees the
-    joint state (MAPPO's)."""
+    """Critic: a value head on the policy's backbone, on a copy of it, or a network on the joint
+    state of the environment (MAPPO)."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Lambda of the advantages, per turn: 0 trusts the critic, 1 the rewards alone."""
+    """Lambda of generalized advantage estimation, per answer: 0 uses the critic's next value, 1
+    only rewards."""
     normalize_advantages: Literal["group", "update", "none"] = "group"
-    """An update's advantages get mean 0 and deviation 1: over the same turn in the same group, or
-    over all; or neither is done."""
+    """Samples over which advantages get mean 0: the same step of the same group, or the update.
+    Both divide by the standard deviation over the update."""
     value_coefficient: NotNegative = 0.05
     """Weight of the value loss."""
     value_normalisation: Literal["none", "running"] = "none"
-    """What the critic learns: returns as they are, or their distance from the running mean of all
-    updates' returns in running standard deviations (MAPPO's)."""
+    """Targets of the critic: returns, or returns normalized by the running mean and standard
+    deviation of all updates (MAPPO)."""
     value_clip: Positive | None = None
-    """How far a value may move in one update before its loss is cut off, in units of return, or of
-    its deviation with value_normalisation; null sets no bound."""
+    """Largest change of a value in an update that reduces its loss, in units of the critic's
+    targets; null is no limit."""
     value_learning_rate: Positive | None = None
-    """Of the critic's own parameters; null takes the policy's."""
+    """Learning rate of the critic's parameters; null is learning_rate."""
     entropy_coef: NotNegative = 0.0
     """Weight of the entropy bonus: the mean entropy per answer token, in nats."""
 
