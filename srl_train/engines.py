@@ -97,11 +97,9 @@ class Engine:
     async def play_async(
         self, games: PlannedGames, in_flight: asyncio.Semaphore | None
     ) -> list[Episode]:
-        """Play the planned episodes in the running event loop, next to those of other calls.
+        """Play the planned episodes in the running event loop.
 
-        Args:
-            games: The planned episodes.
-            in_flight: Limit of concurrent episodes over all calls; None is no limit.
+        `in_flight` limits the concurrent episodes of all calls that share it.
         """
         settings = self._play_settings(games, in_flight)
         policies = games.policies(self.policies_of, self.settings.view)

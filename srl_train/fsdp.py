@@ -59,17 +59,16 @@ def reshard_all(model: Any) -> None:
 
 
 def full(tensor: Tensor) -> Tensor:
-    """Return the whole tensor. For a sharded tensor, all processes must call this function."""
+    """Return the whole tensor; all processes must call this function for a sharded tensor."""
     if not isinstance(tensor, DTensor):
         return tensor
     return tensor.full_tensor().clone()  # the result may still be in flight
 
 
 def in_full(value: Any) -> Any:
-    """Return nested mappings, lists and tuples with whole tensors instead of shards.
+    """Return nested mappings, lists and tuples with whole tensors instead of shards; collective.
 
-    All processes must call this function. Only the main process, which writes files, receives the
-    tensors, on the CPU; the others receive empty tensors.
+    Only the main process, which writes files, receives the tensors, on the CPU.
     """
 
     def whole(entry: Any) -> Any:
@@ -82,10 +81,7 @@ def in_full(value: Any) -> Any:
 
 
 def like(value: Tensor, parameter: Tensor) -> Tensor:
-    """Shard a whole tensor, which is equal in all processes, like `parameter`.
-
-    All processes must call this function. Other tensors are returned unchanged.
-    """
+    """Return a whole tensor, equal in all processes, sharded like `parameter`; collective."""
     if not isinstance(parameter, DTensor) or isinstance(value, DTensor):
         return value
     return distribute_tensor(

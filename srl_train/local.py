@@ -36,10 +36,7 @@ def local_parts(
     server_logs: Path | None,
     models: Mapping[str, ModelObject],
 ) -> Parts:
-    """Load all models and build their learners in this process, or in each torchrun process.
-
-    The arguments are those of an entry of `ENGINES` (srl_train.build).
-    """
+    """Load all models and build their learners in this process, or in each torchrun process."""
     make_env = settings.make_env
     sampling = build_sampling(config, matchmaking)
     with processes.main_first():

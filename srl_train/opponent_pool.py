@@ -61,13 +61,7 @@ class Snapshot:
 
 
 class OpponentPool:
-    """Snapshots of one or more models, one of which plays the pool's agents at a time.
-
-    Args:
-        name: Name of the pool, a player in `seats`.
-        config: Section of the pool.
-        publisher: Publisher of the snapshot that plays; None for a pool that never plays.
-    """
+    """Snapshots of one or more models, one of which plays the pool's agents at a time."""
 
     def __init__(
         self, name: str, config: PoolConfig, publisher: WeightPublisher | None = None
@@ -168,15 +162,10 @@ class OpponentPool:
         return [vars(snapshot) for snapshot in self.snapshots]
 
     def load_state(self, state: Any, rounds: int, models: Mapping[str, Weights]) -> None:
-        """Restore a result of `state`.
+        """Restore a result of `state` after `rounds` rounds.
 
-        Args:
-            state: The state.
-            rounds: Number of rounds before the state was saved.
-            models: Model to its weights, whose names and shapes the snapshots must have.
-
-        Raises:
-            CheckpointError: The state is wrong; the pool is unchanged.
+        Snapshots must have the parameters of the `models`. Raises CheckpointError for a wrong
+        state, without a change.
         """
         before = self.snapshots
         try:

@@ -1,4 +1,4 @@
-"""Planned episodes: their seeds, reset options, players and what is recorded."""
+"""Planned episodes: their seeds, reset options, players and recorded data."""
 
 from __future__ import annotations
 
@@ -14,12 +14,7 @@ from srl_envs.text import TextView
 
 
 class InWords:
-    """Policy that also records the text of its actions, so that language models can imitate it.
-
-    Args:
-        policy: Policy that selects the actions.
-        view: Text view of the environment.
-    """
+    """Policy that also records the text of its actions, so that language models can imitate it."""
 
     def __init__(self, policy: SyncPolicy, view: TextView) -> None:
         self.name = policy_name(policy)
@@ -83,12 +78,7 @@ class PlannedGames:
     def policies(
         self, policies_of: Callable[[Mapping[str, str]], Mapping[str, Policy]], view: TextView
     ) -> list[Mapping[str, Policy]]:
-        """Return agent to policy for each episode.
-
-        Args:
-            policies_of: Function that builds agent to policy from agent to player name.
-            view: Text view of the environment.
-        """
+        """Return each episode's agent -> policy; `policies_of` builds it from agent -> player."""
         policies = [policies_of(seats) for seats in self.seatings]
         if not self.in_words:
             return policies

@@ -75,17 +75,7 @@ def train_round(run: Run, number: int, interruptible: Interruptible = nullcontex
 def learn_round(
     run: Run, number: int, episodes: Sequence[Episode], rollout_seconds: float
 ) -> RoundResult:
-    """Train on the episodes of a round that was already played.
-
-    Args:
-        run: The run; its models and state change.
-        number: Round number, from 0.
-        episodes: All episodes of the round, including failed ones, group after group.
-        rollout_seconds: Time that playing took, for the metrics row.
-
-    Raises:
-        TrainingError: As `train_round`.
-    """
+    """Train on all episodes of a round that was already played; raises as `train_round`."""
     began = time.perf_counter()
     played = prepare(run, number, episodes)
     updates = learn(run, played, run.learners)
@@ -143,15 +133,10 @@ def plan_round(run: Run, number: int) -> RoundPlan:
 
 
 def play(run: Run, plan: RoundPlan, numbers: Iterable[int] | None = None) -> list[Episode]:
-    """Play the planned episodes and return them in order.
+    """Play the planned episodes with these numbers, by default all, and return them in order.
 
     A pool plays one snapshot at a time, so only episodes with the same opponents are played
     concurrently.
-
-    Args:
-        run: The run.
-        plan: The planned episodes.
-        numbers: Numbers of the episodes to play; None plays all.
     """
     numbers = range(len(plan.games)) if numbers is None else list(numbers)
     by_opponents: dict[tuple[str, ...], list[int]] = {}
@@ -174,13 +159,12 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
     mode, the pools and the totals.
 
     Args:
-        run: The run.
+        run: The run; its state changes.
         number: Round number, from 0.
         episodes: All episodes of the round, including failed ones, group after group.
 
     Raises:
-        TrainingError: If more than `max_failed_fraction` of the episodes failed. Nothing has
-            changed in that case.
+        TrainingError: If too many episodes failed, as in `train_round`.
     """
     rollout = run.config.rollout
     run.check_failures(episodes)
@@ -232,15 +216,9 @@ def _samples_of(
 
 
 def learn(run: Run, played: PlayedRound, models: Collection[str]) -> dict[str, UpdateStats]:
-    """Add the round's samples to the buffers, and update models as often as a buffer is full.
+    """Add the round's samples to the buffers, and update `models` as often as a buffer is full.
 
-    Args:
-        run: The run.
-        played: The round.
-        models: Models to update.
-
-    Returns:
-        Model to the statistics of its updates.
+    Returns the statistics of the updates by model.
     """
     for model in models:
         run.buffers[model].add(played.samples[model])

@@ -14,7 +14,7 @@ from srl_train.run import Run
 
 
 class Schedule(Protocol):
-    """Order in which the rounds of a run are played and learned from."""
+    """Order in which rounds are played and models train on them."""
 
     @property
     def ahead(self) -> bool:

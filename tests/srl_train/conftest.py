@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def short_run(tiny_folder):
-    """Makes the configuration of a run of moments; `settings` go on top, by dotted name."""
+    """Return a function that makes the configuration of a short run; `settings` override it."""
     from srl_train.config.yaml_file import from_tree
 
     def make(**settings):

@@ -1,4 +1,4 @@
-"""What there is to compare of a run: copies that the run does not change afterwards."""
+"""Copies of the state of a run, for comparisons."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Training is refused what is kept for evaluation, before anything is loaded."""
+"""Agents and levels that are reserved for evaluation cannot be used in training."""
 
 import pytest
 

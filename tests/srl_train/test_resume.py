@@ -50,7 +50,7 @@ FAST = ("federated", "asynchronous adapters")
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in RUNS]
 )
-def test_stopped_and_resumed(name, short_run, tmp_path):
+def test_a_resumed_run_gives_the_same_state(name, short_run, tmp_path):
     config = short_run(
         **RUNS[name],
         mode__name="mixed",
